@@ -144,7 +144,8 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
         return table.call(names.epoch, gateArgs(context, names, table, CONTROLLER_INFO[controller].reads));
       });
       if (!answer) return { open: false, reason: NO_GATE };
-      if (answer.reply[0] === "stopped") return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]))) };
+      if (answer.reply[0] === "stopped")
+        return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]), asText(answer.reply[2]))) };
       return answer.reply[0] === "open" ? { open: true } : { open: false, reason: asText(answer.reply[1]) };
     },
 

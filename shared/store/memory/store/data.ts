@@ -5,6 +5,7 @@
 import { noCorrelations } from "@deltaloop/kube/events";
 import type { CorrelatorMemory } from "@deltaloop/kube/events";
 import { laneOf } from "../../lane.ts";
+import { NOTHING_STOPPED } from "../../ports/guard-store.ts";
 import type { OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
 import type {
@@ -159,7 +160,7 @@ export function createMemoryData(): MemoryData {
     forgeries: [],
     events: tableOf(CONTROLLERS, noCorrelations),
     tallies: new Map(),
-    guard: { forgivenMs: 0, version: "0" },
+    guard: NOTHING_STOPPED,
     openedMs: [],
   };
 }

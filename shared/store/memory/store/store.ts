@@ -4,7 +4,7 @@
  * files beside this one.
  */
 import { primaryAsOwner, CONTROLLERS } from "@deltaloop/kube/objects";
-import type { Controller } from "@deltaloop/kube/objects";
+import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { Store } from "../../ports/store.ts";
@@ -14,7 +14,7 @@ import { createMemoryData } from "./data.ts";
 import type { MemoryData } from "./data.ts";
 import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
-import { reportForeignWrite, resume, stopFor } from "./guard-store.ts";
+import { reportForeignWrites, resume, stopFor } from "./guard-store.ts";
 import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
 import { lineage } from "./lineage.ts";
@@ -49,7 +49,7 @@ export function createMemoryStore(given: StoreOptions, data: MemoryData = create
     keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
     tallies: async () => tallies(data),
     guard: async () => data.guard,
-    reportForeignWrite: async (write, nowMs) => reportForeignWrite(data, write, nowMs),
+    reportForeignWrites: async (writes, nowMs) => reportForeignWrites(data, writes, nowMs),
     resume: async (request) => resume(data, request),
     close: async () => {},
   };
@@ -164,7 +164,7 @@ function queueVerbs(
       const { epoch } = data;
       if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
       epoch?.queues[run.controller].bells.delete(run.key);
-      const stop = stopFor(data, options);
+      const stop = stopFor(data, options, run.key);
       if (epoch && stop) return { kind: "stopped", stop };
       const reason = gateReason(data, run.controller, options);
       if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
@@ -174,7 +174,7 @@ function queueVerbs(
       const epoch = epochNamed(data, run.epoch);
       const queue = epoch?.queues[run.controller];
       if (!queue || !holds(queue, run.key, run.token)) return undefined;
-      return stopFor(data, options) ? "stopped" : renewLease(queue, run, clock.now());
+      return stopFor(data, options, run.key) ? "stopped" : renewLease(queue, run, clock.now());
     },
     done: async (run, outcome) => {
       const epoch = epochNamed(data, run.epoch);
@@ -200,7 +200,8 @@ function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowM
   if (!epoch) return bells;
   const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options) === undefined);
   for (const controller of open) {
-    const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length);
+    const isStopped = (key: ObjectKey): boolean => stopFor(data, options, key) !== undefined;
+    const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length, isStopped);
     bells.push(...keys.map((key) => doorbell(epoch, controller, key, nowMs, nowMs)));
   }
   return bells;

@@ -262,12 +262,13 @@ export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs:
 }
 
 /** Overdue keys without a run and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */
-export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number): readonly ObjectKey[] {
+export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isStopped: (key: ObjectKey) => boolean): readonly ObjectKey[] {
   const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
   const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();
   const rung: ObjectKey[] = [];
   for (const key of [...overdue, ...abandoned]) {
     if (rung.length >= keysMax) break;
+    if (isStopped(key)) continue;
     const bell = queue.bells.get(key);
     if (bell && nowMs - bell.rungAtMs < Math.min(BELL_MS * 2 ** bell.rings, SWEEP_PATIENCE_MS_MAX)) continue;
     queue.bells.set(key, { rungAtMs: nowMs, dueMs: nowMs, rings: (bell?.rings ?? 0) + 1 });

@@ -9,7 +9,7 @@ for at = gateAt, gateEnd, GATE_SIZE do
     l = tonumber(ARGV[at + GATE_LANES_BASE]), lanes = tonumber(ARGV[at + GATE_LANES]),
   }
 end
-local stop = stopSlot > 0 and call("HGET", KEYS[stopSlot], "stop") -- GD1: whatever it says
+local stop = stopSlot > 0 and stopOf(KEYS[stopSlot])
 
 -- { "lanes", resource, number } when the caller believes in another number of lanes, and so named the wrong KEYS.
 local function otherLanes()
