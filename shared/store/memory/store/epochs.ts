@@ -104,7 +104,7 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
  * greater one means another leader, a smaller one that this Store was set back (SL1).
  */
 export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serverMs: number): Answer<"checkpoint"> {
-  const { nowMs } = storeTime(data, serverMs);
+  const { nowMs } = storeTime(data.epoch?.clock, serverMs);
   const epoch = epochNamed(data, request.epoch);
   if (!epoch) return { kind: "noEpoch" };
   const concerned = CACHED_RESOURCES.filter((name) => epoch.resources.has(name) || request.sent[name] !== undefined);

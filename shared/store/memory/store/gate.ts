@@ -25,7 +25,7 @@ export function gateReason(
 ): string | undefined {
   const { epoch, primary } = data;
   if (!epoch) return "there is no epoch";
-  const { nowMs, uncheckedMs, sinceCheckedMs } = storeTime(data, options.clock.now());
+  const { nowMs, uncheckedMs, sinceCheckedMs } = storeTime(data.epoch?.clock, options.clock.now());
   const stop = stopFor(data, options);
   if (stop) return describeStop(stop);
   if (recentEpochs(data.openedMs, nowMs) >= EPOCHS_MAX) return EPOCHS_REASON;

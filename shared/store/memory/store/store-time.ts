@@ -3,7 +3,6 @@ import { CLOCK_TRUST_MS } from "@deltaloop/base";
 import type { Clock } from "@deltaloop/base";
 import type { StoreOptions } from "../../store-options.ts";
 import type { EpochStore } from "../../ports/store.ts";
-import type { MemoryData } from "./data.ts";
 
 /** What a checkpoint leaves to measure by. */
 export interface CheckedClock {
@@ -31,8 +30,7 @@ export interface StoreTime {
   readonly isSure: boolean;
 }
 
-export function storeTime({ epoch }: Pick<MemoryData, "epoch">, serverMs: number): StoreTime {
-  const clock = epoch?.clock;
+export function storeTime(clock: CheckedClock | undefined, serverMs: number): StoreTime {
   const uncheckedMs = serverMs - (clock?.aheadMs ?? 0);
   const sinceCheckedMs = clock ? serverMs - clock.serverMs : 0;
   const nowMs = uncheckedMs - sinceCheckedMs + Math.max(0, Math.min(sinceCheckedMs, CLOCK_TRUST_MS));

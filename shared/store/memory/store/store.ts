@@ -37,7 +37,7 @@ export function createMemoryStore(given: StoreOptions, data: MemoryData = create
   const { clock: serverClock } = given;
   if (!serverClock) throw new TypeError("the memory Store needs a clock");
   const options: MemoryStoreOptions = { ...given, clock: serverClock };
-  const clock: StoreClock = { now: () => storeTime(data, serverClock.now()).nowMs };
+  const clock: StoreClock = { now: () => storeTime(data.epoch?.clock, serverClock.now()).nowMs };
   return {
     ...indexVerbs(data, options, clock),
     ...epochVerbs(data, options, clock),
@@ -168,7 +168,7 @@ function queueVerbs(
       if (epoch && stop) return { kind: "stopped", stop };
       const reason = gateReason(data, run.controller, options);
       if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
-      return takeKey(epoch, run, known, storeTime(data, options.clock.now()));
+      return takeKey(epoch, run, known, storeTime(data.epoch?.clock, options.clock.now()));
     },
     renew: async (run) => {
       const epoch = epochNamed(data, run.epoch);
