@@ -1,12 +1,12 @@
 /** Kubernetes versions that we act on, and why no others (docs/reference/releases.md). */
-import { LAYOUT_VERSION } from "@deltaloop/kube/pod-template";
+import { ACTING_RELEASES } from "@deltaloop/kube/releases";
 
 /** The minor versions from which and up to which; patches, pre-releases and what distributions append do not count. */
 export const SUPPORTED_VERSIONS = {
   /** From this one on resourceVersions are promised to be comparable (KEP-5504). */
-  from: "1.35",
+  from: ACTING_RELEASES[0]?.name ?? "",
   /** Pod templates are known as of this one. */
-  to: LAYOUT_VERSION,
+  to: ACTING_RELEASES.at(-1)?.name ?? "",
 } as const;
 
 /** Why a version is none of them, in words; undefined: it is one. */

@@ -4,4 +4,3 @@ export { createDigester } from "./pod-template/digest.ts";
 export type { Digester } from "./pod-template/digest.ts";
 export { normalise, normaliseDeploymentStatus } from "./pod-template/normalise.ts";
 export { podTemplateHash } from "./pod-template/pod-template-hash.ts";
-export { LAYOUT_VERSION } from "./pod-template/pod-template-types.ts";

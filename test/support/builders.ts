@@ -76,7 +76,7 @@ export function cachedDeployment(
     spec: {
       replicas: overrides.replicas ?? 1,
       selector: { matchLabels: overrides.selector ?? { app: "web" } },
-      template: { ...template(overrides), hashState: 1 },
+      template: { ...template(overrides), hashStates: { "1.35": 1, "1.36": 1, "1.37": 1 } },
       ...(overrides.strategy && { strategy: overrides.strategy }),
     },
     status: {},
