@@ -9,7 +9,7 @@ import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
 import { exactText } from "@deltaloop/base";
 import { podTemplateHashState } from "./pod-template-hash.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
-import { ACTING_RELEASES } from "../releases/acting.ts";
+import { RELEASED } from "../releases/acting.ts";
 import type { Release } from "../releases/release.ts";
 import { numericQuantity } from "../quantity/quantity.ts";
 import { parseTime } from "../objects/time.ts";
@@ -51,7 +51,7 @@ const TEMPLATES_MAX = 256;
  * The layout of the normal form, whatever release the cluster runs: releases add fields and change none, so templates of one release are
  * equal in it exactly if they are in their own, and a digest outlives an upgrade of the cluster.
  */
-const FORM_RELEASE = ACTING_RELEASES.at(-1);
+const FORM_RELEASE = RELEASED.at(-1);
 /**
  * Version of the normal form and of its layout. 2: integers beyond 2^53 are exact. A digest of rounded integers would differ from
  * the live one forever and requeue its key without end.
@@ -66,7 +66,7 @@ const ZERO_TIME_MS = -62_135_596_800_000;
  *
  * @throws {RangeError} for an empty key: digests could be guessed.
  */
-export function createDigester(key: Buffer | string, releases: readonly Release[] = ACTING_RELEASES): Digester {
+export function createDigester(key: Buffer | string, releases: readonly Release[] = RELEASED): Digester {
   const bytes = Buffer.from(key);
   if (bytes.length === 0) throw new RangeError("the digest key is empty");
   const keyId = createHash("sha256").update(bytes).digest("hex").slice(0, 8);

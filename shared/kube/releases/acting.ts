@@ -1,4 +1,4 @@
-/** The releases that act mode supports, which is all that function bundles carry. */
+/** The chain of releases up to the newest that act mode supports. Function bundles carry this and no newer one. */
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "../objects/release.ts";
 import { releaseOf, releasesOf } from "./release.ts";
 import type { Release } from "./release.ts";
@@ -13,7 +13,7 @@ import { BEHAVIOUR as behaviour36 } from "./v1.36/behaviour.ts";
 import { POD_TEMPLATE_TYPES as types36 } from "./v1.36/pod-template-types.ts";
 import { POD_TEMPLATE_TYPES as types37 } from "./v1.37/pod-template-types.ts";
 
-/** Up to the newest acting one. The older ones are steps of the chain, and what captures are explained with. */
+/** Those whose template hashes are cached: shadow mode decides for all of them. */
 export const RELEASED: readonly Release[] = releasesOf({ name: "1.32", types: types32, behaviour: behaviour32 }, [
   { name: "1.33", types: types33 },
   { name: "1.34", types: types34, behaviour: behaviour34 },

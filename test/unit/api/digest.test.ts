@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/kube/pod-template/digest.ts";
 import { parseExact } from "../../../shared/base/exact-json.ts";
-import { ACTING_RELEASES } from "../../../shared/kube/releases.ts";
+import { RELEASED } from "../../../shared/kube/releases.ts";
 import { podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "./arbitrary-template.ts";
@@ -248,7 +248,7 @@ describe("createDigester", () => {
           expect(asked.template(one, withHashStates)).toEqual({
             digest: asked.digest(one),
             ...(withHashStates && {
-              hashStates: Object.fromEntries(ACTING_RELEASES.map((release) => [release.name, podTemplateHashState(one, release)])),
+              hashStates: Object.fromEntries(RELEASED.map((release) => [release.name, podTemplateHashState(one, release)])),
             }),
           });
       }),

@@ -122,6 +122,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs
   if (held < request.answered) return lost(epoch, "setBack", `it holds checkpoint ${held} and has answered ${request.answered}`, nowMs);
   epoch.checkpoint = { fence: request.fence, number: request.beat };
   if (token) epoch.token = token;
+  if (request.release !== undefined) epoch.record = { ...epoch.record, release: request.release };
   for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
   const resources = CACHED_RESOURCES.flatMap((name) => {
     const resource = epoch.resources.get(name);

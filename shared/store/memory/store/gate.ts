@@ -5,7 +5,7 @@ import type { CachedResource, Controller } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "../../ports/store.ts";
 import { describeStop } from "../../ports/guard-store.ts";
 import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
-import { OTHER_PRIMARY } from "../../store-options.ts";
+import { OTHER_PRIMARY, otherRelease } from "../../store-options.ts";
 import { EPOCHS_MAX, EPOCHS_REASON, recentEpochs } from "../../ports/lineage.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
 import { stopFor } from "./guard-store.ts";
@@ -27,6 +27,8 @@ export function gateReason(
   if (recentEpochs(data.openedMs, nowMs) >= EPOCHS_MAX) return EPOCHS_REASON;
   const foreign = identityReason(epoch.record, options.identity);
   if (foreign !== undefined) return foreign;
+  const { release } = epoch.record;
+  if (release !== undefined && options.releases?.includes(release) === false) return otherRelease(release, options.releases);
   for (const name of CONTROLLER_INFO[controller].reads) {
     if ((epoch.resources.get(name)?.primary ?? primary) !== primary) return OTHER_PRIMARY;
     const reason = resourceReason(name, epoch.resources.get(name), options.holeLimitMs, nowMs);

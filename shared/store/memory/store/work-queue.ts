@@ -159,7 +159,9 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
     };
   }
   if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
-  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage: takenLineage(epoch, run.controller) };
+  const { release } = epoch.record;
+  const lineage = takenLineage(epoch, run.controller);
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage, ...(release !== undefined && { release }) };
 }
 
 function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {
