@@ -100,13 +100,14 @@ describe("behaviour of the release", () => {
       metadata: {
         namespace: "shop",
         name: "old-1",
+        resourceVersion: "1",
         uid: "uid-old-1",
         labels: { app: "other" },
         ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name: "old", uid, controller: true }],
       },
-      spec: podTemplate("v1")["spec"],
+      spec: { containers: [{ name: "app", image: "v1" }] },
       status: { phase: "Running" },
-    } as Parameters<SyncHarness["put"]>[0]);
+    });
     await harness.stream();
     await harness.publish(release);
     await harness.handle();
