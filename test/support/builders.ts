@@ -149,11 +149,7 @@ export function expectation(row: Omit<Row, "object">): NonNullable<ItemChange["e
 }
 
 /** "Queue `key` of `controller`, whose primary has this uid." */
-export function effect(
-  controller: Controller,
-  primary: Cached,
-  options: Partial<Pick<Effect, "urgency" | "self" | "ifEmpty">> = {},
-): Effect {
+export function effect(controller: Controller, primary: Cached, options: Partial<Pick<Effect, "urgency" | "self">> = {}): Effect {
   return { controller, key: keyOf(primary), uid: identity(primary).uid, urgency: "act", ...options };
 }
 

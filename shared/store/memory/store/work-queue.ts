@@ -63,7 +63,6 @@ export function queueEffect(
   const queue = epoch.queues[controller];
   const primary = queue.primaries.get(key);
   if (!effect.self && primary?.uid !== effect.uid) return;
-  if (effect.ifEmpty !== undefined && epoch.resources.get("pods")?.slices.has(effect.ifEmpty)) return;
   const atMs = effect.urgency === "act" ? nowMs : statusAtMs(epoch, effect, nowMs);
   if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
 }
