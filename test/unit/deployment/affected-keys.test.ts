@@ -136,7 +136,7 @@ describe("pods", () => {
     controller: "deployment",
     key: "shop/d1",
     uid: "uid-d1",
-    urgency: "act",
+    urgency: "status",
   };
 
   it("[deployment T17 T20] a deleted pod of a Recreate Deployment enqueues it, although others remain", () =>
