@@ -18,7 +18,11 @@ const OTHERS: Readonly<Record<string, string>> = {
   "test/unit/cli/cluster/kubernetes-versions.test.ts": "which versions are supported",
   "docs/internals/spec/deployment.md": "compares releases",
   "docs/internals/upstream.md": "says which releases were tried",
+  "docs/reference/releases.md": "lists releases",
+  "test/differential/releases.ts": "lists the versions that can be built",
   "test/tooling/release.test.ts": "this file",
+  "test/unit/cache/cluster-release.test.ts": "upgrades of the cluster",
+  "test/unit/cache/watcher.test.ts": "upgrades of the cluster",
   "test/unit/api/releases.test.ts": "hashes of each release",
   "test/unit/cli/doctor/judge.test.ts": "servers older and newer than ours",
 };
