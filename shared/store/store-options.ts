@@ -22,7 +22,7 @@ export interface StoreOptions {
 export interface StoreIdentity {
   /** Version of the projection and slice functions. */
   readonly projection: number;
-  /** `<keyId>.<form>` of the template digests. */
+  /** `<keyId>.<form>` of the template digests; "" in a caller that compares none. */
   readonly digestPrefix: string;
   /** The releases whose template hashes are cached, such as `v1.35-v1.37`. */
   readonly hashLayout: string;

@@ -5,7 +5,6 @@ import { describe, expect, it, test } from "vitest";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { faultsIn } from "../../cli/replay/replay-faults.ts";
 import { describeTrace } from "../../cli/explain/describe.ts";
-import { metaOf } from "../../shared/base/json.ts";
 import { ALL_RELEASES, OWN_RELEASE } from "../../shared/kube/releases.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { readCapture } from "../../shared/replay/capture-format/capture.ts";
@@ -39,7 +38,9 @@ async function run(
 it.each(ALL_RELEASES)("names ReplicaSets by the hash of the recorded cluster's release: $name", async (release) => {
   const { lines, errors } = await run("rolling-update", 1, release);
   const created = lines.flatMap((line) => /create ReplicaSet (\S+)/.exec(line)?.[1] ?? []);
-  const recorded = capture("rolling-update").map(({ object }) => metaOf(object ?? {})["name"]);
+  const recorded = capture("rolling-update").map(
+    ({ object }) => (object as { readonly metadata?: { readonly name?: string } } | undefined)?.metadata?.name,
+  );
   expect(errors).toEqual([]);
   expect(created.length).toBeGreaterThan(0);
   expect(created.every((name) => recorded.includes(name))).toBe(release.name === "1.36");

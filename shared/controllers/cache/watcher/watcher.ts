@@ -427,7 +427,15 @@ class Term {
     const terms = token && { token, confirmed: lineage?.confirmed() ?? 0 };
     const release = this.#ports.release?.current();
     const given = { ...terms, ...(release !== undefined && { release }) };
-    const request = { epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered, ...given };
+    const request = {
+      epoch: this.#epoch,
+      fence: this.#fence,
+      sent,
+      beat,
+      answered: this.#answered,
+      nowMs: this.#ports.clock.now(),
+      ...given,
+    };
     const result = await this.#ports.store.checkpoint(request);
     this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
     if (result.kind === "fenced") return this.#finish(result);

@@ -143,6 +143,7 @@ export const LAYOUTS = {
       fence: "text",
       beat: "number",
       answered: "number",
+      leaderNow: "number",
       term: "text",
       termCount: "number",
       confirmed: "number",
@@ -206,7 +207,7 @@ export const LAYOUTS = {
 
   // foreign-writes
   readStop: { keys: { stop: "key" }, args: {} },
-  setStop: { keys: { stop: "key" }, args: { oldStop: "text", oldResumed: "text", newStop: "text", newResumed: "text" } },
+  setStop: { keys: { stop: "key" }, args: { texts: ["field", "old", "new"] } },
 } as const satisfies Readonly<
   Record<string, { readonly keys: Readonly<Record<string, KeyKind>>; readonly args: Readonly<Record<string, ArgKind>> }>
 >;
