@@ -33,7 +33,7 @@ export function canonicalQuantity(text: string): string | undefined {
   return shortest(nanos, 1000n, FINEST_SCALE, 3, binary ? "DecimalSI" : quantity.format);
 }
 
-/** Codes of the formats in Go. Source: apimachinery pkg/api/resource/quantity.go formatCode (1.38). */
+/** Codes of the formats in Go. From 1.38 on. */
 const FORMAT_CODES = { DecimalExponent: 1, BinarySI: 2, DecimalSI: 3 } as const;
 
 /**

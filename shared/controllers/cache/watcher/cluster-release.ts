@@ -1,9 +1,9 @@
 /**
  * The release of Kubernetes that the cluster runs, as the watcher publishes it in the Store (informer §11.12).
  *
- * CR1 the version is read again whenever a stream connects or lists: after an upgrade every stream has to.
- * CR2 while API servers of two releases answer, the lower one counts: what only the newer one knows is not used before all are upgraded.
- * CR3 a failed read changes nothing.
+ * - The version is read again whenever a stream connects or lists: after an upgrade every stream has to.
+ * - While API servers of two releases answer, the lower one counts: what only the newer one knows is not used before all are upgraded.
+ * - A failed read changes nothing.
  */
 import { describeError } from "@deltaloop/kube/client";
 import type { KubeWatch } from "@deltaloop/kube/client";
@@ -84,7 +84,7 @@ export function fixedRelease(name: string): ClusterRelease {
   return { look: () => Promise.resolve(), current: () => name };
 }
 
-/** `kube`, with a look at the release whenever a stream connects or lists (CR1). */
+/** `kube`, with a look at the release whenever a stream connects or lists. */
 export function lookingAtRelease(kube: KubeWatch, release: ClusterRelease | undefined): KubeWatch {
   if (release === undefined) return kube;
   return {
