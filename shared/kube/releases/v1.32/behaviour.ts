@@ -1,8 +1,6 @@
-import type { Behaviour } from "../release.ts";
-
-export const BEHAVIOUR: Behaviour = {
+export const BEHAVIOUR = {
   countsTerminating: false,
   cutsReplicaSetNames: false,
   availabilityCheck: "all ready",
   recreateAsksSelector: true,
-};
+} as const;

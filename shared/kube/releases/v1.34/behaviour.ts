@@ -1,3 +1,1 @@
-import type { Behaviour } from "../release.ts";
-
-export const BEHAVIOUR: Partial<Behaviour> = { cutsReplicaSetNames: true, availabilityCheck: "next pod" };
+export const BEHAVIOUR = { cutsReplicaSetNames: true, availabilityCheck: "next pod" } as const;

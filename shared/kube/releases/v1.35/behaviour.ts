@@ -1,3 +1,1 @@
-import type { Behaviour } from "../release.ts";
-
-export const BEHAVIOUR: Partial<Behaviour> = { countsTerminating: true };
+export const BEHAVIOUR = { countsTerminating: true } as const;

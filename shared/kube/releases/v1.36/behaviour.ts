@@ -1,3 +1,1 @@
-import type { Behaviour } from "../release.ts";
-
-export const BEHAVIOUR: Partial<Behaviour> = { recreateAsksSelector: false };
+export const BEHAVIOUR = { recreateAsksSelector: false } as const;
