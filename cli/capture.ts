@@ -5,6 +5,7 @@ import { withDetails } from "./command/help.ts";
 import { createKubeHttp } from "@deltaloop/kube/http";
 import { createSystemClock } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { messageOf, CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import { recordingWatch } from "@deltaloop/replay/capture";
 import { CaptureFile } from "./capture/capture-file.ts";
@@ -82,7 +83,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     ...(flags.force && { existing: "overwritten" as const }),
   };
   const file = new CaptureFile(output, { isWhole: !redact, ...rotation }, clock.now());
-  const digester = createDigester(randomBytes(32).toString("hex"));
+  const digester = createDigester(randomBytes(32).toString("hex"), ALL_RELEASES);
   let lines = 0;
   const write = (line: string): void => {
     lines++;

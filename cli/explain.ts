@@ -3,7 +3,10 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
+import { recordedReleaseOption } from "./capture/recorded-release.ts";
+import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import type { Capture } from "@deltaloop/replay/capture";
 import { ChangeTracker, FamilyCensus, storyOf, summaryOf } from "@deltaloop/replay/explain";
 import type { ObjectChange, Family, Entry } from "@deltaloop/replay/explain";
@@ -19,7 +22,7 @@ import { summaryJson, summaryText } from "./explain/summary-text.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface ExplainFlags {
+interface ExplainFlags extends RecordedReleaseFlag {
   readonly at?: string;
   readonly all?: true;
   readonly output?: OutputFormat;
@@ -37,7 +40,8 @@ export function registerExplain(program: Command): void {
     )
     .option("-n, --namespace <name>", "namespace of the object, if objects of several namespaces have the name")
     .option("--at <time>", "print only what led to this moment and what came next: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
-    .option("--all", "print repeated syncs and repeated reasons too");
+    .option("--all", "print repeated syncs and repeated reasons too")
+    .addOption(recordedReleaseOption());
   withDetails(addOutputOption(command, "the summary and each change and sync").action(runExplain), {
     notes: [
       "Prints the recorded changes, what our controllers decide at each step, by which rule, and what was done in the recording. Sends nothing to a cluster.",
@@ -62,7 +66,7 @@ async function runExplain(file: string, words: readonly string[], flags: Explain
   const subject = subjectIn(object, census, namespace);
   const { startMs, endMs } = capture;
   const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
-  const { changes, syncs } = await withProgress(`Replaying ${file}`, storyIn(capture, census.familyOf(subject), object));
+  const { changes, syncs } = await withProgress(`Replaying ${file}`, storyIn(capture, census.familyOf(subject), object, flags));
   const story = storyOf(subject, changes, syncs);
   const entries = atMs === undefined ? story : around(story, atMs);
   const summary = summaryOf(subject, story);
@@ -80,13 +84,13 @@ interface Recording {
 }
 
 /** Delivers each message once and in the recorded order. @throws {UsageError} beyond STORY_MAX */
-async function storyIn(capture: Capture, family: Family, object: string): Promise<Recording> {
-  const digester = createDigester("explain".padEnd(32));
+async function storyIn(capture: Capture, family: Family, object: string, { kubernetes: release }: RecordedReleaseFlag): Promise<Recording> {
+  const digester = createDigester("explain".padEnd(32), ALL_RELEASES);
   const changes = new ChangeTracker(digester);
   const story: Recording = { changes: [], syncs: [] };
   const isTooLong = (): boolean => story.changes.length + story.syncs.length > STORY_MAX;
   await replay(capture, {
-    ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, faults: () => ({}) },
+    ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, faults: () => ({}), ...(release && { release }) },
     see: (records) => {
       for (const record of records) if (family.has(record)) story.changes.push(...changes.of(record));
     },

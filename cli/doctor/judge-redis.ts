@@ -2,7 +2,7 @@
 import type { Facts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
-import { compareVersions } from "../cluster/kubernetes-versions.ts";
+import { compareVersions } from "@deltaloop/kube/releases";
 
 /** `ZADD LT` is in every script that queues. */
 const VERSION_MIN = "6.2.0";

@@ -28,7 +28,7 @@ export function decodeKubeletConfig(text: string): DecodedKubeletConfig {
   const content = parseYaml(text) as Json; // whatever it is, it is JSON
   if (!isObject(content) || content["kind"] !== KIND || content["apiVersion"] !== API_VERSION)
     throw new Error(`not a KubeletConfiguration: set apiVersion: ${API_VERSION} and kind: ${KIND}`);
-  const { object, mistakes, unknown } = decodeGo(content, parseGoTypes(KUBELET_CONFIG_TYPES)(KIND), KIND);
+  const { object, mistakes, unknown } = decodeGo(content, parseGoTypes([KUBELET_CONFIG_TYPES])(KIND), KIND);
   const ignored = [
     ...unknown.map((path) => `unknown field "${path}"`),
     ...repeatedKeys(text).map((path) => `field "${path}" is set more than once: the last one counts`),

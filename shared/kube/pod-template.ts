@@ -8,4 +8,3 @@ export { normalise, normaliseDeploymentStatus } from "./pod-template/normalise.t
 export { podTemplateHash } from "./pod-template/pod-template-hash.ts";
 export { parseGoTypes } from "./pod-template/pod-template-layout.ts";
 export type { AnyStruct } from "./pod-template/pod-template-layout.ts";
-export { LAYOUT_VERSION, POD_TEMPLATE_TYPES } from "./pod-template/pod-template-types.ts";

@@ -3,7 +3,7 @@
  *
  *     node test/differential/generate-go-types.ts $(go env GOMODCACHE)/k8s.io
  *
- * templates.test.ts then asks upstream whether the hashes that they lead to are its own.
+ * Those behind a pod template are in shared/kube/releases, by generate-pod-template-types.ts.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -119,17 +119,6 @@ if (fieldsAsText(api, "EphemeralContainerCommon") !== fieldsAsText(api, "Contain
   throw new Error("EphemeralContainerCommon and Container differ: pod-template-layout.ts takes the one for the other");
 const template = reachedFrom(api, ["PodTemplateSpec"]);
 
-const MARK = "export const POD_TEMPLATE_TYPES = `\n";
-const templateFile = join(SHARED, "kube/pod-template/pod-template-types.ts");
-const before = readFileSync(templateFile, "utf8");
-writeFileSync(
-  templateFile,
-  `${before.slice(0, before.indexOf(MARK))}${MARK}${tableOf(api, template)}\n\`;\n`.replace(
-    /(?<=LAYOUT_VERSION = ")[^"]+/u,
-    KUBERNETES_VERSION.slice(1).split(".").slice(0, 2).join("."),
-  ),
-);
-
 function writeTable(file: string, name: string, comment: string, text: string): void {
   writeFileSync(
     file,
@@ -150,6 +139,6 @@ const kubelet = structsOf(KUBELET);
 writeTable(
   join(SHARED, "..", "cli/node/kubelet-config-types.ts"),
   "KUBELET_CONFIG_TYPES",
-  "The Go types of a KubeletConfiguration, in the form of pod-template-types.ts.",
+  "The Go types of a KubeletConfiguration, in the form of shared/kube/pod-template/type-table.ts.",
   tableOf(kubelet, reachedFrom(kubelet, ["KubeletConfiguration"])),
 );

@@ -3,7 +3,8 @@
  *
  * Source: apiserver/pkg/endpoints/handlers/{create,update,patch,rest}.go, apimachinery/pkg/runtime/serializer/json.
  */
-import { decodeGo, type Mistake, parseGoTypes, POD_TEMPLATE_TYPES } from "@deltaloop/kube/pod-template";
+import { decodeGo, type Mistake, parseGoTypes } from "@deltaloop/kube/pod-template";
+import { OWN_RELEASE } from "@deltaloop/kube/releases";
 import { exactText, type JsonObject, textAt } from "@deltaloop/base";
 import { type ApiError, badRequest, fieldInvalid, invalid, unknownBodyFormat } from "../scheme/api-error.ts";
 import { API_TYPES } from "../scheme/api-types.ts";
@@ -22,7 +23,7 @@ const BODY_TYPES = ["application/json", PROTOBUF_MEDIA_TYPE];
 /** Versions that upstream still knows and does not serve. */
 const EARLIER_VERSIONS = new Set(["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1", "coordination.k8s.io/v1beta1"]);
 
-const typeOf = parseGoTypes(POD_TEMPLATE_TYPES + API_TYPES);
+const typeOf = parseGoTypes([...OWN_RELEASE.types, API_TYPES]);
 
 /** The object of a POST or PUT. @throws {ApiError} 400, 413, 415 */
 export function decodedBody(request: ApiRequest, target: Target, isStrict: boolean): JsonObject {

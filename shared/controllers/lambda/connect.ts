@@ -6,6 +6,7 @@ import type { StoreIdentity, StoreOptions, Signer, Doorbells, Store } from "@del
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import type { Digester } from "@deltaloop/kube/pod-template";
+import { ACTING_RELEASES, RELEASED } from "@deltaloop/kube/releases";
 import { createSigner } from "@deltaloop/store/ports";
 import { cacheIdentity } from "../cache/identity.ts";
 import type { Clock, Random } from "@deltaloop/base";
@@ -38,7 +39,9 @@ export function openCache(
   const digester = createDigester(digestKey);
   const identity = { ...cacheIdentity(digester), ...(anyDigestKey && { digestPrefix: "" }) };
   const ignoresStop = mode === "shadow" || guard === "off";
-  return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop }), identity, digester, signer };
+  const releases = (mode === "shadow" ? RELEASED : ACTING_RELEASES).map(({ name }) => name);
+  const store = make({ deployment, cluster, identity, releases, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop });
+  return { store, identity, digester, signer };
 }
 
 /** A Store on its own connection, which `close` ends. `onError` reports a loss between calls; calls fail by themselves. */

@@ -74,6 +74,8 @@ export interface EpochStore {
     /** LN3. `confirmed`: the greatest count that a checkpoint was answered for. */
     readonly token?: TermToken;
     readonly confirmed?: number;
+    /** Published with the epoch (EpochRecord.release). Absent: as it is. */
+    readonly release?: string;
   }): Promise<
     | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[]; readonly full?: boolean }
     | { readonly kind: "setBack"; readonly why: string }

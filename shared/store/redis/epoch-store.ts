@@ -14,7 +14,7 @@ import { US } from "./rows.ts";
 import { openStop } from "./stop-store.ts";
 import { endedArgs } from "./tally-store.ts";
 
-const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence"] as const;
+const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence", "release"] as const;
 const NO_GATE = "there is no epoch";
 
 export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpochs"> {
@@ -44,12 +44,13 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
     },
 
     async openEpoch(record, over, token) {
-      const { epoch, clusterUid, projection, digestPrefix, hashLayout, fence } = record;
+      const { epoch, clusterUid, projection, digestPrefix, hashLayout, release = "", fence } = record;
       const identity = { clusterUid, projection: String(projection), digestPrefix, hashLayout };
       const call = context.keys("openEpoch", { opened: root.opened }).call(epoch, {
         over: typeof over === "object" ? over.record.epoch : (over ?? ""),
         overLineage: typeof over === "object" ? lineageText(over) : "",
         ...identity,
+        release,
         fence: checkFence(fence),
         term: token?.term ?? "",
         termCount: String(token?.count ?? ""),
@@ -101,7 +102,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
     },
 
-    async checkpoint({ epoch, fence, sent, beat, answered, nowMs, token, confirmed = 0 }) {
+    async checkpoint({ epoch, fence, sent, beat, answered, nowMs, token, confirmed = 0, release = "" }) {
       const names = root.of(epoch);
       const { reply: answer } = await context.runByLanes(() => {
         const table = context.keys("checkpoint", {});
@@ -113,6 +114,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
           term: token?.term ?? "",
           termCount: token?.count,
           confirmed,
+          release,
           queues: CONTROLLERS.map((controller) => ({ base: table.block(names.queue(controller)) })),
           resources: CACHED_RESOURCES.map((resource) => {
             const lanes = context.lanes(resource);
@@ -192,6 +194,7 @@ function recordOf(pairs: readonly (readonly [field: string, value: string])[]): 
     digestPrefix: text("digestPrefix"),
     hashLayout: text("hashLayout"),
     fence: text("fence"),
+    ...(text("release") !== "" && { release: text("release") }),
   };
 }
 

@@ -33,7 +33,12 @@ export interface StoreFixture {
   readonly store: Store;
   readonly clock: ServerClock;
   /** Another Store over the same data: of another build, of another cluster, or one that ignores stops. */
-  beside(options: { readonly identity?: StoreIdentity; readonly cluster?: string; readonly ignoresStop?: boolean }): Promise<Store>;
+  beside(options: {
+    readonly identity?: StoreIdentity;
+    readonly cluster?: string;
+    readonly ignoresStop?: boolean;
+    readonly releases?: readonly string[];
+  }): Promise<Store>;
   /** Overwrites a value as another writer would, so that it no longer verifies. Empty text deletes it. */
   spoil(forged: Forged): Promise<void>;
   /** Loses everything, as after FLUSHALL. */

@@ -41,7 +41,7 @@ export interface MemoryData {
 }
 
 export interface EpochData {
-  readonly record: EpochRecord;
+  record: EpochRecord;
   readonly resources: Map<CachedResource, ResourceData>;
   /** Of which resources a fence was opened. */
   readonly opened: Set<CachedResource>;

@@ -125,6 +125,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   epoch.checkpoint = { fence: request.fence, number: request.beat };
   epoch.clock = checkClock(epoch.clock, request, serverMs);
   if (token) epoch.token = token;
+  if (request.release !== undefined) epoch.record = { ...epoch.record, release: request.release };
   for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
   const resources = CACHED_RESOURCES.flatMap((name) => {
     const resource = epoch.resources.get(name);

@@ -5,7 +5,7 @@ import type { CachedResource, Controller } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "../../ports/store.ts";
 import { describeStop } from "../../ports/guard-store.ts";
 import type { StoreIdentity } from "../../store-options.ts";
-import { OTHER_PRIMARY } from "../../store-options.ts";
+import { OTHER_PRIMARY, otherRelease } from "../../store-options.ts";
 import { CLOCK_TRUST_MS } from "@deltaloop/base";
 import { EPOCHS_MAX, EPOCHS_REASON, recentEpochs } from "../../ports/lineage.ts";
 import { storeTime } from "./store-time.ts";
@@ -32,6 +32,8 @@ export function gateReason(
   if (sinceCheckedMs < -CLOCK_TRUST_MS) return CLOCK_SET_BACK;
   const foreign = identityReason(epoch.record, options.identity);
   if (foreign !== undefined) return foreign;
+  const { release } = epoch.record;
+  if (release !== undefined && options.releases?.includes(release) === false) return otherRelease(release, options.releases);
   for (const name of CONTROLLER_INFO[controller].reads) {
     if ((epoch.resources.get(name)?.primary ?? primary) !== primary) return OTHER_PRIMARY;
     const reason = resourceReason(name, epoch.resources.get(name), options.holeLimitMs, uncheckedMs);

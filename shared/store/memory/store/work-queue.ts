@@ -64,7 +64,6 @@ export function queueEffect(
   const queue = epoch.queues[controller];
   const primary = queue.primaries.get(key);
   if (!effect.self && primary?.uid !== effect.uid) return;
-  if (effect.ifEmpty !== undefined && epoch.resources.get("pods")?.slices.has(effect.ifEmpty)) return;
   const atMs = effect.urgency === "act" ? nowMs : statusAtMs(epoch, effect, nowMs);
   if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
 }
@@ -160,7 +159,9 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
     };
   }
   if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
-  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage: takenLineage(epoch, run.controller) };
+  const { release } = epoch.record;
+  const lineage = takenLineage(epoch, run.controller);
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage, ...(release !== undefined && { release }) };
 }
 
 function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {

@@ -54,12 +54,19 @@ local function identityDiffers()
   return nil
 end
 
+-- The same text as otherRelease in ../../../store-options.ts. `releases` is "" for a caller that decides nothing.
+local function otherRelease()
+  local release = call("HGET", epochKey, "release")
+  if not release or releases == "" or string.find(", " .. releases .. ",", ", " .. release .. ",", 1, true) then return nil end
+  return "the cluster runs Kubernetes " .. release .. ", and this build decides for " .. releases .. " only"
+end
+
 local function closed(names)
   if stop then return "stopped" end
   if isOverEpochsMax == nil then isOverEpochsMax = recentEpochs(call("GET", KEYS[openedSlot]) or "") >= EPOCHS_MAX end
   if isOverEpochsMax then return EPOCHS_REASON end
   if sinceChecked < -CLOCK_TRUST_MS then return "the store's clock was set back: waiting for the next checkpoint" end
-  local reason = identityDiffers()
+  local reason = identityDiffers() or otherRelease()
   if reason then return reason end
   for _, resource in ipairs(gateResources) do
     if not names or string.find(names, resource.name, 1, true) then

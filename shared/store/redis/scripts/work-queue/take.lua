@@ -7,7 +7,7 @@
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
 --           primary's row or false, starts right before that never ended, fence, SUSPECT marks and least watermark of pods, version by which
---           an earlier primary of the key was gone or "", lineage }
+--           an earlier primary of the key was gone or "", lineage, release of the cluster or "" }
 --         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended, lineage }
 
 local refused = otherEpoch()
@@ -55,7 +55,8 @@ local leaseUntil = now + LEASE_MS
 if held ~= token then unended = held and unended + 1 or 0 end
 call("HSET", KEYS[queueBase + P], key, token .. US .. text(leaseUntil) .. US .. text(now) .. US .. text(unended))
 local failures = tonumber(call("HGET", KEYS[queueBase + F], key) or 0)
-if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply() } end
+local release = call("HGET", epochKey, "release") or ""
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply(), release } end
 local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
 local intents = call("HGETALL", intentsKey)
 if #intents > 0 then -- IT3: whatever is pending is of a dead token
@@ -99,5 +100,5 @@ for _, resource in ipairs(gateResources) do
 end
 return {
   "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended,
-  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(),
+  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(), release,
 }
