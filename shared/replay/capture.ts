@@ -3,3 +3,4 @@ export type { Capture, Census } from "./capture-format/capture-stream.ts";
 export { CaptureError, parseCapture } from "./capture-format/capture.ts";
 export { openBytes } from "./capture-format/line-stream.ts";
 export { recordingWatch } from "./capture-format/recorder.ts";
+export type { RecordingWatch } from "./capture-format/recorder.ts";
