@@ -10,7 +10,7 @@ import { createDigester } from "@deltaloop/kube/pod-template";
 import type { Census } from "@deltaloop/replay/capture";
 import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
 import type { Subject, Verdict } from "@deltaloop/replay/explain";
-import { openRecords, sparingMemory } from "./capture/read-records.ts";
+import { openAnyRecords, sparingMemory } from "./capture/read-records.ts";
 import { withDetails } from "./command/help.ts";
 import { momentIn } from "./command/moment.ts";
 import { explainLive } from "./explain/live.ts";
@@ -69,7 +69,7 @@ export function registerExplain(program: Command): void {
 
 async function runExplain(first: string | undefined, words: readonly string[], flags: ExplainFlags): Promise<void> {
   const isLive = first === undefined || (flags.context ?? flags.kubeconfig) !== undefined || !isFile(first);
-  if (!isLive) return explainFile(first === "-" ? "/dev/stdin" : first, words.join("/"), flags);
+  if (!isLive) return explainFile(first, words.join("/"), flags);
   const object = [...(first === undefined ? [] : [first]), ...words].join("/");
   if (object === "" && (flags.context ?? flags.kubeconfig) === undefined)
     throw new UsageError("name a capture, an object of the cluster such as deploy/web, or the cluster with --context");
@@ -95,7 +95,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const state = new StateCensus(createDigester("explain".padEnd(32)), (startMs) =>
     moment === undefined ? Infinity : momentIn(option, moment, startMs, Infinity),
   );
-  const capture = await openRecords(file, bothOf(family, state));
+  const capture = await openAnyRecords(file, bothOf(family, state));
   const { startMs, endMs } = capture;
   const atMs = moment === undefined ? undefined : momentIn(option, moment, startMs, endMs);
   const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);

@@ -44,6 +44,9 @@ export class CaptureError extends Error {
   override readonly name = "CaptureError";
 }
 
+/** Another program's format, which an import reads. */
+export class ForeignFormatError extends CaptureError {}
+
 /** A line that is not JSON. */
 class TornLineError extends CaptureError {}
 
@@ -108,7 +111,7 @@ export function isGzip(bytes: Buffer): boolean {
 /** @throws {CaptureError} for an archive that another command reads */
 export function refuseArchive(path: string, head: Buffer): void {
   if (path.endsWith(".kshrk") || isZip(head))
-    throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
+    throw new ForeignFormatError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
 }
 
 /** Reads in chunks, because a pipe or device has no known size. */
@@ -270,7 +273,7 @@ function parseLine(
     parsed = parseExact(line);
   } catch (error) {
     if (/^\s*[{[]\s*$/.test(line))
-      throw new CaptureError(
+      throw new ForeignFormatError(
         `${place}: not JSON (${messageOf(error)}); what kubectl prints over several lines is read by \`deltaloop import\``,
       );
     throw new TornLineError(`${place}: not JSON (${messageOf(error)})`);
@@ -290,11 +293,8 @@ function parseLine(
   const atMs = typeof value.t === "string" && RFC_3339.test(value.t) ? Date.parse(value.t) : NaN;
   if (Number.isNaN(atMs)) {
     const foreign = value.t === undefined ? foreignFormat(parsed) : undefined;
-    throw new CaptureError(
-      foreign === undefined
-        ? `${place}: t is no RFC 3339 time`
-        : `${place}: is ${foreign} and no capture; \`deltaloop import FILE -o capture.jsonl.gz\` makes one of it`,
-    );
+    if (foreign === undefined) throw new CaptureError(`${place}: t is no RFC 3339 time`);
+    throw new ForeignFormatError(`${place}: is ${foreign} and no capture; \`deltaloop import FILE -o capture.jsonl.gz\` makes one of it`);
   }
   const object = isObject(value.object) ? value.object : undefined;
   const resource = CACHED_RESOURCES.find((known) => known === value.r) ?? (value.r === undefined ? resourceOfKind(object) : undefined);
