@@ -99,9 +99,9 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const { startMs, endMs } = capture;
   const atMs = moment === undefined ? undefined : momentIn(option, moment, startMs, endMs);
   const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);
-  const cluster = state.state();
-  if (object === "") return printWorst(worstFirst(cluster, namespace), flags);
+  if (object === "") return printWorst(worstFirst(state.state({ namespace })), flags);
   const subject = subjectIn(object, family, namespace);
+  const cluster = state.state({ namespace: subject.namespace });
   const verdict = verdictOf(cluster, subject, { sinceMs });
   if (!output) process.stdout.write(verdict === undefined ? goneText(subject, cluster.nowMs) : verdictText(verdict));
   else if (verdict !== undefined) process.stdout.write(objectText(verdictJson(verdict), output));

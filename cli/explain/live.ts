@@ -47,7 +47,7 @@ export async function explainLive(object: string, flags: LiveFlags): Promise<voi
   const log = consoleLog("", "warn");
   const read = (): Promise<ClusterState> => readState(kube, { namespace, server: config.server, log });
   if (wanted === undefined) {
-    const verdicts = worstFirst(await read(), namespace);
+    const verdicts = worstFirst(await read());
     process.stdout.write(
       flags.output
         ? verdicts.map((each) => objectText(verdictJson(each), flags.output ?? "json")).join("")
@@ -117,5 +117,5 @@ async function readState(
       }
     }),
   ]);
-  return census.state(atMs);
+  return census.state({ nowMs: atMs });
 }

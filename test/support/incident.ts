@@ -174,7 +174,7 @@ function clusterOf(placed: readonly Placed[]): ClusterState {
     if (isEvidenceResource(resource)) census.seeEvidence({ atMs, resource, kind: "event", type: "ADDED", object });
     else census.see({ atMs, resource, kind: "item", object });
   }
-  return census.state(atMs);
+  return census.state({ nowMs: atMs });
 }
 
 /** Of the Deployment; `changed` replaces and adds objects. */

@@ -10,7 +10,7 @@ import type { CachedResource, EvidenceResource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { CapturedObject, CaptureRecord, EvidenceRecord } from "../capture-format/capture.ts";
 import type { Census } from "../capture-format/capture-stream.ts";
-import { ownerUidOf, uidOf } from "../capture-format/captured-object.ts";
+import { keyOf, ownerUidOf, uidOf } from "../capture-format/captured-object.ts";
 import { textIn } from "../evidence/fields.ts";
 import type { EventEvidence, EvidenceObjects } from "../evidence/other-evidence.ts";
 import { otherEvidence } from "../evidence/other-evidence.ts";
@@ -34,6 +34,12 @@ export interface ClusterState {
   changesOf(uid: string): readonly SpecChange[];
   /** How long earlier pods of the owner took to become ready. */
   startsOf(ownerUid: string): readonly number[];
+}
+
+interface StateOptions {
+  readonly nowMs?: number;
+  /** Leaves out the objects of others, which take time to project. */
+  readonly namespace?: string | undefined;
 }
 
 const [CHANGES_MAX, STARTS_MAX] = [50, 100];
@@ -99,18 +105,22 @@ export class StateCensus implements Census {
     else if (resource !== "events") others.delete(uid);
   }
 
-  /** @param nowMs default: the moment that was asked for, at most the time of the last record */
-  state(nowMs = Math.min(this.#untilMs, this.#endMs)): ClusterState {
+  /** By default at the moment that was asked for, or at the last record. */
+  state({ nowMs = Math.min(this.#untilMs, this.#endMs), namespace }: StateOptions = {}): ClusterState {
     const digester = this.#digester;
     const [owners, pods]: [SeenOwner[], SeenPod[]] = [[], []];
     for (const { resource, ...recording } of this.#kept.values()) {
+      if (namespace !== undefined && namespaceIn(recording.object) !== namespace) continue;
       const pod = resource === "pods" ? seenPod(recording, digester) : undefined;
       const owner = resource === "pods" ? undefined : seenOwner(resource, recording, digester);
       if (pod !== undefined) pods.push(pod);
       if (owner !== undefined) owners.push(owner);
     }
     const others = tableOf(EVIDENCE_RESOURCES, (resource) =>
-      [...this.#others[resource].values()].flatMap((object) => otherEvidence(resource, object, digester) ?? []),
+      [...this.#others[resource].values()].flatMap((object) => {
+        const isElsewhere = namespace !== undefined && resource !== "nodes" && namespaceIn(object) !== namespace;
+        return isElsewhere ? [] : (otherEvidence(resource, object, digester) ?? []);
+      }),
     ) as unknown as ClusterState["others"]; // each of its resource
     const podsOf = Map.groupBy(pods, ({ ownerUid }) => ownerUid);
     const events = Map.groupBy(others.events, ({ involvedObject: { uid } }) => uid);
@@ -162,6 +172,10 @@ export class StateCensus implements Census {
     changes.push(...specChanges(was, is, { atMs, by }));
     changes.splice(0, changes.length - CHANGES_MAX);
   }
+}
+
+function namespaceIn(object: CapturedObject): string {
+  return keyOf(object).split("/")[0] ?? "";
 }
 
 function lastOf(event: EventEvidence): string {

@@ -134,10 +134,9 @@ function changesIn({ state, owner, current, previous }: View, sinceMs: number): 
 const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "progressing", "complete"];
 
 /** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
-export function worstFirst(state: ClusterState, namespace?: string): readonly Verdict[] {
-  const isIn = (each: { readonly namespace: string }): boolean => namespace === undefined || each.namespace === namespace;
-  const tops = state.owners.filter((owner) => isIn(owner) && owner.ownerUid === undefined);
-  const bare = state.pods.filter((pod) => isIn(pod) && pod.ownerUid === undefined);
+export function worstFirst(state: ClusterState): readonly Verdict[] {
+  const tops = state.owners.filter(({ ownerUid }) => ownerUid === undefined);
+  const bare = state.pods.filter(({ ownerUid }) => ownerUid === undefined);
   return [...tops, ...bare]
     .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }) ?? [])
     .toSorted((a, b) => HEALTH_ORDER.indexOf(a.health) - HEALTH_ORDER.indexOf(b.health) || missing(b) - missing(a));
