@@ -10,12 +10,14 @@ import { recordingWatch } from "@deltaloop/replay/capture";
 import { CaptureFile } from "./capture/capture-file.ts";
 import { consoleLog } from "@deltaloop/base/output";
 import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { startupTimeoutOption, untilListed } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { bytes, duration, UsageError, wholeNumber } from "@deltaloop/base";
 import { watchAll, watchEvidence } from "./capture/watch-all.ts";
 import { checkAccess } from "./cluster/access-failure.ts";
 
-interface CaptureFlags {
+interface CaptureFlags extends StartupFlags {
   readonly output: string;
   readonly namespace?: string;
   readonly kubeconfig?: string;
@@ -44,6 +46,7 @@ export function registerCapture(program: Command): void {
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
       .option("--context <name>", "context of the kubeconfig")
+      .addOption(startupTimeoutOption())
       .optionsGroup("Rotation:")
       .option(
         "--rotate-size <size>",
@@ -89,11 +92,13 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     lines++;
     file.write(line);
   };
-  const ends = new AbortController();
-  const ended = AbortSignal.any([untilSignalled(), ends.signal]);
+  const signalled = untilSignalled();
   const source = createWatch(createClient(config), flags.namespace);
-  await checkAccess(source, config.server, ended);
+  await checkAccess(source, config.server, signalled);
+  await untilListed(config, flags, log, signalled);
   const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server });
+  const ends = new AbortController();
+  const ended = AbortSignal.any([signalled, ends.signal]);
   log.info(
     `capturing ${flags.namespace === undefined ? "all namespaces" : `namespace ${flags.namespace}`} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
   );

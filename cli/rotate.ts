@@ -13,10 +13,14 @@ import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "./rotate/tokens.t
 import type { TokenPlan } from "./rotate/tokens.ts";
 import { watchersEnvironment } from "./cluster/environment-file.ts";
 import { kubeAccess, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { createClient, kubeOver } from "@deltaloop/kube/http";
+import { consoleLog } from "@deltaloop/base/output";
+import { starting, startupTimeoutOption } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
-interface TokenFlags {
+interface TokenFlags extends StartupFlags {
   readonly secrets: string;
   readonly for: string;
   readonly seconds: number;
@@ -59,6 +63,7 @@ export function registerRotate(program: Command): void {
         "kubeconfig with the rights of infra/manifests/token-renewer.yaml (default: KUBECONFIG, then ~/.kube/config)",
       )
       .option("--context <name>", "context of the kubeconfig")
+      .addOption(startupTimeoutOption())
       .addOption(
         new Option("--secrets-endpoint <url>", "endpoint of Secrets Manager and Parameter Store").env("DELTALOOP_SECRETS_ENDPOINT"),
       )
@@ -105,7 +110,8 @@ async function runTokens(flags: TokenFlags): Promise<void> {
     throw new UsageError(`--every takes at most half of --seconds, ${seconds / 2} s, so that a token is renewed long before it ends`);
   const access = await kubeAccess({ ...flags, kubeconfig: kubeconfigPath(flags.kubeconfig) }, "deltaloop-token-renewer", "token-renewer");
   const secrets = createSecrets({ ...(secretsEndpoint !== undefined && { endpoint: secretsEndpoint }), timeoutMs: 10_000 });
-  const plan: TokenPlan = { access, secrets, names, prefix: flags.secrets, seconds, say };
+  const kube = kubeOver(starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn")));
+  const plan: TokenPlan = { kube, ca: access.ca, secrets, names, prefix: flags.secrets, seconds, say };
   const failed = every === undefined ? await renewTokens(plan) : await keepTokensFresh(plan, every, untilSignalled());
   secrets.close();
   if (failed > 0) process.exitCode = EXIT_FAILED;
