@@ -125,6 +125,7 @@ it.each<{ readonly text: string; readonly reason?: string; readonly want: string
 describe("a message of no listed format", () => {
   it.each([
     canary("output"),
+    `${canary("prefix")} admission webhook "policy.example.com" denied the request`,
     `FailedPreStopHook ${canary("hook")}`,
     `pods "web" is forbidden: ${canary("admission")}`,
     `0/x nodes ${canary("scheduler")}`,
