@@ -1,4 +1,5 @@
 /** What an incident needs to know of a Deployment, ReplicaSet or ReplicationController beyond its cached form. */
+import { hash } from "node:crypto";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText } from "@deltaloop/base";
 import { managersIn } from "./field-owners.ts";
@@ -35,7 +36,7 @@ export function ownerEvidence(object: Json, digester: Digester): OwnerEvidence {
   if (Array.isArray(object["managers"])) return storedEvidence(object, digester);
   const podSpec = objectIn(objectIn(objectIn(object, "spec"), "template"), "spec");
   return {
-    ...(Object.keys(podSpec).length > 0 && { template: templateOf(podSpec, digester) }),
+    ...(Object.keys(podSpec).length > 0 && { template: recentTemplate(podSpec, digester) }),
     managers: managersIn(objectIn(object, "metadata")),
     conditions: conditionsIn(objectIn(object, "status"), digester),
   };
@@ -56,6 +57,21 @@ function storedEvidence(object: Json, digester: Digester): OwnerEvidence {
     managers: managersIn(object),
     conditions: conditionsIn(object, digester),
   };
+}
+
+/** A template recurs with each status update of its object, and its digests are most of the work. */
+const RECENT = new WeakMap<Digester, Map<string, TemplateEvidence>>();
+const RECENT_MAX = 256;
+
+function recentTemplate(podSpec: Json, digester: Digester): TemplateEvidence {
+  const recent = RECENT.get(digester) ?? new Map<string, TemplateEvidence>();
+  RECENT.set(digester, recent);
+  const text = hash("sha256", exactText(podSpec), "base64");
+  const known = recent.get(text) ?? templateOf(podSpec, digester);
+  const [oldest] = recent.size < RECENT_MAX ? [] : recent.keys();
+  if (oldest !== undefined) recent.delete(oldest);
+  recent.set(text, known);
+  return known;
 }
 
 function templateOf(podSpec: Json, digester: Digester): TemplateEvidence {
