@@ -32,14 +32,14 @@ export function fragments(registry: Registry): Readonly<Record<string, string>> 
 }
 
 function functionsYaml(registry: Registry): string {
-  const one = ({ name, logical, timeoutSeconds, queue, usesKube }: FunctionEntry): string =>
+  const one = ({ name, logical, timeoutSeconds, queue, usesKube, usesKeys }: FunctionEntry): string =>
     `${name}:
   handler: handler.handler
   package: { artifact: dist/functions/${name}.zip }
   role: ${logical}Role
   environment:
     DELTALOOP_REDIS_SECRET: !If [MakesStore, "${secretName(STAGE, `redis/${name}`)}", "\${param:redisSecret}"]
-${usesKube ? `    DELTALOOP_KUBE_SECRET: "${secretName(STAGE, kubeSecret(name))}"\n` : ""}  timeout: ${timeoutSeconds}
+${usesKeys ? "" : '    DELTALOOP_MAC_KEY_SECRET: ""\n    DELTALOOP_DIGEST_KEY_SECRET: ""\n'}${usesKube ? `    DELTALOOP_KUBE_SECRET: "${secretName(STAGE, kubeSecret(name))}"\n` : ""}  timeout: ${timeoutSeconds}
 ${queue === undefined ? SCHEDULED : onQueue(queue)}`;
   return `# One function per folder under functions/, each with its own zip (npm run build) and its own role (roles.yml).
 ${functionsOf(registry).map(one).join("\n")}`;
@@ -64,7 +64,7 @@ function onQueue({ logical, maximumConcurrency }: NonNullable<FunctionEntry["que
 function rolesYaml(registry: Registry): string {
   const bells = doorbells(registry).map(({ logical }) => `!GetAtt ${logical}Queue.Arn`);
   const roles = functionsOf(registry).map(
-    ({ name, logical, queue, rings, usesKube }, index) => `  ${logical}Role:
+    ({ name, logical, queue, rings, usesKube, usesKeys }, index) => `  ${logical}Role:
     Type: AWS::IAM::Role
     Properties:
       AssumeRolePolicyDocument: ${index === 0 ? `&lambda\n${ASSUMED_BY_LAMBDA}` : "*lambda\n"}      Policies:
@@ -76,7 +76,7 @@ function rolesYaml(registry: Registry): string {
                 Effect: Allow
                 Action: [logs:CreateLogStream, logs:PutLogEvents]
                 Resource: !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/aws/lambda/\${self:service}-\${sls:stage}-${name}:*"
-${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...KEYS, ...(usesKube ? [kubeSecret(name)] : [])], name)}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
+${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...(usesKeys ? KEYS : []), ...(usesKube ? [kubeSecret(name)] : [])], name)}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
   );
   return `# One role per function: its log group, its source queue, the doorbell queues it sends to, its secrets and VPC network interfaces.
 # infra/manifests/rbac.yaml has the functions' rights in the cluster.
@@ -139,7 +139,7 @@ function ring(bells: readonly string[]): string {
 }
 
 const STAGE = "${sls:stage}";
-/** Secrets that every function and the watcher read. */
+/** Secrets of whoever reads rows or messages. */
 const KEYS = ["mac-key", "digest-key"];
 
 /** `user`: the function whose user of the store it reads; of a given store all have one. */

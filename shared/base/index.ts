@@ -73,4 +73,5 @@ export { takeToken } from "./token-bucket.ts";
 export type { TokenBucket } from "./token-bucket.ts";
 export { unlessAborted } from "./unless-aborted.ts";
 export { UsageError, bytes, duration, redisUrl, trueOrFalse, wholeNumber } from "./usage-error.ts";
+export { bytesOfText, textOfBytes } from "./byte-text.ts";
 export { VERSION } from "./version.ts";

@@ -14,7 +14,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { connect } from "../../shared/node-agent/cri/connection.ts";
 import { createCri } from "../../shared/node-agent/cri/cri.ts";
 import type { CriAdapter } from "../../shared/node-agent/cri/cri.ts";
-import { textOfBytes } from "../../shared/node-agent/ports/byte-text.ts";
+import { textOfBytes } from "../../shared/base/byte-text.ts";
 import { isNotFound, isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
 
 type Call = ServerUnaryCall<Buffer, Buffer>;

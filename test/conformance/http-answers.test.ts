@@ -6,6 +6,7 @@ import type { HttpProbe } from "../../shared/node-agent/ports/prober.ts";
 import { ANSWERS, type Answering, PATHS, startAnswering } from "./http-answers/answers.ts";
 import { startTlsServers, TLS_CASES, type TlsServer } from "./http-answers/tls-servers.ts";
 import { recordedVerdicts, type Verdict } from "./http-answers/verdicts.ts";
+import { shareOf } from "../support/share.ts";
 
 const TIMEOUT_MS = 20_000;
 const AT_ONCE = 20;
@@ -47,9 +48,9 @@ describe("[node-agent 97] an HTTP client of the node agent reads answers as the 
   it("of hand-made and mutated answers", { timeout: 120_000 }, async () => {
     const servers = await Promise.all(Array.from({ length: AT_ONCE }, startAnswering));
     const differing: unknown[] = [];
-    let next = 0;
+    const cases = shareOf([...ANSWERS.keys()], 500).values();
     const work = async (server: Answering): Promise<void> => {
-      for (let n = next++; n < ANSWERS.length; n = next++) {
+      for (const n of cases) {
         server.answer = ANSWERS[n];
         const [ours, theirs] = [await ourVerdict("HTTP", server.port, "/"), expected(recorded.answers[n] as Verdict)];
         if (JSON.stringify(ours) !== JSON.stringify(theirs)) differing.push({ n, answer: ANSWERS[n], ours, theirs });

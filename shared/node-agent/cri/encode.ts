@@ -1,5 +1,5 @@
 /** Converts the port's types into CRI messages where they differ. All other messages have the same names and shape. */
-import { bytesOfText } from "../ports/byte-text.ts";
+import { bytesOfText } from "@deltaloop/base";
 import type { AuthConfig, ContainerConfig, ContainerFilter, PodSandboxFilter } from "../ports/cri-types.ts";
 
 export function containerConfig(config: ContainerConfig): object {

@@ -95,7 +95,7 @@ function socketTo({ url, signal, verifiesCertificate }: GetRequest): Socket {
   return connectTls({ ...address, ...TLS, servername, rejectUnauthorized: verifiesCertificate });
 }
 
-/** OpenSSL checks key sizes only where it verifies certificates. Source: Go crypto/rsa checkKeySize; crypto/tls checkKeySize. */
+/** OpenSSL checks key sizes only where it verifies certificates. Source: Go crypto/rsa/rsa.go checkKeySize. */
 function checkKey({ bits = 0, exponent }: PeerCertificate): void {
   const isRsa = exponent !== undefined;
   if (isRsa && (bits < RSA_BITS_MIN || bits > RSA_BITS_MAX)) throw new Error(`the server's certificate has an RSA key of ${bits} bits`);

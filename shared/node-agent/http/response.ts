@@ -7,7 +7,7 @@
  * RR3 a body is framed by chunked coding, by Content-Length, or by the end of the connection, in this order.
  * RR4 a response or body that breaks off is an error.
  *
- * Source: Go net/http/response.go ReadResponse, transfer.go readTransfer, internal/chunked.go; net/textproto/reader.go ReadMIMEHeader.
+ * Source: Go net/http/response.go ReadResponse, transfer.go readTransfer, internal/chunked.go; Go net/textproto/reader.go ReadMIMEHeader.
  */
 
 export interface Response {

@@ -4,7 +4,7 @@
  */
 import { ownAt } from "@deltaloop/base";
 import { parseGoDuration } from "@deltaloop/base";
-import { textOfBytes } from "../../ports/byte-text.ts";
+import { textOfBytes } from "@deltaloop/base";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import { globMatches } from "./glob.ts";
 

@@ -6,7 +6,7 @@ import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "../pod-workers/back-off.ts";
 import { globMatches } from "./glob.ts";
 import type { PullFailure } from "./pull-messages.ts";
-import { textOfBytes } from "../../ports/byte-text.ts";
+import { textOfBytes } from "@deltaloop/base";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import type { SecretData } from "../types/referenced-objects.ts";
 

@@ -6,7 +6,7 @@ import type { V1Service } from "@kubernetes/client-node";
 import type { KubeObject, Wire } from "@deltaloop/kube/objects";
 import type { ReferencedObjects, ConfigMapData, SecretData } from "../types/referenced-objects.ts";
 import { expand } from "../types/expand.ts";
-import { textOfBytes } from "../../ports/byte-text.ts";
+import { textOfBytes } from "@deltaloop/base";
 
 /**
  * The container cannot be created until a referenced object changes. Shown in the Event and as CreateContainerConfigError; contains names,

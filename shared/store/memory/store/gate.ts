@@ -43,7 +43,8 @@ export function gateReason(
 /** A build never reads what another projection, digest or hash layout wrote (T46). */
 function identityReason(record: EpochRecord, identity: StoreIdentity): string | undefined {
   for (const part of ["projection", "digestPrefix", "hashLayout"] as const) {
-    if (record[part] !== identity[part]) return `the epoch has ${part} ${record[part]}, this build ${identity[part]}`;
+    if (identity[part] !== "" && record[part] !== identity[part])
+      return `the epoch has ${part} ${record[part]}, this build ${identity[part]}`;
   }
   return undefined;
 }

@@ -6,7 +6,7 @@ import { containerOptions, sandboxOptions, updateOptions } from "../../../../sha
 import type { Machine } from "../../../../shared/docker/create-options.ts";
 import { containerRecord, sandboxRecord, readContainer } from "../../../../shared/docker/records.ts";
 import { createImages } from "../../../../shared/docker/images.ts";
-import { textOfBytes } from "../../../../shared/node-agent/ports/byte-text.ts";
+import { textOfBytes } from "../../../../shared/base/byte-text.ts";
 import type { ContainerConfig, LinuxContainerResources, PodSandboxConfig } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const MACHINE: Machine = { oomScoreAdjMin: -1000 };

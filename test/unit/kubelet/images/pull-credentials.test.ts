@@ -6,7 +6,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { parseDockerConfig } from "../../../../shared/node-agent/kubelet/images/credential-provider.ts";
-import { bytesOfText } from "../../../../shared/node-agent/ports/byte-text.ts";
+import { bytesOfText } from "../../../../shared/base/byte-text.ts";
 import { pullCredentials } from "../../../../shared/node-agent/kubelet/images/image-pull.ts";
 
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");

@@ -6,7 +6,7 @@ import type { ContainerConfigInput } from "../../../../shared/node-agent/kubelet
 import { containerHash } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import type { ContainerSpec, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { ContainerConfigError } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
-import { textOfBytes } from "../../../../shared/node-agent/ports/byte-text.ts";
+import { textOfBytes } from "../../../../shared/base/byte-text.ts";
 import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/node-agent/ports/cri-types.ts";
 import { containerSpec, IMAGE, nodePod } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";

@@ -1,6 +1,6 @@
 // Would catch: a variable that a service hides, a value of an optional object that is not there, a wrong order of precedence,
 // an expansion that reads a later variable, a secret's value in a message, limits that do not fall back to the node's.
-import { bytesOfText } from "../../../../shared/node-agent/ports/byte-text.ts";
+import { bytesOfText } from "../../../../shared/base/byte-text.ts";
 import { describe, expect, it } from "vitest";
 import {
   ContainerConfigError,

@@ -49,7 +49,7 @@ local function identityDiffers()
   local fields = call("HMGET", epochKey, "projection", "digestPrefix", "hashLayout")
   local ours = { projection, digestPrefix, hashLayout }
   for i, name in ipairs({ "projection", "digestPrefix", "hashLayout" }) do
-    if fields[i] ~= ours[i] then return "the epoch has " .. name .. " " .. tostring(fields[i]) .. ", this build " .. ours[i] end
+    if ours[i] ~= "" and fields[i] ~= ours[i] then return "the epoch has " .. name .. " " .. tostring(fields[i]) .. ", this build " .. ours[i] end
   end
   return nil
 end

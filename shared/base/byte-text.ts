@@ -2,8 +2,6 @@
  * Bytes as text, without loss: a byte that is not UTF-8 becomes a lone surrogate (U+DC80 to U+DCFF), as in Python's PEP 383. Well-formed text
  * never contains one, and the API server sends none.
  */
-import { isUtf8 } from "node:buffer";
-
 const ESCAPE = 0xdc00;
 const ESCAPED = /([\udc80-\udcff]+)/u;
 const CHARACTER_BYTES = [1, 2, 3, 4];
@@ -17,6 +15,10 @@ export function textOfBytes(bytes: Buffer): string {
     at += size ?? 1;
   }
   return text;
+}
+
+function isUtf8(bytes: Buffer): boolean {
+  return Buffer.from(bytes.toString()).equals(bytes);
 }
 
 export function bytesOfText(text: string): Buffer {
