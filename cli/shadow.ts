@@ -196,7 +196,8 @@ function findingText(finding: Finding, startMs: number, all: boolean): string {
   const verb = write.verb === "delete" ? "deleted" : "created";
   if (verdict.kind === "excess")
     return `${when} ${printable(labelOf(write))}: upstream ${verb} ${verdict.upstream} pods, ours would have ${verb} ${verdict.ours}\n`;
-  if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}\n` : "";
+  const lag = verdict.kind === "older" ? `, ${verdict.lagMs} ms` : "";
+  if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}${lag}\n` : "";
   const differences = nearestDifferences(verdict);
   const more = differences.length - DIFFERENCES_MAX;
   const shown = [...differences.slice(0, DIFFERENCES_MAX), ...(more > 0 ? [`and ${more} more`] : [])];
@@ -210,6 +211,7 @@ function asJson(finding: Finding): object {
   const { controller, verb, resource, subresource, namespace, name } = write;
   return {
     ...{ kind: "write", at: new Date(atMs).toISOString(), controller, verb, resource, subresource, namespace, name, verdict: verdict.kind },
+    ...(verdict.kind === "older" && { lagMs: verdict.lagMs }),
     ...(verdict.kind === "excess" && { ours: verdict.ours, upstream: verdict.upstream }),
     ...(verdict.kind === "unexplained" && { differences: nearestDifferences(verdict) }),
   };

@@ -33,10 +33,15 @@ export async function untilAnswered(config: KubeHttpConfig, flags: StartupFlags,
 }
 
 /** Waits until the API server lists each cached resource, or `signal` aborts. @throws {StartupError} if it does not, also for a missing right */
-export async function untilListed(config: KubeHttpConfig, flags: StartupFlags, log: Log, signal: AbortSignal): Promise<void> {
+export async function untilListed(
+  config: KubeHttpConfig,
+  flags: StartupFlags & { readonly namespace?: string },
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
   const client = starting(createClient(config), config.server, flags, log);
   const lists = CACHED_RESOURCES.map((resource) =>
-    client.json({ method: "GET", path: resourcePath(resource, ""), query: { limit: 1 }, signal }),
+    client.json({ method: "GET", path: resourcePath(resource, flags.namespace ?? ""), query: { limit: 1 }, signal }),
   );
   await Promise.all(lists).catch((error: unknown) => {
     if (!signal.aborted) throw error;
