@@ -216,7 +216,7 @@ export function epochCases(open: OpenStore): void {
     const take = async (): Promise<unknown> => {
       await store.add(epoch, "replicaset", RS, 0);
       const run = harness.run("replicaset", RS);
-      const { uid = "" } = cachedReplicaSet().metadata;
+      const { uid } = cachedReplicaSet().metadata;
       const answer = await acting.take(run, { uid });
       if (answer.kind === "ok") await store.done(run, { kind: "ok" });
       return answer.kind === "ok" ? answer.release : answer;
