@@ -185,7 +185,9 @@ class Dev {
   }
 
   async #startRedis(): Promise<string> {
-    const redis = await startLocalRedis();
+    const redis = await startLocalRedis().catch((error: unknown) => {
+      throw new UsageError(`redis-server cannot be used: ${messageOf(error)}. Or pass --redis URL`);
+    });
     if (!redis) throw new UsageError("redis-server does not start: install it (apt-get install redis-server), or pass --redis URL");
     this.#redis = redis;
     this.#log.info("redis started", { pid: redis.child.pid });
