@@ -10,11 +10,13 @@ import { recordingWatch } from "@deltaloop/replay/capture";
 import { CaptureFile } from "./capture/capture-file.ts";
 import { consoleLog } from "@deltaloop/base/output";
 import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { startupTimeoutOption, untilListed } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { bytes, duration, UsageError, wholeNumber } from "@deltaloop/base";
 import { watchAll } from "./capture/watch-all.ts";
 
-interface CaptureFlags {
+interface CaptureFlags extends StartupFlags {
   readonly output: string;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -41,6 +43,7 @@ export function registerCapture(program: Command): void {
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
       .option("--context <name>", "context of the kubeconfig")
+      .addOption(startupTimeoutOption())
       .optionsGroup("Rotation:")
       .option(
         "--rotate-size <size>",
@@ -86,8 +89,10 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     file.write(line);
   };
   const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: !redact, keeps: rotates, server: config.server });
+  const signalled = untilSignalled();
+  await untilListed(config, flags, log, signalled);
   const ends = new AbortController();
-  const ended = AbortSignal.any([untilSignalled(), ends.signal]);
+  const ended = AbortSignal.any([signalled, ends.signal]);
   log.info(
     `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
   );

@@ -21,10 +21,13 @@ import { environmentOption, watchersEnvironment } from "./cluster/environment-fi
 import type { EnvironmentFlags } from "./cluster/environment-file.ts";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
+import { consoleLog } from "@deltaloop/base/output";
+import { startupTimeoutOption, untilAnswered } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface DoctorFlags extends EnvironmentFlags {
+interface DoctorFlags extends StartupFlags, EnvironmentFlags {
   readonly leaseNamespace?: string;
   readonly audit?: true;
   readonly output?: OutputFormat;
@@ -47,6 +50,7 @@ export function registerDoctor(program: Command): void {
     )
     .option("--context <name>", "context of the kubeconfig")
     .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
+    .addOption(startupTimeoutOption())
     .action(async (flags: DoctorFlags) => {
       process.exitCode = await runDoctor(flags);
       // A server that hangs keeps connections open; the report is written first, also into a pipe.
@@ -54,7 +58,7 @@ export function registerDoctor(program: Command): void {
     });
   withDetails(command, {
     notes: [
-      "Changes nothing. Exits with 0 when no check failed (warnings do not count) and with 1 when one failed. Takes up to 10 s without --audit. cli/README.md describes the checks and the fields of -o json.",
+      "Changes nothing. Exits with 0 when no check failed (warnings do not count) and with 1 when one failed. Takes up to 10 s without --audit, once the API server answers. cli/README.md describes the checks and the fields of -o json.",
     ],
     examples: ["doctor", "doctor --env prod.env --kubeconfig roles.yaml", "doctor --audit -o json"],
   });
@@ -68,7 +72,9 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
   const secrets = new Set(secretsOf(configuration));
   const access = kubeAccessOf(kube, live, (token) => secrets.add(token));
   // An invalid kubeconfig is a usage error. A plugin that hangs is reported by the checks.
-  await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
+  const reached = await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
+  // The checks report an API server that does not answer.
+  if (reached) await untilAnswered(reached, flags, consoleLog("deltaloop: ", "warn")).catch(() => undefined);
   const leaseNamespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
   const looking = look({ configuration, access, leaseNamespace, audit: flags.audit === true });
   const facts = await withProgress("Checking", looking);

@@ -14,6 +14,7 @@ import { addImagePullFlags } from "./node/node-images.ts";
 import { addRegistrationFlags } from "./node/node-registration.ts";
 import { addShutdownFlags } from "./node/node-shutdown.ts";
 import { addRuntimeFlags } from "./node/node-runtime.ts";
+import { startupTimeoutOption } from "./cluster/startup.ts";
 import { serveNode } from "./node/serve-node.ts";
 import type { NodeFlags } from "./node/node-flags.ts";
 
@@ -41,7 +42,10 @@ export function registerNode(program: Command): void {
       "request the serving certificate from the cluster, and a new one before it expires",
       trueOrFalse("--rotate-server-certificates"),
     )
-    .option("--cert-dir <folder>", "folder of the certificates (default: pki in --root-dir)");
+    .option("--cert-dir <folder>", "folder of the certificates (default: pki in --root-dir)")
+    .addOption(
+      startupTimeoutOption("how long to request the first certificate; a node that has one waits without end, as the kubelet does"),
+    );
   addRuntimeFlags(addRegistrationFlags(command));
   command
     .optionsGroup("Static pods:")
@@ -113,8 +117,8 @@ export function registerNode(program: Command): void {
     .option("--healthz-bind-address <address>", "address of /healthz", "127.0.0.1")
     .option("--metrics <host:port>", "address of a metrics and health server without TLS (default: none)")
     .action(async ({ config }: NodeFlags, self: Command) => {
-      if (config !== undefined) await applyKubeletConfig(self, config);
-      await serveNode(self.opts<NodeFlags>());
+      const ignored = config === undefined ? [] : await applyKubeletConfig(self, config);
+      await serveNode(self.opts<NodeFlags>(), ignored);
       process.exit();
     });
   withDetails(command, {

@@ -15,10 +15,14 @@ import { environmentOption, watchersEnvironment } from "./cluster/environment-fi
 import type { EnvironmentFlags } from "./cluster/environment-file.ts";
 import { kubeAccess, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
+import { createClient, kubeOver } from "@deltaloop/kube/http";
+import { consoleLog } from "@deltaloop/base/output";
+import { starting, startupTimeoutOption } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
-interface TokenFlags extends EnvironmentFlags {
+interface TokenFlags extends StartupFlags, EnvironmentFlags {
   readonly secrets?: string;
   readonly for: string;
   readonly seconds: number;
@@ -63,6 +67,7 @@ export function registerRotate(program: Command): void {
         "kubeconfig with the rights of infra/manifests/token-renewer.yaml (default: KUBECONFIG, then ~/.kube/config)",
       )
       .option("--context <name>", "context of the kubeconfig")
+      .addOption(startupTimeoutOption())
       .addOption(
         new Option("--secrets-endpoint <url>", "endpoint of Secrets Manager and Parameter Store").env("DELTALOOP_SECRETS_ENDPOINT"),
       )
@@ -107,10 +112,11 @@ async function runTokens(flags: TokenFlags): Promise<void> {
   const { every, seconds } = flags;
   if (every !== undefined && (every < 1_000 || every > seconds * 500))
     throw new UsageError(`--every takes at most half of --seconds, ${seconds / 2} s, so that a token is renewed long before it ends`);
-  const { prefix, endpoint, kube } = secretsToRenew(flags);
-  const access = await kubeAccess(kube, "deltaloop-token-renewer", "token-renewer");
+  const { prefix, endpoint, kube: kubeFlags } = secretsToRenew(flags);
+  const access = await kubeAccess(kubeFlags, "deltaloop-token-renewer", "token-renewer");
   const secrets = createSecrets({ ...(endpoint !== undefined && { endpoint }), timeoutMs: 10_000 });
-  const plan: TokenPlan = { access, secrets, names, prefix, seconds, say };
+  const kube = kubeOver(starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn")));
+  const plan: TokenPlan = { kube, ca: access.ca, secrets, names, prefix, seconds, say };
   const failed = every === undefined ? await renewTokens(plan) : await keepTokensFresh(plan, every, untilSignalled());
   secrets.close();
   if (failed > 0) process.exitCode = EXIT_FAILED;

@@ -24,13 +24,15 @@ import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import { since } from "./command/moment.ts";
 import { openRecords, reading, sparingMemory } from "./capture/read-records.ts";
 import { ShadowCount } from "./shadow/shadow-count.ts";
+import { startupTimeoutOption, untilListed } from "./cluster/startup.ts";
+import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { SYNC_HANDLERS } from "./functions/sync-handlers.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 import { UsageError } from "@deltaloop/base";
 import { watchAll } from "./capture/watch-all.ts";
 
-interface ShadowFlags {
+interface ShadowFlags extends StartupFlags {
   readonly capture?: string;
   readonly audit?: string;
   readonly kubeconfig?: string;
@@ -58,6 +60,7 @@ export function registerShadow(program: Command): void {
     .optionsGroup("Cluster access:")
     .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
+    .addOption(startupTimeoutOption())
     .option("--metrics <host:port>", `address of the metrics server; port 0 is any free port (default: ${METRICS_LISTEN})`)
     .action(runShadow);
   withDetails(command, {
@@ -129,13 +132,14 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
   }).catch((error: unknown) => {
     throw new UsageError(messageOf(error));
   });
+  const ends = untilSignalled();
+  await untilListed(config, flags, log, ends);
   const clock = createSystemClock();
   const write = (line: string): void => {
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
   const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: true, server: config.server });
   const metricsServer = await serveMetrics({ listen: flags.metrics ?? METRICS_LISTEN, metrics, livez: [], readyz: [], log });
-  const ends = untilSignalled();
   const startMs = clock.now();
   log.info(`comparing with the controllers of ${config.server}, by list and watch only; stop with Ctrl-C`);
   const watching = watchAll(kube, { clock, digester, log }, ends);

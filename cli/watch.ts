@@ -11,7 +11,7 @@ import { createForeignWriteGuard, acquireLease, SharedCacheError, UPKEEP_TIMES, 
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import { connectLive, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import type { Clock } from "@deltaloop/base";
-import { AFFECTED_KEYS, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
+import { AFFECTED_KEYS, CANARY, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX, UsageError } from "@deltaloop/base";
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
@@ -132,7 +132,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const guard: ForeignWriteGuard | undefined = flags.guard
     ? endOnForeignWrite({ kube, clock, log }, end)
     : guards
-      ? createForeignWriteGuard({ store: outside.store, kube, clock, log })
+      ? createForeignWriteGuard({ store: outside.store, kube, clock, log }, { namespace, name: CANARY })
       : undefined;
   let leadership: Leadership | undefined;
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {

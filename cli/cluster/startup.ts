@@ -3,8 +3,9 @@ import { Option } from "commander";
 import { duration } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
 import { createSystemClock } from "@deltaloop/base/system";
-import { startupClient } from "@deltaloop/kube/http";
-import type { KubeClient } from "@deltaloop/kube/http";
+import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import { createClient, resourcePath, startupClient } from "@deltaloop/kube/http";
+import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
 
 export interface StartupFlags {
   /** Milliseconds. */
@@ -13,10 +14,8 @@ export interface StartupFlags {
 
 const DEFAULT_MS = 60_000;
 
-export function startupTimeoutOption(): Option {
-  return new Option("--startup-timeout <duration>", "how long to wait for an API server that does not answer or answers 5xx")
-    .argParser(duration("--startup-timeout"))
-    .default(DEFAULT_MS, "1m0s");
+export function startupTimeoutOption(what = "how long to wait for an API server that does not answer or answers 5xx"): Option {
+  return new Option("--startup-timeout <duration>", what).argParser(duration("--startup-timeout")).default(DEFAULT_MS, "1m0s");
 }
 
 /** `client` for the first calls of a command, which are repeated; logs what it waits for. */
@@ -25,5 +24,21 @@ export function starting<C extends KubeClient>(client: C, server: string, { star
     timeoutMs: startupTimeout,
     clock: createSystemClock(),
     onWaiting: (awaited) => log.warn(`waiting for the API server ${new URL(server).origin}`, { call: awaited }),
+  });
+}
+
+/** Waits until the API server answers. @throws {StartupError} if it does not */
+export async function untilAnswered(config: KubeHttpConfig, flags: StartupFlags, log: Log): Promise<void> {
+  await starting(createClient(config), config.server, flags, log).json({ method: "GET", path: "/version" });
+}
+
+/** Waits until the API server lists each cached resource, or `signal` aborts. @throws {StartupError} if it does not, also for a missing right */
+export async function untilListed(config: KubeHttpConfig, flags: StartupFlags, log: Log, signal: AbortSignal): Promise<void> {
+  const client = starting(createClient(config), config.server, flags, log);
+  const lists = CACHED_RESOURCES.map((resource) =>
+    client.json({ method: "GET", path: resourcePath(resource, ""), query: { limit: 1 }, signal }),
+  );
+  await Promise.all(lists).catch((error: unknown) => {
+    if (!signal.aborted) throw error;
   });
 }

@@ -2,8 +2,8 @@
  * The probes of `doctor`: everything at once, each part with a deadline of its own, so that whatever is dead costs its own answer and
  * no other. Reads only; a review of rights is a POST that changes nothing.
  */
-import { createClient, kubeOver } from "@deltaloop/kube/http";
-import type { KubeHttpConfig } from "@deltaloop/kube/http";
+import { createClient, kubeOver, readUser, startupClient, StartupError } from "@deltaloop/kube/http";
+import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
 import { createRedisProbe } from "@deltaloop/store/redis";
 import { sqsClient, queueFacts, queueFactsByArn } from "@deltaloop/store/sqs";
 import { createSystemClock } from "@deltaloop/base/system";
@@ -35,6 +35,8 @@ export const PART_MS = 4_500;
 export const AUDIT_PART_MS = AUDIT_SETTLE_MS + 60_000;
 /** A call gives up before its part does, so that the part can say which one it was. */
 const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
+/** A call that is refused with 5xx or cut is repeated for this time: a single refusal is no finding. */
+const REPEAT_MS = 1_500;
 /** Of each controller; more would only be slow. */
 const OWNERS_MAX = 2_000;
 
@@ -84,7 +86,7 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
   const act = configuration.mode === "act";
   // Credentials may come from a plugin, which may hang: each part waits for them within its own time.
   const reached = access(serviceAccount("watcher")).then((config) => {
-    const client = createClient({ ...config, ...CALL });
+    const client = repeating(config);
     return { server: new URL(config.server).origin, client, kube: kubeOver(client) };
   });
   const name = watcherLease(configuration.deployment);
@@ -99,8 +101,9 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
       ROLES.map(async (role): Promise<RoleFacts> => ({
         role: role.name,
         seen: await seen(async () => {
-          const config = { ...(await access(role.name)), ...CALL };
-          const [user, rights] = await Promise.all([userOf(config), reviewRole(role, config, { act, leaseNamespace })]);
+          const config = await access(role.name);
+          const review = reviewRole(role, config, { act, leaseNamespace, connect: repeating });
+          const [user, rights] = await Promise.all([readUser(repeating(config)), review]);
           return { user, rights };
         }),
       })),
@@ -114,14 +117,12 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
   };
 }
 
-type SeenValue<S> = S extends { readonly kind: "seen"; readonly value: infer T } ? T : never;
-
-async function userOf(config: KubeHttpConfig): Promise<string> {
-  const body = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
-  const answer = await createClient(config).json({ method: "POST", path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", body });
-  const { status } = answer as { readonly status?: { readonly userInfo?: { readonly username?: string } } }; // a SelfSubjectReview
-  return status?.userInfo?.username ?? "";
+function repeating(config: KubeHttpConfig): KubeClient {
+  const client = createClient({ ...config, ...CALL });
+  return startupClient(client, { timeoutMs: REPEAT_MS, clock: createSystemClock(), onWaiting: () => undefined });
 }
+
+type SeenValue<S> = S extends { readonly kind: "seen"; readonly value: infer T } ? T : never;
 
 function leaseFacts(lease: Lease | undefined): LeaseFacts | undefined {
   if (lease === undefined) return undefined;
@@ -215,7 +216,8 @@ async function seen<T>(read: () => Promise<T>, partMs = PART_MS): Promise<Seen<T
     const tookMs = performance.now() - from;
     return { kind: "seen", value, tookMs: Math.round(tookMs), atMs: Date.now() - tookMs / 2 };
   } catch (error) {
-    return unseen(error instanceof NothingThereError ? error.message : describeError(error));
+    const cause = error instanceof StartupError ? error.cause : error; // the finding has its own remedy
+    return unseen(cause instanceof NothingThereError ? cause.message : describeError(cause));
   } finally {
     clearTimeout(timer);
   }

@@ -99,6 +99,7 @@ const WORDS: { readonly [Rule in KnownReason["rule"]]: Entry<Rule> } = {
     words: ({ replicas, pods, burst, remove }) =>
       `it wants ${counted(replicas, "pod")} and has ${pods}: ${pods - replicas} to delete${remove < pods - replicas ? `, at most ${burst} at once` : ""}`,
   },
+  "deletes again": { section: "7", words: (_, about) => `${about} is deleted again: an earlier delete was not answered` },
   "goes first": {
     section: "8",
     words: ({ by, its, others, survivor }, about) => `${about} is deleted before ${survivor}: ${RANKS[by](its, others, true)}`,

@@ -42,6 +42,8 @@ export interface AccessFlags {
   readonly bootstrapKubeconfig?: string;
   readonly rotateCertificates?: boolean;
   readonly certDir?: string;
+  /** Milliseconds. */
+  readonly startupTimeout?: number;
   readonly rootDir: string;
   readonly name: string;
 }
@@ -82,11 +84,22 @@ type Placed = AccessFlags & { readonly kubeconfig: string; readonly certDir: str
 
 /** Requests a certificate once and writes the kubeconfig. */
 async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, { clock, log }: Means, signal: AbortSignal): Promise<void> {
-  const { kubeconfig, bootstrapKubeconfig, certDir, name: nodeName } = flags;
+  const { kubeconfig, bootstrapKubeconfig, certDir, name: nodeName, startupTimeout } = flags;
   if (await isStillValid(flags, clock, log)) return;
   const kube = createKubeHttp(await bootstrapAccess(bootstrapKubeconfig));
   const store = clientFiles(certDir, clock);
-  await joinCluster({ kube, nodeName, store, pendingKey: pendingKeyIn(certDir), clock, log }, signal);
+  await joinCluster(
+    {
+      kube,
+      nodeName,
+      store,
+      pendingKey: pendingKeyIn(certDir),
+      clock,
+      log,
+      ...(startupTimeout !== undefined && { startupTimeoutMs: startupTimeout }),
+    },
+    signal,
+  );
   await replaceFile(kubeconfig, await kubeconfigForCertificate(bootstrapKubeconfig, store.currentPath));
   log.info("joined the cluster", { node: nodeName, kubeconfig });
 }

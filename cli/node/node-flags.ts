@@ -1,3 +1,4 @@
+import type { StartupFlags } from "../cluster/startup.ts";
 import type { LoggingFormat } from "../output/logging-format-option.ts";
 import type { CgroupFlags } from "./node-cgroups.ts";
 import type { ImagePullFlags } from "./node-images.ts";
@@ -6,7 +7,7 @@ import type { ShutdownFlags } from "./node-shutdown.ts";
 import type { RuntimeFlags } from "./node-runtime.ts";
 
 /** As the command line has them; cli/node.ts says what each means. */
-export interface NodeFlags extends CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags, ShutdownFlags {
+export interface NodeFlags extends StartupFlags, CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags, ShutdownFlags {
   readonly config?: string;
   readonly kubeconfig?: string;
   readonly context?: string;

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { describeError } from "@deltaloop/kube/client";
+import type { KubeWriter } from "@deltaloop/kube/client";
 import type { Secrets } from "@deltaloop/store/ports";
 import { functionsOf, serviceAccount, REGISTRY } from "@deltaloop/controllers/registry";
 import { requestToken } from "@deltaloop/kube/kubeconfig";
@@ -10,7 +11,9 @@ import { requestToken } from "@deltaloop/kube/kubeconfig";
 export const KUBE_COMPONENTS: readonly string[] = functionsOf(REGISTRY).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));
 
 export interface TokenPlan {
-  readonly access: KubeHttpConfig;
+  readonly kube: Pick<KubeWriter, "create">;
+  /** Of the API server; written beside each token. */
+  readonly ca: KubeHttpConfig["ca"];
   readonly secrets: Pick<Secrets, "write">;
   readonly names: readonly string[];
   /** Of the secrets; a component's name comes behind it. */
@@ -23,12 +26,12 @@ export interface TokenPlan {
 const AGAIN_MS = 30_000;
 
 /** Writes a new token for each component, with the certificate authority of the API server. Prints failures. @returns their number */
-export async function renewTokens({ access, secrets, names, prefix, seconds, say }: TokenPlan): Promise<number> {
+export async function renewTokens({ kube, ca, secrets, names, prefix, seconds, say }: TokenPlan): Promise<number> {
   let failed = 0;
   for (const name of names) {
     try {
-      const { token, endsMs } = await requestToken(access, { serviceAccount: serviceAccount(name), seconds });
-      await secrets.write(prefix + name, JSON.stringify({ token, ...(access.ca !== undefined && { ca: String(access.ca) }) }));
+      const { token, endsMs } = await requestToken(kube, { serviceAccount: serviceAccount(name), seconds });
+      await secrets.write(prefix + name, JSON.stringify({ token, ...(ca !== undefined && { ca: String(ca) }) }));
       say(`${name}: renewed, ends ${new Date(endsMs).toISOString()}`);
     } catch (error) {
       failed++;

@@ -181,7 +181,7 @@ async function tokens(access: LocalOptions["access"]): Promise<Readonly<Record<s
 
 async function tokenOf(credentials: KubeHttpConfig, serviceAccount: string): Promise<string> {
   try {
-    return (await requestToken(credentials, { serviceAccount, seconds: TOKEN_SECONDS })).token;
+    return (await requestToken(createKubeHttp(credentials), { serviceAccount, seconds: TOKEN_SECONDS })).token;
   } catch (error) {
     if (!isNotFound(error)) throw error;
     throw new Error(

@@ -5,6 +5,8 @@ export type { ClientCertificate, KubeHttpConfig } from "./http/config.ts";
 export { createKubeCalls } from "./http/kube-calls.ts";
 export { createKubeHttp, kubeOver } from "./http/kube-http.ts";
 export { createLineSplitter } from "./http/line-splitter.ts";
+export { resourcePath } from "./http/path.ts";
+export { readUser } from "./http/self-subject-review.ts";
 export { startupClient, StartupError } from "./http/startup-client.ts";
 export type { StartupOptions } from "./http/startup-client.ts";
 export { statusError } from "./http/status-error.ts";

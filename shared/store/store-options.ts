@@ -20,7 +20,7 @@ export interface StoreOptions {
 export interface StoreIdentity {
   /** Version of the projection and slice functions. */
   readonly projection: number;
-  /** `<keyId>.<form>` of the template digests. */
+  /** `<keyId>.<form>` of the template digests; "" in a caller that compares none. */
   readonly digestPrefix: string;
   /** The pod template layout whose hash is computed, such as `v1.36`. */
   readonly hashLayout: string;

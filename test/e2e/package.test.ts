@@ -361,9 +361,11 @@ describe("template", () => {
       const own = String(Properties["FunctionName"]).replace("deltaloop-prod-", "");
       const secret = Object.entries(Variables).filter(([variable, value]) => /SECRET$|KEY|TOKEN|PASSWORD/.test(variable) && value !== "");
       expect(Object.fromEntries(secret), name).toEqual({
-        DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
-        DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
-        DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", "deltaloop/prod/redis", ""] },
+        ...(own !== "sweep" && {
+          DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
+          DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
+        }),
+        DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", `deltaloop/prod/redis/${own}`, ""] },
         ...(USES_KUBE.test(own) && { DELTALOOP_KUBE_SECRET: `deltaloop/prod/kube/${own}` }),
       });
     }
@@ -376,7 +378,9 @@ describe("template", () => {
       const text = JSON.stringify(Properties);
       const [, own = ""] = /"PolicyName":"([\w-]+)"/.exec(text) ?? [];
       expect([...text.matchAll(/secretsmanager:[^"]*:secret:([^"]+)/g)].map(([, secret]) => secret).toSorted(), name).toEqual(
-        ["digest-key", ...(USES_KUBE.test(own) ? [`kube/${own}`] : []), "mac-key", "redis"].map((part) => `deltaloop/prod/${part}-??????`),
+        [...(own === "sweep" ? [] : ["digest-key", "mac-key"]), ...(USES_KUBE.test(own) ? [`kube/${own}`] : []), "redis", `redis/${own}`]
+          .toSorted()
+          .map((part) => `deltaloop/prod/${part}-??????`),
       );
       expect(
         [...text.matchAll(/"Action":"(secretsmanager:\w+)","Resource":("\*")?/g)].map(([, action, all]) => [action, all]),

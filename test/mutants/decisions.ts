@@ -238,8 +238,8 @@ export const MUTANTS: readonly DecisionMutant[] = [
     what: "one pod too many is deleted",
     rule: "replicaset §7.2",
     file: "controllers/replicaset/manage-replicas.ts",
-    from: "Math.min(surplus, burst);\n  const { victims",
-    to: "Math.min(surplus + 1, burst);\n  const { victims",
+    from: "Math.min(surplus, burst);\n  const unsettled",
+    to: "Math.min(surplus + 1, burst);\n  const unsettled",
   },
   {
     what: "ready pods go first",

@@ -27,15 +27,16 @@ type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
 
 /**
  * The cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer`: replaces the configuration's
- * keys by ones that are followed.
+ * keys by ones that are followed. `anyDigestKey`: for the sweeper, which compares no digests.
  */
 export function openCache(
   { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,
   make: MakeStore,
   signer: Signer = createSigner(macKeys, cluster),
+  anyDigestKey = false,
 ): Cache {
   const digester = createDigester(digestKey);
-  const identity = cacheIdentity(digester);
+  const identity = { ...cacheIdentity(digester), ...(anyDigestKey && { digestPrefix: "" }) };
   const ignoresStop = mode === "shadow" || guard === "off";
   return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop }), identity, digester, signer };
 }
@@ -58,9 +59,14 @@ export interface Connections extends Cache {
 }
 
 /** Everything except the API server, for which each component has its own credentials. */
-export function connect(configuration: CacheConfiguration & Pick<Configuration, "queues">, make: MakeStore, signer?: Signer): Connections {
+export function connect(
+  configuration: CacheConfiguration & Pick<Configuration, "queues">,
+  make: MakeStore,
+  signer?: Signer,
+  anyDigestKey?: boolean,
+): Connections {
   const { endpoint, doorbells: queueUrls } = configuration.queues;
-  const cache = openCache(configuration, make, signer);
+  const cache = openCache(configuration, make, signer, anyDigestKey);
   const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   return {
     ...cache,

@@ -1,5 +1,6 @@
 /** The number of pods to create, or the pods to delete (replicaset §7). */
 import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
+import { mayLand } from "../kit/expectations.ts";
 import type { ListedWrite } from "../kit/performed.ts";
 import type { Observed } from "./observe.ts";
 import { getPodsToDelete } from "./pods-to-delete.ts";
@@ -31,7 +32,7 @@ export interface Managing {
  * Source: replica_set.go manageReplicas.
  */
 export function manageReplicas(
-  { rs, owner, pending }: Pick<Observed, "rs" | "owner" | "pending">,
+  { rs, owner, pending, unanswered }: Pick<Observed, "rs" | "owner" | "pending" | "unanswered">,
   claimed: readonly CachedPod[],
   {
     related,
@@ -55,11 +56,26 @@ export function manageReplicas(
     };
   }
   const remove = Math.min(surplus, burst);
-  const { victims, why } = getPodsToDelete(claimed, related, { count: remove, nowMs });
+  const unsettled = new Set(unanswered.filter((call) => mayLand(call, nowMs)).map(({ uid }) => uid));
+  const again = claimed.filter(({ uid }) => unsettled.has(uid)).slice(0, remove);
+  const others = claimed.filter((pod) => !again.includes(pod));
+  const { victims, why } = getPodsToDelete(others, related, { count: remove - again.length, nowMs });
   const size = { generation, replicas: seen.replicas };
   return {
-    writes: victims.map(({ name, uid, resourceVersion }) => ({ kind: "DeletePod", owner, name, uid, resourceVersion, size })),
-    why: [{ rule: "too many", facts: { ...seen, burst, remove } }, ...why, ...whyAgain(rs)],
+    writes: [...again, ...victims].map(({ name, uid, resourceVersion }) => ({
+      kind: "DeletePod",
+      owner,
+      name,
+      uid,
+      resourceVersion,
+      size,
+    })),
+    why: [
+      { rule: "too many", facts: { ...seen, burst, remove } },
+      ...again.map(({ name }): ReplicaReason => ({ rule: "deletes again", about: name, facts: {} })),
+      ...why,
+      ...whyAgain(rs),
+    ],
   };
 }
 

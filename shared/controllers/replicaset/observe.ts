@@ -3,7 +3,7 @@ import type { CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { compileSelector } from "@deltaloop/kube/selectors";
 import type { Selector } from "@deltaloop/kube/selectors";
 import type { Owner } from "../kit/writes.ts";
-import type { Row, Snapshot } from "@deltaloop/store/ports";
+import type { Intent, Row, Snapshot } from "@deltaloop/store/ports";
 import type { ReplicaKind } from "./kind.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
@@ -18,6 +18,8 @@ export interface Observed {
   readonly orphans: readonly CachedPod[];
   /** Calls of earlier runs that may be in flight: creates and deletes wait for their deadline. */
   readonly pending: number;
+  /** Deletes of earlier runs without an answer: their pods go before others while the calls may take effect. */
+  readonly unanswered: readonly Intent[];
 }
 
 /** Gone: done. InvalidSelector: no decision possible; upstream logs it and waits for a change. */
@@ -39,6 +41,7 @@ export function observe(snapshot: Snapshot, kind: ReplicaKind): Observation {
     pods: podsOf(dependents),
     orphans: podsOf(orphans),
     pending: intents.filter((intent) => intent.state === "pending").length,
+    unanswered: intents.filter(({ verb, state }) => verb === "delete" && state === "planned"),
   };
 }
 

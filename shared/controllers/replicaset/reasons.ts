@@ -38,6 +38,8 @@ export type ReplicaReason =
   // At most `burst` in one sync.
   | Reason<"too few", Size & { readonly burst: number; readonly create: number }>
   | Reason<"too many", Size & { readonly burst: number; readonly remove: number }>
+  // §7. An earlier delete of this pod was not answered.
+  | Reason<"deletes again", None>
   // §8. `its` and `others`: what the rule compared, of this pod and of `survivor`, the first that stays.
   | Reason<"goes first", Compared & { readonly survivor: string }>
   // §8. The same of `victim`, the last that goes, and of so many `pods` that the rule spares, of which this one is the first.

@@ -1,11 +1,12 @@
 /**
- * Calls of a starting command. A control plane that starts or rolls over returns 503 or closes connections for a minute, so reads and access
- * reviews are retried; an error that indicates a misconfiguration ends the command at once.
+ * Calls of a starting command. A control plane that starts or rolls over returns 503 or closes connections for a minute, so reads, reviews
+ * and token requests are retried; an error that indicates a misconfiguration ends the command at once.
  */
 import type { Clock } from "@deltaloop/base";
 import { describeError } from "../client/describe-error.ts";
-import { KubeApiError, NotSentError, UnansweredError } from "../client/errors.ts";
+import { isForbidden, KubeApiError, NotSentError, UnansweredError } from "../client/errors.ts";
 import type { Call, KubeCalls } from "./calls.ts";
+import { readUser } from "./self-subject-review.ts";
 
 export interface StartupOptions {
   /** Retry period from the first failure on. */
@@ -25,7 +26,8 @@ const WAIT_MS_MAX = 5_000;
 const NOTICE_AFTER_MS = 2_000;
 /** New role bindings reach the authorizer of each API server within seconds. */
 const FORBIDDEN_MS = 10_000;
-const ACCESS_REVIEW = /\/selfsubject(?:access|rules)reviews$/;
+/** POST requests that store nothing. */
+const VIRTUAL_RESOURCE = /\/(?:selfsubject\w*reviews|serviceaccounts\/[^/]+\/token)$/;
 const CERTIFICATE_ERROR = /^(?:CERT_|ERR_TLS_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_PURPOSE|ERR_SSL_)/;
 
 /** `client` with idempotent calls retried while the API server starts. @throws {StartupError} from its calls */
@@ -59,18 +61,26 @@ export function startupClient<C extends KubeCalls>(client: C, { timeoutMs, clock
         failingSinceMs ??= startMs;
         const failingMs = clock.now() - failingSinceMs;
         const retryMs = isIdempotent(call) ? Math.min(timeoutMs, retryWindowMs(error)) : 0;
-        if (failingMs + waitMs > retryMs) throw failed(call, error, failingMs);
+        if (failingMs + waitMs > retryMs) throw await failed(call, error, failingMs);
         onFailure(error);
         await clock.after(waitMs, call.signal);
       }
     }
   }
 
+  async function failed(call: Call, error: unknown, failingMs: number): Promise<unknown> {
+    const user = isForbidden(error) ? await readUser(client).catch(() => "") : "";
+    const remedy = remedyFor(error, user);
+    if (remedy === undefined) return error;
+    const after = failingMs >= NOTICE_AFTER_MS ? ` for ${Math.round(failingMs / 1_000)}s` : "";
+    return new StartupError(`${call.method} ${call.path} fails${after}: ${describeError(error)}. ${remedy}`, { cause: error });
+  }
+
   return { ...client, json };
 }
 
 function isIdempotent({ method, path }: Call): boolean {
-  return method === "GET" || (method === "POST" && ACCESS_REVIEW.test(path));
+  return method === "GET" || (method === "POST" && VIRTUAL_RESOURCE.test(path));
 }
 
 /** How long a call with this error is retried. */
@@ -88,19 +98,12 @@ function isCertificateError(error: Error): boolean {
   return false;
 }
 
-function failed(call: Call, error: unknown, failingMs: number): unknown {
-  const remedy = remedyFor(error);
-  if (remedy === undefined) return error;
-  const after = failingMs >= NOTICE_AFTER_MS ? ` for ${Math.round(failingMs / 1_000)}s` : "";
-  return new StartupError(`${call.method} ${call.path} fails${after}: ${describeError(error)}. ${remedy}`, { cause: error });
-}
-
-function remedyFor(error: unknown): string | undefined {
+function remedyFor(error: unknown, user: string): string | undefined {
   if (error instanceof KubeApiError) {
     if (error.code === 401)
       return "The API server does not accept the credentials: renew the token or certificate of the kubeconfig's user";
     if (error.code === 403)
-      return "The user lacks this right: bind it a role that has it (infra/manifests/rbac.yaml), or use another context";
+      return `${user === "" ? "The user" : `User ${user}`} lacks this right: bind it a role that has it (infra/manifests/rbac.yaml), or use another context`;
     return error.code === 429 || error.code >= 500 ? "Wait until the API server is healthy, or raise --startup-timeout" : undefined;
   }
   if (!(error instanceof UnansweredError || error instanceof NotSentError)) return undefined;

@@ -114,7 +114,7 @@ async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & 
     parsed = parseYaml(content);
   } catch (error) {
     // The last line of the parser's message quotes the input, which may hold a secret.
-    throw new Error(`kubeconfig ${path} is not YAML: ${messageOf(error).split("\n")[0]}`);
+    throw new Error(`kubeconfig ${path} is ${messageOf(error).split("\n")[0]}`);
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
   if (config.success) return { config: config.output, folder: dirname(resolve(path)) };

@@ -1,5 +1,4 @@
-import { createKubeHttp } from "../http/kube-http.ts";
-import type { KubeHttpConfig } from "../http/config.ts";
+import type { KubeWriter } from "../client/kube.ts";
 
 /** Namespace of the service accounts (infra/manifests/rbac.yaml). */
 const OWN_NAMESPACE = "deltaloop";
@@ -12,14 +11,14 @@ export interface IssuedToken {
 
 /** Requests a token of limited lifetime for one of our service accounts. @throws {KubeApiError} if it is missing or the request is forbidden */
 export async function requestToken(
-  access: KubeHttpConfig,
+  kube: Pick<KubeWriter, "create">,
   {
     serviceAccount,
     seconds,
     namespace = OWN_NAMESPACE,
   }: { readonly serviceAccount: string; readonly seconds: number; readonly namespace?: string },
 ): Promise<IssuedToken> {
-  const answer = await createKubeHttp(access).create({
+  const answer = await kube.create({
     resource: "serviceaccounts",
     namespace,
     of: { name: serviceAccount, subresource: "token" },

@@ -5,55 +5,67 @@
  */
 import { POD_TEMPLATE_TYPES } from "./pod-template-types.ts";
 
-export interface GoStruct {
-  readonly fields: readonly GoField[];
+type TemplateKind = "string" | "bool" | "int" | "quantity" | "time" | "intOrString";
+/** Kinds of scalars in all tables; a pod template has only the first ones. */
+export type ScalarKind = TemplateKind | "bytes" | "float" | "duration" | "timeOrDuration";
+
+export interface GoStruct<Kind extends ScalarKind = TemplateKind> {
+  readonly fields: readonly GoField<Kind>[];
   /** By JSON key, with embedded structs flattened, as they are in JSON. */
-  readonly byKey: ReadonlyMap<string, GoType>;
+  readonly byKey: ReadonlyMap<string, GoType<Kind>>;
 }
 
-export interface GoField {
+export interface GoField<Kind extends ScalarKind = TemplateKind> {
   readonly name: string;
   /** JSON key; unused for an embedded field. */
   readonly key: string;
   readonly embedded: boolean;
-  readonly type: GoType;
+  readonly type: GoType<Kind>;
 }
 
 /** `text` is the type as Go prints it: `[]v1.Container`, `*int64`, `v1.ResourceList`. */
-export type GoType =
-  | { readonly kind: "string" | "bool" | "int" | "quantity" | "time" | "intOrString"; readonly text: string }
-  | { readonly kind: "pointer" | "list" | "map"; readonly text: string; readonly element: GoType }
-  | { readonly kind: "struct"; readonly text: string; readonly struct: GoStruct };
+export type GoType<Kind extends ScalarKind = TemplateKind> =
+  | { readonly kind: Kind; readonly text: string }
+  | { readonly kind: "pointer" | "list" | "map"; readonly text: string; readonly element: GoType<Kind> }
+  | { readonly kind: "struct"; readonly text: string; readonly struct: GoStruct<Kind> };
+
+/** Of any table. */
+export type AnyStruct = GoStruct<ScalarKind>;
+export type AnyType = GoType<ScalarKind>;
 
 let parsed: GoStruct | undefined;
 
 /** PodTemplateSpec with everything it refers to. */
 export function podTemplateLayout(): GoStruct {
-  parsed ??= parseLayout(POD_TEMPLATE_TYPES, "PodTemplateSpec");
+  // No other kinds are in its table.
+  parsed ??= parseGoTypes(POD_TEMPLATE_TYPES)("PodTemplateSpec") as GoStruct;
   return parsed;
 }
 
-function parseLayout(layout: string, root: string): GoStruct {
+/** Structs of a table by name; the table may be a continuation of POD_TEMPLATE_TYPES. @throws {RangeError} for one that it lacks */
+export function parseGoTypes(layout: string): (name: string) => AnyStruct {
   const bodies = new Map<string, string>();
   for (const [, name = "", body = ""] of layout.matchAll(/(\w+)\{([^}]*)\}/g)) bodies.set(name, body);
   // It has exactly the fields of Container.
   bodies.set("EphemeralContainerCommon", bodies.get("Container") ?? "");
-  const structs = new Map<string, GoStruct>();
+  const structs = new Map<string, AnyStruct>();
 
-  function structOf(name: string, body: string): GoStruct {
+  function structOf(name: string, body: string): AnyStruct {
     const known = structs.get(name);
     if (known !== undefined) return known;
-    const fields = [...body.matchAll(/(\w+)(?:=(\w+))?(\^?):(\S+)/g)].map(([, field = "", key, embedded, type = ""]): GoField => {
-      const prefix = /^(\*|\[\])?/.exec(type)?.[0] ?? "";
-      const base = type.slice(prefix.length);
-      return {
-        name: field,
-        key: key ?? field.charAt(0).toLowerCase() + field.slice(1),
-        embedded: embedded === "^",
-        type: prefixed(prefix, baseType(base === "~" ? field : base)),
-      };
-    });
-    const byKey = new Map<string, GoType>();
+    const fields = [...body.matchAll(/(\w+)(?:=(\w+))?(\^?):(\S+)/g)].map(
+      ([, field = "", key, embedded, type = ""]): GoField<ScalarKind> => {
+        const prefix = /^(?:\*|\[\]|%)*/.exec(type)?.[0] ?? "";
+        const base = type.slice(prefix.length);
+        return {
+          name: field,
+          key: key ?? field.charAt(0).toLowerCase() + field.slice(1),
+          embedded: embedded === "^",
+          type: prefixed(prefix, baseType(base === "~" ? field : base)),
+        };
+      },
+    );
+    const byKey = new Map<string, AnyType>();
     for (const { key, embedded, type } of fields) {
       if (embedded && type.kind === "struct") for (const [inner, innerType] of type.struct.byKey) byKey.set(inner, innerType);
       else byKey.set(key, type);
@@ -63,7 +75,7 @@ function parseLayout(layout: string, root: string): GoStruct {
     return struct;
   }
 
-  function baseType(name: string): GoType {
+  function baseType(name: string): AnyType {
     const builtIn = BUILT_IN[name];
     if (builtIn !== undefined) return builtIn;
     const body = bodies.get(name);
@@ -71,24 +83,38 @@ function parseLayout(layout: string, root: string): GoStruct {
     return body === undefined ? { kind: "string", text } : { kind: "struct", text, struct: structOf(name, body) };
   }
 
-  return structOf(root, bodies.get(root) ?? "");
+  return (name) => {
+    const body = bodies.get(name);
+    if (body === undefined) throw new RangeError(`no Go type ${name}`);
+    return structOf(name, body);
+  };
 }
 
-function prefixed(prefix: string, element: GoType): GoType {
-  if (prefix === "") return element;
-  return { kind: prefix === "*" ? "pointer" : "list", text: prefix + element.text, element };
+function prefixed(prefix: string, base: AnyType): AnyType {
+  if (prefix === "") return base;
+  const [first = "", rest = ""] = /^(\*|\[\]|%)(.*)$/.exec(prefix)?.slice(1) ?? [];
+  const element = prefixed(rest, base);
+  if (first === "%") return { kind: "map", text: `map[string]${element.text}`, element };
+  return { kind: first === "*" ? "pointer" : "list", text: first + element.text, element };
 }
 
-const STRING: GoType = { kind: "string", text: "string" };
-const QUANTITY: GoType = { kind: "quantity", text: "resource.Quantity" };
+const STRING: AnyType = { kind: "string", text: "string" };
+const QUANTITY: AnyType = { kind: "quantity", text: "resource.Quantity" };
 
-const BUILT_IN: Readonly<Record<string, GoType>> = {
+const BUILT_IN: Readonly<Record<string, AnyType>> = {
   s: STRING,
   b: { kind: "bool", text: "bool" },
   i32: { kind: "int", text: "int32" },
   i64: { kind: "int", text: "int64" },
+  u32: { kind: "int", text: "uint32" },
+  f64: { kind: "float", text: "float64" },
+  bytes: { kind: "bytes", text: "[]uint8" },
   m: { kind: "map", text: "map[string]string", element: STRING },
   Time: { kind: "time", text: "v1.Time" },
+  MicroTime: { kind: "time", text: "v1.MicroTime" },
+  Duration: { kind: "duration", text: "v1.Duration" },
+  TimeOrMetaDuration: { kind: "timeOrDuration", text: "v1.TimeOrMetaDuration" },
+  "resource.QuantityValue": QUANTITY,
   "resource.Quantity": QUANTITY,
   "intstr.IntOrString": { kind: "intOrString", text: "intstr.IntOrString" },
   ResourceList: { kind: "map", text: "v1.ResourceList", element: QUANTITY },

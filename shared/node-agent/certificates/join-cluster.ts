@@ -13,7 +13,7 @@ import { isForbidden, isUnauthorized, KubeApiError } from "@deltaloop/kube/clien
 import { NotSignedError, requestCertificate, waitForCertificate } from "./request-certificate.ts";
 import type { RequestReference, SigningKube } from "./request-certificate.ts";
 
-const SERVER_MS_MAX = 60_000;
+const STARTUP_TIMEOUT_MS = 60_000;
 const SERVER_RETRY_MS = 2_000;
 const APPROVAL_MS_MAX = 3_600_000;
 
@@ -32,6 +32,8 @@ export interface JoinOptions {
   readonly pendingKey: PendingKey;
   readonly clock: Clock;
   readonly log: Log;
+  /** How long the request is retried. Default: a minute. */
+  readonly startupTimeoutMs?: number;
 }
 
 /** Resolves when the certificate is in the store. @throws if it is denied, or not approved within an hour */
@@ -77,15 +79,15 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
 }
 
 /**
- * Retries connection errors, 5xx, 401 and 403 for a minute: the API server may not have loaded tokens and roles yet.
+ * Retries connection errors, 5xx, 401 and 403: the API server may not have loaded tokens and roles yet.
  * Source: bootstrap.go waitForServer. Differs from upstream: that polls /healthz first and then tries once.
  */
 async function onceReached(
-  { clock, log }: Pick<JoinOptions, "clock" | "log">,
+  { clock, log, startupTimeoutMs = STARTUP_TIMEOUT_MS }: Pick<JoinOptions, "clock" | "log" | "startupTimeoutMs">,
   ask: () => Promise<RequestReference>,
   signal: AbortSignal,
 ): Promise<RequestReference> {
-  const giveUpMs = clock.now() + SERVER_MS_MAX;
+  const giveUpMs = clock.now() + startupTimeoutMs;
   for (;;) {
     try {
       return await ask();

@@ -101,7 +101,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
     },
 
-    async checkpoint({ epoch, fence, sent, beat, answered, token, confirmed = 0 }) {
+    async checkpoint({ epoch, fence, sent, beat, answered, nowMs, token, confirmed = 0 }) {
       const names = root.of(epoch);
       const { reply: answer } = await context.runByLanes(() => {
         const table = context.keys("checkpoint", {});
@@ -109,6 +109,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
           fence: checkFence(fence),
           beat,
           answered,
+          leaderNow: nowMs,
           term: token?.term ?? "",
           termCount: token?.count,
           confirmed,
@@ -143,7 +144,8 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
         return table.call(names.epoch, gateArgs(context, names, table, CONTROLLER_INFO[controller].reads));
       });
       if (!answer) return { open: false, reason: NO_GATE };
-      if (answer.reply[0] === "stopped") return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]))) };
+      if (answer.reply[0] === "stopped")
+        return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]), asText(answer.reply[2]))) };
       return answer.reply[0] === "open" ? { open: true } : { open: false, reason: asText(answer.reply[1]) };
     },
 

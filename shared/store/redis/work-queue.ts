@@ -118,7 +118,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     case "empty":
       return { kind: reply[0] };
     case "stopped":
-      return { kind: "stopped", stop: openStop(context, asText(reply[1])) };
+      return { kind: "stopped", stop: openStop(context, asText(reply[1]), asText(reply[2])) };
     case "gated":
       return { kind: "gated", reason: asText(reply[1]) };
     case "notYet": {

@@ -191,7 +191,9 @@ export function epochCases(open: OpenStore): void {
       expect(await other.sweep(harness.epoch)).toEqual([]);
       await other.close();
     }
-    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
+    const comparesNone = await harness.fixture.beside({ identity: { ...IDENTITY, digestPrefix: "" } });
+    for (const store of [harness.store, comparesNone]) expect(await store.gate("replicaset")).toEqual({ open: true });
+    await comparesNone.close();
     const young = new StoreHarness({
       ...harness.fixture,
       store: await harness.fixture.beside({ identity: { ...IDENTITY, projection: 2 } }),

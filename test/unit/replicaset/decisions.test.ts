@@ -165,7 +165,7 @@ describe("manageReplicas", () => {
     claimed: CachedPod[],
     options: { pending?: number; burstReplicas?: number } = {},
   ): ReturnType<typeof manageReplicas>["writes"] =>
-    manageReplicas({ rs: owner, owner: OWNER, pending: options.pending ?? 0 }, claimed, {
+    manageReplicas({ rs: owner, owner: OWNER, pending: options.pending ?? 0, unanswered: [] }, claimed, {
       related: [],
       nowMs: NOW_MS,
       ...(options.burstReplicas !== undefined && { burstReplicas: options.burstReplicas }),
@@ -216,6 +216,7 @@ describe("claimPods", () => {
     pods,
     orphans,
     pending: 0,
+    unanswered: [],
   });
 
   it("[replicaset 44] counts three of five pods as active: those not finished and not being deleted", () => {

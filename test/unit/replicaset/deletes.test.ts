@@ -28,13 +28,13 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
   };
   const row = async (name: string): Promise<object | undefined> =>
     (await harness.store.readIndex({ rows: [{ resource: "pods", key: `shop/${name}` }] })).rows[0]?.row;
-  /** What the next run would wait for. Takes the key, so it is called last. */
-  const pending = async (): Promise<readonly object[]> => {
+  /** What the next run would delete before other pods, or wait for. Takes the key, so it is called last. */
+  const left = async (): Promise<readonly string[]> => {
     await harness.clock.advance(5_000); // past the back-off, before any deadline
     const key = "shop/web";
     await harness.store.add("epoch-1", controller, key, 0);
     const take = await harness.store.take({ epoch: "epoch-1", controller, key, token: "next" }, { uid: ownerNow().uid });
-    return take.kind === "ok" ? take.snapshot.intents.filter(({ state }) => state === "pending") : [take];
+    return take.kind === "ok" ? take.snapshot.intents.map(({ state }) => state) : [take.kind];
   };
 
   const start = async (mode: "act" | "shadow" = "act"): Promise<void> => {
@@ -151,7 +151,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(harness.api.events).toEqual([]);
       expect(await harness.failures()).toBe(0);
       expect(await row("a")).toMatchObject(gone ? { gone } : { gone, rv: live?.metadata.resourceVersion });
-      expect(await pending()).toEqual([]);
+      expect(await left()).toEqual([]);
     });
   });
 
@@ -159,20 +159,20 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     const refused = (message: string) => ({
       events: [`Warning FailedDelete Error deleting: ${message}`],
       error: `unable to delete pods: ${message}`,
-      pending: 0,
+      left: [],
       gone: false,
     });
     const table: {
       name: string;
       second: Fate;
-      want: { events: string[]; error?: string; pending: number; gone: boolean };
+      want: { events: string[]; error?: string; left: readonly string[]; gone: boolean };
     }[] = [
-      { name: "done", second: undefined, want: { events: ["Normal SuccessfulDelete Deleted pod: a"], pending: 0, gone: false } },
-      { name: "gone", second: refusal(404, "NotFound", "no"), want: { events: [], pending: 0, gone: true } },
+      { name: "done", second: undefined, want: { events: ["Normal SuccessfulDelete Deleted pod: a"], left: [], gone: false } },
+      { name: "gone", second: refusal(404, "NotFound", "no"), want: { events: [], left: [], gone: true } },
       { name: "a conflict again: refused", second: CONFLICT, want: refused("not now") },
       { name: "forbidden: refused", second: refusal(403, "Forbidden", "no"), want: refused("no") },
-      { name: "not answered: pending", second: "never", want: { ...refused("no answer within 5s"), pending: 1 } },
-      { name: "5xx: pending", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), pending: 1 } },
+      { name: "not answered: planned", second: "never", want: { ...refused("no answer within 5s"), left: ["planned"] } },
+      { name: "5xx: planned", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), left: ["planned"] } },
     ];
     it.each(table)("the second try is $name", async ({ second, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? CONFLICT : second) };
@@ -185,7 +185,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         readonly conditions?: readonly { readonly message: string }[];
       };
       expect(conditions.map(({ message }) => message)).toEqual(want.error === undefined ? [] : [want.error]);
-      expect(await pending()).toHaveLength(want.pending);
+      expect(await left()).toEqual(want.left);
     });
 
     it("and the read is not answered: refused, because nothing was deleted", async () => {
@@ -194,7 +194,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
       expect(harness.api.events).toEqual(["Warning FailedDelete Error deleting: not now"]);
       expect(await row("a")).toMatchObject({ gone: false });
-      expect(await pending()).toEqual([]);
+      expect(await left()).toEqual([]);
     });
 
     it("and the lease ends before the second try: nothing more is sent, and nothing is left pending", async () => {
@@ -205,26 +205,26 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
       expect(harness.api.events).toEqual([]);
       expect(await harness.failures()).toBe(1);
-      expect(await pending()).toEqual([]);
+      expect(await left()).toEqual([]);
     });
   });
 
   describe("[replicaset 127] without an answer: sends it once more", () => {
     const OOPS = refusal(500, "InternalError", "oops");
-    const deleted = { events: ["Normal SuccessfulDelete Deleted pod: a"], failures: 0, pending: 0 };
-    const pendingAfter = (message: string) => ({
+    const deleted = { events: ["Normal SuccessfulDelete Deleted pod: a"], failures: 0, left: [] };
+    const plannedAfter = (message: string) => ({
       events: [`Warning FailedDelete Error deleting: ${message}`],
       failures: 1,
-      pending: 1,
+      left: ["planned"],
     });
-    const quiet = { events: [], failures: 0, pending: 0 };
+    const quiet = { events: [], failures: 0, left: [] };
     const twice = ["get web", "delete a", "delete a"];
     const table: {
       name: string;
       first: Fate;
       second: Fate;
       sent: string[];
-      want: { events: string[]; failures: number; pending: number };
+      want: { events: string[]; failures: number; left: readonly string[] };
     }[] = [
       { name: "5xx, then done", first: OOPS, second: undefined, sent: twice, want: deleted },
       { name: "no answer, then done", first: "never", second: undefined, sent: twice, want: deleted },
@@ -233,22 +233,22 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "5xx, then gone", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
       // Refuses nothing of the first, which may still be in flight.
       {
-        name: "5xx, then forbidden: pending",
+        name: "5xx, then forbidden: planned",
         first: OOPS,
         second: refusal(403, "Forbidden", "no"),
         sent: twice,
-        want: pendingAfter("oops"),
+        want: plannedAfter("oops"),
       },
       // For example by admission: the pod is unchanged, so the first may still be executed.
       {
-        name: "5xx, then a conflict without a cause in the pod: pending",
+        name: "5xx, then a conflict without a cause in the pod: planned",
         first: OOPS,
         second: CONFLICT,
         sent: [...twice, "get a", "delete a"],
-        want: pendingAfter("oops"),
+        want: plannedAfter("oops"),
       },
-      { name: "5xx twice: pending", first: OOPS, second: OOPS, sent: twice, want: pendingAfter("oops") },
-      { name: "no answer twice: pending", first: "never", second: "never", sent: twice, want: pendingAfter("no answer within 5s") },
+      { name: "5xx twice: planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
+      { name: "no answer twice: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no answer within 5s") },
     ];
     it.each(table)("$name", async ({ first, second, sent: calls, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
@@ -256,16 +256,16 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(sent()).toEqual(calls);
       expect(harness.api.events).toEqual(want.events);
       expect(await harness.failures()).toBe(want.failures);
-      expect(await pending()).toHaveLength(want.pending);
+      expect(await left()).toEqual(want.left);
     });
 
-    it("but not when the lease ends first: pending", async () => {
+    it("but not when the lease ends first: planned", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a"]);
-      expect(await pending()).toHaveLength(1);
+      expect(await left()).toEqual(["planned"]);
     });
   });
 
@@ -278,12 +278,26 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     await harness.sync();
     harness.api.script = {};
     const other = await harness.api.put("pods", pod({ name: "a", owner: { name: "other", uid: "x" } }));
-    await harness.clock.advance(20_000);
-    await harness.ring(); // recovers
-    await harness.ring();
+    await harness.sync();
+    expect(harness.api.all("pods").map(({ metadata }) => metadata.uid)).toContain(other.metadata.uid);
     expect(await row("a")).toMatchObject({ gone: false, uid: other.metadata.uid });
-    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
-    expect(await pending()).toEqual([]);
+    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(3);
+    expect(await left()).toEqual([]);
+  });
+
+  it("an unanswered delete is repeated by the next sync at once, though another pod would go first now", async () => {
+    harness.api.script = { "delete pods": refusal(503, "ServiceUnavailable", "starting") };
+    await harness.sync();
+    harness.api.script = {};
+    await harness.api.change("pods", "a", ({ status }) => ({ status: { ...status, phase: "Running" } }));
+    await harness.api.change("pods", "b", ({ status }) => ({ status: { ...status, phase: "Pending" } }));
+    await harness.stream();
+    const beforeMs = harness.clock.now();
+    await harness.ring();
+    expect(sent().filter((call) => call.startsWith("delete"))).toEqual(["delete a", "delete a", "delete a"]);
+    expect(harness.clock.now() - beforeMs).toBeLessThan(1_000);
+    expect(await harness.failures()).toBe(0);
+    expect(await left()).toEqual([]);
   });
 
   it("in shadow mode: decides, and reads nothing", async () => {

@@ -18,7 +18,7 @@ it("number of pods: the reasons contain each input that changes the decision", (
     ({ replicas, pods, pending, burst }) => {
       const claimed = Array.from({ length: pods }, (_, i) => pod({ name: `p${i}`, uid: `u${i}` }));
       const options = { related: [], nowMs: NOW_MS, burstReplicas: burst };
-      const { writes, why } = manageReplicas({ rs: rs({ replicas }), owner: OWNER, pending }, claimed, options);
+      const { writes, why } = manageReplicas({ rs: rs({ replicas }), owner: OWNER, pending, unanswered: [] }, claimed, options);
       return { decision: writes.map((write) => (write.kind === "CreatePods" ? write.count : write.kind)), why };
     },
   );

@@ -9,6 +9,11 @@ import { pod, replicaSet, type PodOptions, type ReplicaOptions } from "../../sup
 
 const EMPTY_STATUS = { replicas: 0, observedGeneration: 1, terminatingReplicas: 0 };
 
+/** Names of the pods that were to be created, in the order of the calls. */
+function podsAsked(harness: SyncHarness): readonly (string | undefined)[] {
+  return harness.api.calls.flatMap(({ verb, resource, name }) => (verb === "create" && resource === "pods" ? [name] : []));
+}
+
 /** A ReplicaSet `web` and pods; `owned`: it is their controller. */
 async function harnessOf(rs: ReplicaOptions, pods: readonly (PodOptions & { readonly owned?: boolean })[] = []): Promise<SyncHarness> {
   const harness = await SyncHarness.create();
@@ -165,6 +170,41 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
+  it.each([
+    { title: "created by the second call", refused: 1, stored: false, pods: 1, failures: 0 },
+    { title: "stored by the first call, and found under its name", refused: 1, stored: true, pods: 1, failures: 0 },
+    { title: "refused twice", refused: 2, stored: false, pods: 0, failures: 1 },
+  ])(
+    "[replicaset 128] sends a create that was answered 503 once more, under the same name: $title",
+    async ({ refused, stored, pods, failures }) => {
+      const harness = await harnessOf({ replicas: 1 });
+      harness.api.script = {
+        "create pods": async ({ name = "" }, nth) => {
+          if (nth > refused) return undefined;
+          if (stored) await harness.api.put("pods", pod({ name, owner: ownerIn(harness) }));
+          return refusal(503, "ServiceUnavailable", "no");
+        },
+      };
+      await harness.sync();
+      expect(podsAsked(harness)).toHaveLength(2);
+      expect(new Set(podsAsked(harness)).size).toBe(1);
+      expect(harness.pods).toHaveLength(pods);
+      expect(await harness.failures()).toBe(failures);
+    },
+  );
+
+  it("keeps the name where the second create is refused: the first may still take effect", async () => {
+    const harness = await harnessOf({ replicas: 1 });
+    harness.api.script = {
+      "create pods": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "no") : refusal(403, "Forbidden", "quota")),
+    };
+    await harness.sync();
+    harness.api.script = {};
+    await harness.sync();
+    expect(podsAsked(harness)).toHaveLength(3);
+    expect(new Set(podsAsked(harness)).size).toBe(1);
+  });
+
   it("keeps a name that an unanswered call may have used when the next try is refused, and uses it again", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "never" };
@@ -173,9 +213,8 @@ describe("creating", () => {
     await harness.sync();
     harness.api.script = {};
     await harness.sync();
-    const names = harness.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name);
-    expect(new Set(names).size).toBe(1);
-    expect(names).toHaveLength(3);
+    expect(podsAsked(harness)).toHaveLength(3);
+    expect(new Set(podsAsked(harness)).size).toBe(1);
   });
 
   it("creates no surplus pod when the quota refuses a name whose pod exists unseen", async () => {
@@ -196,9 +235,7 @@ describe("creating", () => {
     harness.api.script = quota(0);
     await harness.sync();
     await harness.sync();
-    expect(
-      new Set(harness.api.calls.filter(({ verb, resource }) => verb === "create" && resource === "pods").map(({ name }) => name)).size,
-    ).toBe(2);
+    expect(new Set(podsAsked(harness)).size).toBe(2);
   });
 
   it("[replicaset P13] ignores a terminating namespace: no Event, condition or retry", async () => {
@@ -782,12 +819,9 @@ describe("deleting", () => {
     await harness.sync();
     harness.api.script = {};
     await harness.sync();
-    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(2);
-    await harness.clock.advance(20_000);
-    await harness.stream();
-    await harness.ring();
-    await harness.ring();
-    expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(3);
+    const names = harness.api.calls.filter(({ verb }) => verb === "delete").map(({ name }) => name);
+    expect(names).toHaveLength(3);
+    expect(new Set(names).size).toBe(1);
     expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp !== undefined)).toHaveLength(1);
   });
 

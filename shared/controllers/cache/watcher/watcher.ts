@@ -418,7 +418,8 @@ class Term {
       return this.#finish({ kind: "newEpoch", why: "the Lease went back: the API server was restored" });
     const token = lineage?.token();
     const terms = token && { token, confirmed: lineage?.confirmed() ?? 0 };
-    const request = { epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered, ...terms };
+    const nowMs = this.#ports.clock.now();
+    const request = { epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered, nowMs, ...terms };
     const result = await this.#ports.store.checkpoint(request);
     this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
     if (result.kind === "fenced") return this.#finish(result);

@@ -1,7 +1,7 @@
 /** Pod creates: intents before the first call, slow start, one write-through per batch (informer §13). */
 import { objectKey } from "@deltaloop/kube/objects";
 import type { KubeObject } from "@deltaloop/kube/objects";
-import { NotSentError, TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "@deltaloop/kube/client";
+import { KubeApiError, NotSentError, TerminalError, isAlreadyExists, isNamespaceTerminating, isUnanswered } from "@deltaloop/kube/client";
 import { mayLand, planCreates, wasUnanswered } from "../expectations.ts";
 import type { CreateOp } from "../expectations.ts";
 import { LeaseEndsError, toError } from "../errors.ts";
@@ -90,10 +90,25 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   return { results: [{ kind: "created", count: created }], ...(error && { error }) };
 }
 
-async function createPod(
-  calls: RunCalls,
-  { owner, op, body }: { readonly owner: WriteOf<"CreatePods">["owner"]; readonly op: CreateOp; readonly body: Sealed<object> },
-): Promise<CreateOutcome> {
+interface PodCreate {
+  readonly owner: WriteOf<"CreatePods">["owner"];
+  readonly op: CreateOp;
+  readonly body: Sealed<object>;
+}
+
+/**
+ * Creates a pod; a call that was answered 5xx is sent once more under the same name. A success, and a pod of this owner that has the name,
+ * hold for both. A refusal, or a name without a pod, says nothing of the first, which may still take effect.
+ */
+async function createPod(calls: RunCalls, create: PodCreate): Promise<CreateOutcome> {
+  const first = await tryCreate(calls, create);
+  if (first.kind !== "unanswered" || !(first.error instanceof KubeApiError) || !calls.run.mayWrite()) return first;
+  const second = await tryCreate(calls, { ...create, op: { ...create.op, mayLandUntilMs: calls.ports.clock.now() } });
+  const isUnsettled = second.kind === "notSent" || (second.kind === "refused" && second.other === undefined);
+  return isUnsettled ? first : second;
+}
+
+async function tryCreate(calls: RunCalls, { owner, op, body }: PodCreate): Promise<CreateOutcome> {
   const { name } = op;
   try {
     const object = storedObject(await calls.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
@@ -138,7 +153,8 @@ async function saveBatch(calls: RunCalls, batch: Batch): Promise<void> {
 }
 
 function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): AnswersOf<"pods"> {
-  const nowMs = calls.ports.clock.now();
+  // As the call of before was stamped: by the Store's time. The run may be a little older than that.
+  const nowMs = calls.run.snapshot.pods?.atMs ?? calls.ports.clock.now();
   const done: string[] = [];
   const hold: string[] = [];
   const refused: CreateOp[] = [];

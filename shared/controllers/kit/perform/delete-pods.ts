@@ -45,6 +45,7 @@ export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]):
     resource: "pods",
     objects: outcomes.flatMap(standingObject),
     lower: writes.filter((_, i) => outcomes[i]?.kind !== "unanswered").map(({ uid }) => deleteId(uid)),
+    plan: writes.flatMap(({ uid }, i) => (outcomes[i]?.kind === "unanswered" ? [{ id: deleteId(uid), mayLand: true }] : [])),
     gone: writes.filter((_, i) => isEnded(outcomes[i])).map(({ name, uid }) => ({ key: objectKey(owner.namespace, name), uid })),
   });
   if (outcomes.some(({ kind }) => kind === "notSent")) throw new LeaseEndsError();
@@ -72,7 +73,8 @@ type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonl
 
 /**
  * Deletes a pod; a call without an answer is sent once more. Its uid and resourceVersion let at most one of the two succeed, so an answer
- * to the second holds for both. Only after a refusal the first may still take effect.
+ * to the second holds for both. After a refusal of the second, or two calls without an answer, the first may still take effect: the next
+ * sync chooses this pod before others.
  */
 async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
   const first = await tryDelete(calls, write);

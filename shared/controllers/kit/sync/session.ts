@@ -17,6 +17,8 @@ export interface SyncSession
   extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log" | "metrics"> {
   readonly store: Pick<SyncPorts["store"], "readSlices">;
   readonly mode: WriteGateway["mode"];
+  /** Of the Store: a loss between two checkpoints shows nowhere. */
+  readonly losesUnseen: boolean;
   /**
    * Dependents as they are at this moment: what is adopted of them is adopted by an owner that was read after that. With `foresee` the
    * owner is read beside them, for writes to come; not in shadow, where none is made.
@@ -69,7 +71,20 @@ export interface KeySync {
 export function createSession(ports: SyncPorts, run: Run): OpenSession {
   const { reader, store, digester, clock, log, metrics, gateway, trace } = ports;
   const { controller, key, snapshot, mayWrite } = run;
-  const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, ...(metrics && { metrics }), mode: gateway.mode };
+  const losesUnseen = run.lineage?.losesUnseen ?? false;
+  const reads = {
+    key,
+    snapshot,
+    mayWrite,
+    reader,
+    store,
+    digester,
+    clock,
+    log,
+    ...(metrics && { metrics }),
+    mode: gateway.mode,
+    losesUnseen,
+  };
   const calls = new RunCalls(ports, run);
   return {
     ...reads,

@@ -142,6 +142,7 @@ export const LAYOUTS = {
       fence: "text",
       beat: "number",
       answered: "number",
+      leaderNow: "number",
       term: "text",
       termCount: "number",
       confirmed: "number",
@@ -203,7 +204,7 @@ export const LAYOUTS = {
 
   // foreign-writes
   readStop: { keys: { stop: "key" }, args: {} },
-  setStop: { keys: { stop: "key" }, args: { oldStop: "text", oldResumed: "text", newStop: "text", newResumed: "text" } },
+  setStop: { keys: { stop: "key" }, args: { texts: ["field", "old", "new"] } },
 } as const satisfies Readonly<
   Record<string, { readonly keys: Readonly<Record<string, KeyKind>>; readonly args: Readonly<Record<string, ArgKind>> }>
 >;

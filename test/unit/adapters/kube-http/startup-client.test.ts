@@ -8,6 +8,7 @@ import { startupClient, StartupError } from "../../../../shared/kube/http/startu
 
 const GET: Call = { method: "GET", path: "/version" };
 const REVIEW: Call = { method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" };
+const TOKEN: Call = { method: "POST", path: "/api/v1/namespaces/deltaloop/serviceaccounts/deltaloop-watcher/token" };
 const CREATE: Call = { method: "POST", path: "/api/v1/namespaces" };
 const refusal = (code: number, reason: string): KubeApiError => new KubeApiError({ code, reason, message: "secret", causes: undefined });
 const lost = (code: string): UnansweredError => new UnansweredError("no answer", { cause: Object.assign(new Error("why"), { code }) });
@@ -26,7 +27,8 @@ async function start(error: Error, { call = GET, untilMs = Infinity, timeoutMs =
   const client = startupClient<KubeCalls>(
     {
       ...{ requestTimeoutMs: 1, fieldManager: "test" },
-      json: async () => {
+      json: async ({ path }) => {
+        if (path.endsWith("/selfsubjectreviews")) return { status: { userInfo: { username: "ada" } } };
         calls++;
         if (clock.now() < untilMs) throw error;
         return await Promise.resolve("answer");
@@ -64,6 +66,7 @@ describe("a call of a starting command", () => {
   it.each([
     { title: "a read", call: GET, repeated: true },
     { title: "an access review", call: REVIEW, repeated: true },
+    { title: "a token request", call: TOKEN, repeated: true },
     { title: "a create", call: CREATE, repeated: false },
   ])("that is $title is repeated: $repeated", async ({ call, repeated }) => {
     const { calls } = await start(refusal(503, "ServiceUnavailable"), { call });
@@ -78,7 +81,7 @@ describe("a call of a starting command", () => {
       title: "403",
       error: refusal(403, "Forbidden"),
       atMs: 7_500,
-      says: /^GET \/version fails for 8s: 403 Forbidden\. .*lacks this right/,
+      says: /^GET \/version fails for 8s: 403 Forbidden\. User ada lacks this right: /,
     },
     {
       title: "503",

@@ -62,7 +62,7 @@ const withoutRedrive = queue("deltas", (each) => {
 const dead = (name: string): Facts =>
   queue(name, (each) => ({ ...each, deadLetters: seen({ waiting: 1, inFlight: 1, delayed: 0, attributes: {} }) }));
 const cache = (change: Partial<CacheFacts>): Facts => ({ ...HEALTHY, cache: { ...HEALTHY.cache, ...change } });
-const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, forgivenMs: 0, version: "1" }) });
+const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, forgivenMs: 0, namespaces: new Map() }) });
 const lanes = (change: Partial<LaneFacts>): Facts => {
   const streams = HEALTHY.cache.streams.kind === "seen" ? HEALTHY.cache.streams.value : never();
   return cache({
@@ -324,6 +324,16 @@ const ROWS: readonly Row[] = [
     name: "another controller, and no guard",
     facts: { ...stopped({ kind: "unbelieved" }), guard: "off" },
     want: ["watcher.guard", "failure", /none of our keys/, /other writer of Redis.*deltaloop resume/],
+  },
+  {
+    name: "another controller in two namespaces",
+    facts: cache({
+      guard: seen({
+        forgivenMs: 0,
+        namespaces: new Map(["shop", "bank"].map((name) => [name, { stop: { kind: "unbelieved" as const }, forgivenMs: 0 }])),
+      }),
+    }),
+    want: ["watcher.guard", "failure", /^shop and 1 more namespaces: stopped/, /resume --namespace NAME/],
   },
   { name: "a guard that cannot be read", facts: cache({ guard: unseen("no answer") }), want: ["watcher.guard", "notChecked", /no answer/] },
   {

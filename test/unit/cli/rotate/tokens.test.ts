@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
 
 import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "../../../../cli/rotate/tokens.ts";
+import { createKubeHttp } from "../../../../shared/kube/http/kube-http.ts";
 import { createSecrets } from "../../../../shared/store/secrets/secrets.ts";
 import { serviceAccount } from "../../../../shared/controllers/registry/names.ts";
 import { startSecretsStandIn } from "../../../support/secrets-stand-in.ts";
@@ -41,7 +42,15 @@ async function scene() {
   );
   const said: string[] = [];
   const access = { server: `http://127.0.0.1:${(api.address() as AddressInfo).port}`, component: "token-renewer", ca: "PEM" };
-  const plan = { access, secrets, names, prefix: "deltaloop/prod/kube/", seconds: 3_600, say: (line: string) => void said.push(line) };
+  const plan = {
+    kube: createKubeHttp(access),
+    ca: access.ca,
+    secrets,
+    names,
+    prefix: "deltaloop/prod/kube/",
+    seconds: 3_600,
+    say: (line: string) => void said.push(line),
+  };
   return { plan, server, refused, said, asked, names };
 }
 
