@@ -14,7 +14,8 @@ import { readApiServer } from "./cluster/api-server.ts";
 import { readClusterIdentity } from "@deltaloop/kube/client";
 import { readConfiguration } from "@deltaloop/local/processes";
 import { SWITCH_OFF } from "./cluster/end-on-foreign-write.ts";
-import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { environmentOption, watchersEnvironment } from "./cluster/environment-file.ts";
+import type { EnvironmentFlags } from "./cluster/environment-file.ts";
 import { starting, startupTimeoutOption } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { consoleLog } from "@deltaloop/base/output";
@@ -26,10 +27,7 @@ import { resumeLineage } from "./cluster/resume-lineage.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface ResumeFlags extends StartupFlags {
-  readonly env?: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
+interface ResumeFlags extends StartupFlags, EnvironmentFlags {
   readonly force?: true;
   readonly namespace?: string;
   readonly lineage?: true;
@@ -45,7 +43,7 @@ export function registerResume(program: Command): void {
       .description("Resumes writing after another controller wrote to the managed objects.")
       .option("--force", "resume even while the other controller writes; its next write stops everything again")
       .option("-n, --namespace <name>", "resume in this namespace only")
-      .option("--env <file>", "file with the watcher's DELTALOOP_*, lines NAME=value (default: the environment)")
+      .addOption(environmentOption())
       .optionsGroup("Cluster access:")
       .option(
         "--kubeconfig <file>",
@@ -73,14 +71,12 @@ export function registerResume(program: Command): void {
 }
 
 async function runResume(flags: ResumeFlags): Promise<number> {
-  const live = await readConfiguration(watchersEnvironment(flags.env));
+  const { variables, kube: kubeFlags } = watchersEnvironment(flags);
+  const live = await readConfiguration(variables);
   const configuration = live.current;
   if (configuration.mode === "shadow") throw new UsageError("DELTALOOP_MODE is shadow, which nothing stops");
-  const { kubeconfig } = flags;
   const access =
-    kubeconfig === undefined
-      ? kubeHttpConfig(live, "resume")
-      : await kubeAccess({ ...flags, kubeconfig }, serviceAccount("watcher"), "resume");
+    kubeFlags === undefined ? kubeHttpConfig(live, "resume") : await kubeAccess(kubeFlags, serviceAccount("watcher"), "resume");
   const client = starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn"));
   const kube = kubeOver(client);
   const { cid } = await readClusterIdentity(kube);
