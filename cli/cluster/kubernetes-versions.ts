@@ -20,7 +20,7 @@ export function unsupported(gitVersion: string): string | undefined {
 }
 
 /** Negative, zero or positive as `a` is older than, equal to or newer than `b`: `v1.9.1` and `1.9` are compared part by part. */
-export function compareVersions(a: string, b: string): number {
+function compareVersions(a: string, b: string): number {
   const [x, y] = [a, b].map((text) => (/\d+(?:\.\d+)*/.exec(text)?.[0] ?? "0").split(".").map(Number));
   for (let i = 0; i < Math.max(x?.length ?? 0, y?.length ?? 0); i++) {
     const difference = (x?.[i] ?? 0) - (y?.[i] ?? 0);
