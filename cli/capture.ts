@@ -16,7 +16,6 @@ import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { bytes, duration, UsageError, wholeNumber } from "@deltaloop/base";
 import { watchAll, watchEvidence } from "./capture/watch-all.ts";
-import { checkAccess } from "./cluster/access-failure.ts";
 
 interface CaptureFlags extends StartupFlags {
   readonly output: string;
@@ -95,7 +94,6 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   };
   const signalled = untilSignalled();
   const source = createWatch(createClient(config), flags.namespace);
-  await checkAccess(source, config.server, signalled);
   await untilListed(config, flags, log, signalled);
   const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server });
   const ends = new AbortController();

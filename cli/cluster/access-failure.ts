@@ -1,26 +1,7 @@
 /** Failures of a first read that no retry repairs: credentials, rights, certificates, and servers that are no API server. */
 import { UsageError } from "@deltaloop/base";
 import { describeError, KubeApiError, UnansweredError } from "@deltaloop/kube/client";
-import type { KubeWatch } from "@deltaloop/kube/client";
 import { isCertificateError } from "@deltaloop/kube/http";
-import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
-
-const PATIENCE_MS = 10_000;
-
-/** @throws {UsageError} when the API server refuses to list a resource that the command needs; other failures are left to the watch */
-export async function checkAccess(kube: Pick<KubeWatch, "listPage">, server: string, signal: AbortSignal): Promise<void> {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
-  const failures = await Promise.all(
-    CACHED_RESOURCES.map((resource) =>
-      kube.listPage(resource, { limit: 1 }, patience).then(
-        () => undefined,
-        (error: unknown) => accessFailure(error, `list ${resource}`, server),
-      ),
-    ),
-  );
-  const failure = failures.find((each) => each !== undefined);
-  if (failure !== undefined) throw failure;
-}
 
 /** Undefined for a failure that may pass. */
 export function accessFailure(error: unknown, what: string, server: string): UsageError | undefined {

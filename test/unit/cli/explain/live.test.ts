@@ -94,8 +94,8 @@ describe("what no retry repairs ends explain and capture with exit code 2", () =
   afterAll(() => server.close());
 
   it.each([
-    { name: "credentials that are not accepted", code: 401, body: "{}", says: /Renew the token or certificate/ },
-    { name: "a right that is missing", code: 403, body: "{}", says: /Bind the user a role with this right/ },
+    { name: "credentials that are not accepted", code: 401, body: "{}", says: /renew the token or certificate/i },
+    { name: "a right that is missing", code: 403, body: "{}", says: /bind (?:it|the user) a role/i },
     { name: "an answer that is no JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
     { name: "another server", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
   ])("$name", async ({ code, body, says }) => {
