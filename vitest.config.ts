@@ -16,7 +16,7 @@ const node = {
 /** What has many more cases than a check has time for: some of them run there (test/support/share.ts), all in the project `long`. */
 const LONG = [
   "test/simulation/**/*.test.ts",
-  "test/conformance/counting-laws.test.ts",
+  "test/conformance/{counting-laws,http-answer-differential,http-answers}.test.ts",
   "test/golden/{closed,shadow,wake-ups}.test.ts",
   "test/unit/kubelet/pod-workers/crashes.test.ts",
   "test/unit/replicaset/faults.test.ts",
@@ -27,6 +27,7 @@ const REAL_COMPONENTS = [
   "test/conformance/**/*{redis,sqs,fault-injecting,logind-bus}*.test.ts",
   "test/attacks/redis-*.test.ts",
   "test/differential/*.test.ts",
+  "test/unit/cli/signals.test.ts",
 ];
 
 /** All that `npm run check` runs, in one project: its two processes load each module once. The others are for choosing by hand. */

@@ -2,10 +2,11 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
-import { createKubeHttp } from "@deltaloop/kube/http";
+import { createClient, createWatch } from "@deltaloop/kube/http";
 import { createSystemClock } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
-import { messageOf, CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
+import { messageOf } from "@deltaloop/kube/objects";
 import { recordingWatch } from "@deltaloop/replay/capture";
 import { CaptureFile } from "./capture/capture-file.ts";
 import { consoleLog } from "@deltaloop/base/output";
@@ -14,10 +15,11 @@ import { startupTimeoutOption, untilListed } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { bytes, duration, UsageError, wholeNumber } from "@deltaloop/base";
-import { watchAll } from "./capture/watch-all.ts";
+import { watchAll, watchEvidence } from "./capture/watch-all.ts";
 
 interface CaptureFlags extends StartupFlags {
   readonly output: string;
+  readonly namespace?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly redact: boolean;
@@ -36,10 +38,11 @@ export function registerCapture(program: Command): void {
   withDetails(
     program
       .command("capture")
-      .description("Records Deployments, ReplicaSets, ReplicationControllers and Pods of a cluster.")
+      .description("Records the workloads of a cluster, and what explains their incidents.")
       .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
       .option("--force", "overwrite files that are not empty")
       .option("--no-redact", "record whole objects, with pod templates and env values, into a file that only you can read")
+      .option("-n, --namespace <name>", "record this namespace alone, which needs no rights in others (default: all)")
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
       .option("--context <name>", "context of the kubeconfig")
@@ -55,6 +58,7 @@ export function registerCapture(program: Command): void {
       .action(runCapture),
     {
       notes: [
+        "Records Deployments, ReplicaSets, ReplicationControllers and Pods, and where rights allow Events, Nodes, HorizontalPodAutoscalers, PodDisruptionBudgets and ResourceQuotas.",
         "Reads only, until Ctrl-C. The file is readable while it grows. Each rotated file starts with all existing objects and can be replayed alone.",
       ],
       examples: ["capture -o rollout.jsonl.gz", "capture -o day.jsonl.gz --rotate-every 1h0m0s --keep 24"],
@@ -82,21 +86,22 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     ...(flags.force && { existing: "overwritten" as const }),
   };
   const file = new CaptureFile(output, { isWhole: !redact, ...rotation }, clock.now());
-  const digester = createDigester(randomBytes(32).toString("hex"));
+  const digester = createDigester(randomBytes(32).toString("hex"), ALL_RELEASES);
   let lines = 0;
   const write = (line: string): void => {
     lines++;
     file.write(line);
   };
-  const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: !redact, keeps: rotates, server: config.server });
   const signalled = untilSignalled();
+  const source = createWatch(createClient(config), flags.namespace);
   await untilListed(config, flags, log, signalled);
+  const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server });
   const ends = new AbortController();
   const ended = AbortSignal.any([signalled, ends.signal]);
   log.info(
-    `capturing ${CACHED_RESOURCES.join(", ")} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
+    `capturing ${flags.namespace === undefined ? "all namespaces" : `namespace ${flags.namespace}`} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
   );
-  const watching = watchAll(kube, { clock, digester, log }, ended);
+  const watching = Promise.all([watchAll(kube, { clock, digester, log }, ended), watchEvidence(kube, { clock, log }, ended)]);
   while (!ended.aborted) {
     await clock.after(FLUSH_MS, ended).catch(() => undefined);
     file.flush();

@@ -21,9 +21,9 @@ import { startVerb, freePort, startLocalRedis, createOwnFolder, untilSignalled }
 import type { Child, LocalRedis } from "@deltaloop/local/processes";
 import { readClusterIdentity } from "@deltaloop/kube/client";
 import { consoleLog } from "@deltaloop/base/output";
-import { environmentFile } from "./cluster/environment-file.ts";
+import { DEV_FOLDER, environmentFile } from "./cluster/environment-file.ts";
 import { shutGate } from "@deltaloop/controllers/cache";
-import { kubeAccess, kubeconfigPath, pinContext } from "@deltaloop/kube/kubeconfig";
+import { absolutePaths, kubeAccess, kubeconfigPath, pinContext } from "@deltaloop/kube/kubeconfig";
 import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import { SUPPORTED_VERSIONS, unsupported } from "./cluster/kubernetes-versions.ts";
 import { redisFailure } from "./cluster/redis-failure.ts";
@@ -95,7 +95,7 @@ class Dev {
   readonly #ending = new AbortController();
   #redis: LocalRedis | undefined;
   /** The sockets and the environment of the components. */
-  readonly #folder = createOwnFolder("dev");
+  readonly #folder = createOwnFolder(DEV_FOLDER);
   readonly #invocations = join(this.#folder.path, "invocations");
   #exitCode = 0;
 
@@ -185,7 +185,9 @@ class Dev {
   }
 
   async #startRedis(): Promise<string> {
-    const redis = await startLocalRedis();
+    const redis = await startLocalRedis().catch((error: unknown) => {
+      throw new UsageError(`redis-server cannot be used: ${messageOf(error)}. Or pass --redis URL`);
+    });
     if (!redis) throw new UsageError("redis-server does not start: install it (apt-get install redis-server), or pass --redis URL");
     this.#redis = redis;
     this.#log.info("redis started", { pid: redis.child.pid });
@@ -193,15 +195,13 @@ class Dev {
     return redis.url;
   }
 
-  /** Writes the components' environment for `doctor`, keys included, to a file that only its owner may read. */
+  /** Writes the components' environment, keys included, to a file that only its owner may read; `watchersEnvironment` finds it. */
   #sayHowToLook(environment: Readonly<Record<string, string>>): void {
     const file = join(this.#folder.path, "env");
-    writeFileSync(file, environmentFile(environment), { mode: 0o600 });
     const { kubeconfig, context } = this.#kube;
-    const more = context === undefined ? "" : ` --context ${context}`;
-    this.#log.info(
-      `to check it, run: deltaloop doctor --env ${file} --kubeconfig ${kubeconfig}${more} --lease-namespace ${this.#flags.leaseNamespace}`,
-    );
+    const kube = { KUBECONFIG: absolutePaths(kubeconfig), ...(context !== undefined && { KUBE_CONTEXT: context }) };
+    writeFileSync(file, environmentFile({ ...environment, ...kube }), { mode: 0o600 });
+    this.#log.info(`to check it, run: deltaloop doctor --env ${file}`);
   }
 
   #queueRestarts = 0;

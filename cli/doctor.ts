@@ -12,24 +12,23 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { ConfigurationError } from "@deltaloop/controllers/configuration";
 import type { Configuration, LiveConfiguration } from "@deltaloop/controllers/configuration";
 import { kubeHttpConfig } from "@deltaloop/controllers/lambda";
-import { serviceAccount } from "@deltaloop/controllers/registry";
+import { NAMESPACE, serviceAccount } from "@deltaloop/controllers/registry";
 import { judge } from "./doctor/judge.ts";
 import { AUDIT_PART_MS, look, PART_MS } from "./doctor/look.ts";
 import { reportAsObject, reportForPeople, withoutSecrets } from "./doctor/report.ts";
 import { readConfiguration } from "@deltaloop/local/processes";
-import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { environmentOption, watchersEnvironment } from "./cluster/environment-file.ts";
+import type { EnvironmentFlags } from "./cluster/environment-file.ts";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
+import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import { consoleLog } from "@deltaloop/base/output";
 import { startupTimeoutOption, untilAnswered } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface DoctorFlags extends StartupFlags {
-  readonly env?: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
-  readonly leaseNamespace: string;
+interface DoctorFlags extends StartupFlags, EnvironmentFlags {
+  readonly leaseNamespace?: string;
   readonly audit?: true;
   readonly output?: OutputFormat;
 }
@@ -42,7 +41,7 @@ export function registerDoctor(program: Command): void {
     .command("doctor")
     .description("Checks API server, rights, Redis, queues, watcher, cache and work queue.")
     .option("--audit", `compare every object of the API server with its row in the cache; may take ${AUDIT_PART_MS / 1000} s`)
-    .option("--env <file>", "file with the watcher's DELTALOOP_*, lines NAME=value (default: the environment)");
+    .addOption(environmentOption());
   addOutputOption(command, "one object")
     .optionsGroup("Cluster access:")
     .option(
@@ -50,7 +49,7 @@ export function registerDoctor(program: Command): void {
       "kubeconfig to use instead of DELTALOOP_KUBE_*; contexts with the names of our roles are used for these roles",
     )
     .option("--context <name>", "context of the kubeconfig")
-    .option("--lease-namespace <name>", "namespace of the watcher's Lease", "deltaloop")
+    .option("--lease-namespace <name>", "namespace of the watcher's Lease, instead of DELTALOOP_LEASE_NAMESPACE")
     .addOption(startupTimeoutOption())
     .action(async (flags: DoctorFlags) => {
       process.exitCode = await runDoctor(flags);
@@ -67,15 +66,17 @@ export function registerDoctor(program: Command): void {
 
 async function runDoctor(flags: DoctorFlags): Promise<number> {
   const from = performance.now();
-  const live = await readConfiguration(watchersEnvironment(flags.env));
+  const { variables, kube } = watchersEnvironment(flags);
+  const live = await readConfiguration(variables);
   const configuration = live.current;
   const secrets = new Set(secretsOf(configuration));
-  const access = kubeAccessOf(flags, live, (token) => secrets.add(token));
+  const access = kubeAccessOf(kube, live, (token) => secrets.add(token));
   // An invalid kubeconfig is a usage error. A plugin that hangs is reported by the checks.
   const reached = await Promise.race([access(serviceAccount("watcher")), sleep(PART_MS)]);
   // The checks report an API server that does not answer.
   if (reached) await untilAnswered(reached, flags, consoleLog("deltaloop: ", "warn")).catch(() => undefined);
-  const looking = look({ configuration, access, leaseNamespace: flags.leaseNamespace, audit: flags.audit === true });
+  const leaseNamespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
+  const looking = look({ configuration, access, leaseNamespace, audit: flags.audit === true });
   const facts = await withProgress("Checking", looking);
   const findings = withoutSecrets(judge(facts), [...secrets]);
   const { deployment, cluster, mode } = configuration;
@@ -88,15 +89,12 @@ async function runDoctor(flags: DoctorFlags): Promise<number> {
 
 /** Reports each token that is used to `used`. */
 function kubeAccessOf(
-  { kubeconfig, context }: DoctorFlags,
+  kube: KubeFlags | undefined,
   live: LiveConfiguration,
   used: (token: string) => void,
 ): (role: string) => Promise<KubeHttpConfig> {
   return async (role) => {
-    const config =
-      kubeconfig === undefined
-        ? fromEnvironment(live)
-        : await kubeAccess({ kubeconfig, ...(context !== undefined && { context }) }, role, "doctor");
+    const config = kube === undefined ? fromEnvironment(live) : await kubeAccess(kube, role, "doctor");
     const { token } = config;
     if (token === undefined) return config;
     return {

@@ -1,113 +1,145 @@
-/** `deltaloop explain FILE deploy/web`: what happened to an object, what our controllers decide at each step, and why. */
+/**
+ * `deltaloop explain`: what is wrong with a workload, and why. Of a capture or a running cluster it prints a verdict, with `--all` also what
+ * our controllers decide at each step.
+ */
+import { statSync } from "node:fs";
 import type { Command } from "commander";
+import { UsageError } from "@deltaloop/base";
+import { printable } from "@deltaloop/base/output";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
+import type { Census } from "@deltaloop/replay/capture";
+import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
+import type { Subject, Verdict } from "@deltaloop/replay/explain";
+import { openAnyRecords, sparingMemory } from "./capture/read-records.ts";
 import { withDetails } from "./command/help.ts";
+import { momentIn } from "./command/moment.ts";
+import { recordedReleaseOption } from "./capture/recorded-release.ts";
+import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
+import { explainLive } from "./explain/live.ts";
+import type { LiveFlags } from "./explain/live.ts";
+import { objectName, subjectIn, wantedBy } from "./explain/subject.ts";
+import { verdictJson, verdictText, worstText } from "./explain/verdict-text.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
-import { createDigester } from "@deltaloop/kube/pod-template";
-import type { Capture } from "@deltaloop/replay/capture";
-import { ChangeTracker, FamilyCensus, storyOf, summaryOf } from "@deltaloop/replay/explain";
-import type { ObjectChange, Family, Entry } from "@deltaloop/replay/explain";
-import { replay } from "@deltaloop/replay/replay";
-import type { ReplayedSync } from "@deltaloop/replay/replay";
-import { consoleLog, printable } from "@deltaloop/base/output";
-import { asJson, heading, LEGEND, storyText } from "./explain/explain-text.ts";
-import { functionHandlers } from "./functions/functions.ts";
-import { momentIn } from "./command/moment.ts";
-import { openRecords, sparingMemory } from "./capture/read-records.ts";
-import { objectName, subjectIn, wantedBy } from "./explain/subject.ts";
-import { summaryJson, summaryText } from "./explain/summary-text.ts";
-import { withProgress } from "./output/terminal.ts";
-import { UsageError } from "@deltaloop/base";
 
-interface ExplainFlags {
+interface ExplainFlags extends LiveFlags, RecordedReleaseFlag {
   readonly at?: string;
+  readonly since?: string;
+  readonly until?: string;
   readonly all?: true;
+  readonly repeats?: true;
   readonly output?: OutputFormat;
-  readonly namespace?: string;
 }
 
 export function registerExplain(program: Command): void {
   const command = program
     .command("explain")
-    .description("Explains what happened to an object in a capture, and why.")
-    .argument("<file>", "capture, gzip or not; up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time")
+    .description("Explains what is wrong with a workload, and why its controllers act as they do.")
+    .argument("[file]", "capture or recording, gzip or not, - for standard input; without it, the cluster of the kubeconfig")
     .argument(
-      "<object...>",
-      "object as for kubectl: deploy/web, deploy web, deployment.apps/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z",
+      "[object...]",
+      "object as for kubectl: deploy/web, deploy web, deployment.apps/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z; without it, all, worst first",
     )
-    .option("-n, --namespace <name>", "namespace of the object, if objects of several namespaces have the name")
-    .option("--at <time>", "print only what led to this moment and what came next: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
-    .option("--all", "print repeated syncs and repeated reasons too");
-  withDetails(addOutputOption(command, "the summary and each change and sync").action(runExplain), {
+    .option("-n, --namespace <name>", "namespace of the object")
+    .option("--all", "print the long story too: each change, each decision and its reasons; without an object, complete workloads too")
+    .option("--repeats", "with --all, print repeated syncs and repeated reasons too");
+  addOutputOption(command, "the verdict, the summary and each change and sync")
+    .optionsGroup("Captures:")
+    .option("--until <time>", "explain the state at this moment: +12.3s, 10:02:11.5 or 2026-03-01T10:02:11Z")
+    .option("--since <time>", "leave out earlier changes")
+    .option("--at <time>", "as --until, and print what led to this moment and what came next")
+    .addOption(recordedReleaseOption())
+    .optionsGroup("Cluster access:")
+    .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
+    .option("--context <name>", "context of the kubeconfig")
+    .option("-w, --watch", "print each change of the verdict until the rollout is complete or stuck")
+    .action(runExplain);
+  withDetails(command, {
     notes: [
-      "Prints the recorded changes, what our controllers decide at each step, by which rule, and what was done in the recording. Sends nothing to a cluster.",
+      "Prints state, cause with evidence, what was changed before, the effect, and what the controller waits for. Reads only.",
+      "Of a cluster it needs the right to list Deployments, ReplicaSets and Pods in the namespace; Events, Nodes, quotas and others where allowed. Exits with 1 when the workload is stuck.",
     ],
     examples: [
+      "explain deploy/web -n shop",
+      "explain --context prod deploy/web --watch",
+      "explain rollout.jsonl.gz",
       "explain rollout.jsonl.gz deploy/web",
       "explain rollout.jsonl.gz deploy web -n shop --at +12.3s",
-      "explain rollout.jsonl.gz rs/web-7f8fb -o yaml",
+      "explain rollout.jsonl.gz rs/web-7f8fb --all",
     ],
   });
 }
 
-/** Changes and syncs of one story, which is held in memory. */
-const STORY_MAX = 100_000;
+async function runExplain(first: string | undefined, words: readonly string[], flags: ExplainFlags): Promise<void> {
+  const isLive = first === undefined || (flags.context ?? flags.kubeconfig) !== undefined || !isFile(first);
+  if (!isLive) return explainFile(first, words.join("/"), flags);
+  const object = [...(first === undefined ? [] : [first]), ...words].join("/");
+  if (object === "" && (flags.context ?? flags.kubeconfig) === undefined)
+    throw new UsageError("name a capture, an object of the cluster such as deploy/web, or the cluster with --context");
+  const recorded = (["at", "since", "until", "repeats"] as const).filter((name) => flags[name] !== undefined);
+  if (recorded.length > 0) throw new UsageError(`--${recorded.join(", --")} needs a capture; ${first ?? ""} is no file`);
+  if (first !== undefined && /\.(?:jsonl|json|log|kshrk)(?:\.gz)?$/.test(first))
+    throw new UsageError(`${first} cannot be read: there is no such file`);
+  return explainLive(object, flags);
+}
 
-async function runExplain(file: string, words: readonly string[], flags: ExplainFlags): Promise<void> {
-  const object = words.join("/");
+/** A path that is there, or standard input. */
+function isFile(path: string): boolean {
+  return path === "-" || statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
+}
+
+async function explainFile(file: string, object: string, flags: ExplainFlags): Promise<void> {
   const { output, namespace } = flags;
-  const census = new FamilyCensus([wantedBy(object, namespace)]);
-  sparingMemory(file);
-  const capture = await openRecords(file, census);
-  const subject = subjectIn(object, census, namespace);
+  const isStory = object !== "" && (flags.all === true || flags.at !== undefined || output !== undefined);
+  if (isStory) sparingMemory(file);
+  const family = new FamilyCensus(object === "" ? [] : [wantedBy(object, namespace)]);
+  const moment = flags.at ?? flags.until;
+  const option = flags.at === undefined ? "--until" : "--at";
+  const state = new StateCensus(createDigester("explain".padEnd(32), ALL_RELEASES), (startMs) =>
+    moment === undefined ? Infinity : momentIn(option, moment, startMs, Infinity),
+  );
+  const capture = await openAnyRecords(file, bothOf(family, state));
   const { startMs, endMs } = capture;
-  const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
-  const { changes, syncs } = await withProgress(`Replaying ${file}`, storyIn(capture, census.familyOf(subject), object));
-  const story = storyOf(subject, changes, syncs);
-  const entries = atMs === undefined ? story : around(story, atMs);
-  const summary = summaryOf(subject, story);
-  const out = output
-    ? [summaryJson(summary, startMs), ...entries.map((entry) => asJson(entry, startMs))].map((line) => objectText(line, output))
-    : [heading(subject, capture), summaryText(subject, summary, startMs), LEGEND, ...storyText(entries, capture, flags.all === true)];
-  for (const text of out) process.stdout.write(text);
-  if (!output && !entries.some(({ kind }) => kind === "sync"))
-    process.stdout.write(`No sync of our controllers concerns ${printable(objectName(subject.resource, subject.name))} here.\n`);
-}
-
-interface Recording {
-  readonly changes: ObjectChange[];
-  readonly syncs: ReplayedSync[];
-}
-
-/** Delivers each message once and in the recorded order. @throws {UsageError} beyond STORY_MAX */
-async function storyIn(capture: Capture, family: Family, object: string): Promise<Recording> {
-  const digester = createDigester("explain".padEnd(32));
-  const changes = new ChangeTracker(digester);
-  const story: Recording = { changes: [], syncs: [] };
-  const isTooLong = (): boolean => story.changes.length + story.syncs.length > STORY_MAX;
-  await replay(capture, {
-    ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, faults: () => ({}) },
-    see: (records) => {
-      for (const record of records) if (family.has(record)) story.changes.push(...changes.of(record));
-    },
-    onSync: (sync) => {
-      if (family.concerns(sync)) story.syncs.push(sync);
-    },
-    goesOn: () => Promise.resolve(!isTooLong()),
+  const atMs = moment === undefined ? undefined : momentIn(option, moment, startMs, endMs);
+  const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);
+  if (object === "") return printWorst(worstFirst(state.state({ namespace })), flags);
+  const subject = subjectIn(object, family, namespace);
+  const cluster = state.state({ namespace: subject.namespace });
+  const verdict = verdictOf(cluster, subject, { sinceMs });
+  if (!output) process.stdout.write(verdict === undefined ? goneText(subject, cluster.nowMs) : verdictText(verdict));
+  else if (verdict !== undefined) process.stdout.write(objectText(verdictJson(verdict), output));
+  if (!isStory) return;
+  const { printStory } = await import("./explain/story.ts");
+  const at = flags.at === undefined ? undefined : atMs;
+  await printStory(capture, subject, {
+    family: family.familyOf(subject),
+    atMs: at,
+    output,
+    repeats: flags.repeats === true,
+    release: flags.kubernetes,
   });
-  if (isTooLong())
-    throw new UsageError(
-      `${object}: more than ${STORY_MAX} changes and syncs: explain one of its ReplicaSets or pods, or rotate the capture`,
-    );
-  return story;
 }
 
-/** From the decision before the last one at that moment to the next one. */
-function around(story: readonly Entry[], atMs: number): readonly Entry[] {
-  const decides = (entry: Entry): boolean => entry.kind === "sync" && entry.sync.lines.some(({ kind }) => kind === "decided");
-  const before = story.filter((entry) => entry.atMs <= atMs);
-  const last = before.findLastIndex(decides);
-  const previous = before.slice(0, Math.max(0, last)).findLastIndex(decides);
-  const next = story.findIndex((entry, index) => index >= before.length && decides(entry));
-  return story.slice(previous + 1, next === -1 ? story.length : next + 1);
+function goneText({ resource, namespace, name }: Subject, atMs: number): string {
+  return `${printable(`${objectName(resource, name)} -n ${namespace}`)}: deleted, at ${new Date(atMs).toISOString().slice(11, 19)}Z\n`;
+}
+
+function printWorst(verdicts: readonly Verdict[], { output, all }: Pick<ExplainFlags, "output" | "all">): void {
+  if (!output) process.stdout.write(worstText(verdicts, all === true));
+  else for (const verdict of verdicts) process.stdout.write(objectText(verdictJson(verdict), output));
+}
+
+function bothOf(family: FamilyCensus, state: StateCensus): Census {
+  return {
+    begin() {
+      family.begin();
+      state.begin();
+    },
+    see(record) {
+      family.see(record);
+      state.see(record);
+    },
+    seeEvidence: (record) => state.seeEvidence(record),
+  };
 }

@@ -4,6 +4,7 @@ import { statSync } from "node:fs";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { messageOf } from "@deltaloop/kube/objects";
 import { CaptureError } from "@deltaloop/replay/capture";
 import { importFiles, captureLines, ImportReport } from "@deltaloop/replay/import";
@@ -48,7 +49,7 @@ async function runImport(files: readonly string[], { output, redact }: ImportFla
     throw new UsageError("--no-redact: messages of the queue have stripped objects only; leave it out");
   const file = new CaptureFile(output, { isWhole: !redact, existing: "replaced" }, 0);
   const interrupted = untilSignalled();
-  const digester = createDigester(randomBytes(32).toString("hex"));
+  const digester = createDigester(randomBytes(32).toString("hex"), ALL_RELEASES);
   for (const line of captureLines(imported, { digester, redact, report })) {
     if (!file.write(line)) await file.drained();
     if (file.error || interrupted.aborted) break;

@@ -117,8 +117,8 @@ export function registerNode(program: Command): void {
     .option("--healthz-bind-address <address>", "address of /healthz", "127.0.0.1")
     .option("--metrics <host:port>", "address of a metrics and health server without TLS (default: none)")
     .action(async ({ config }: NodeFlags, self: Command) => {
-      if (config !== undefined) await applyKubeletConfig(self, config);
-      await serveNode(self.opts<NodeFlags>());
+      const ignored = config === undefined ? [] : await applyKubeletConfig(self, config);
+      await serveNode(self.opts<NodeFlags>(), ignored);
       process.exit();
     });
   withDetails(command, {

@@ -4,7 +4,10 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
+import { recordedReleaseOption } from "./capture/recorded-release.ts";
+import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { CACHED_RESOURCES, CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Capture } from "@deltaloop/replay/capture";
@@ -25,7 +28,7 @@ import { subjectIn, wantedBy } from "./explain/subject.ts";
 import { UsageError, wholeNumber } from "@deltaloop/base";
 import { versionText } from "./replay/version-text.ts";
 
-interface ReplayFlags extends ReplayTextOptions {
+interface ReplayFlags extends ReplayTextOptions, RecordedReleaseFlag {
   readonly seed: number;
   readonly key?: readonly string[];
   readonly at?: string;
@@ -46,6 +49,7 @@ export function registerReplay(program: Command): void {
     .option("--closed", "repeat the user requests on an API server in memory with our controllers, and compare the final states")
     .option("--show <object>", "print an object as it was at --at, or at the end, and replay nothing")
     .option("--step", "wait for Enter after each sync; a number continues for that many syncs, q quits")
+    .addOption(recordedReleaseOption())
     .optionsGroup("Filters:")
     .option("--key <object>", "print only the syncs of this object; repeatable", collected, [])
     .option("-n, --namespace <name>", "namespace of --key and --show, if objects of several namespaces have the name")
@@ -117,11 +121,11 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
 /** @throws {UsageError} for stripped objects, or flags about the recorded stream */
 async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: ReadonlySet<string> | undefined): Promise<void> {
   const { seed, verbose, output } = flags;
-  const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
+  const other = (["at", "until", "faults", "step", "kubernetes"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined)
     throw new UsageError(`--${other} is about the recorded stream, which --closed does not replay: leave out one of them`);
   const log = consoleLog("", verbose ? "info" : "error");
-  const digester = createDigester(`replay ${seed}`.padEnd(32));
+  const digester = createDigester(`replay ${seed}`.padEnd(32), ALL_RELEASES);
   const malformed = (what: string): void => log.warn(`left out: ${printable(what)}`);
   const seen = new SeenLife(file);
   await reading(file, async () => {
@@ -158,17 +162,18 @@ function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
 /** The digest covers every sync, also those not printed. */
 async function decisions(
   capture: Capture,
-  { seed, verbose, faults }: ReplayFlags,
+  { seed, verbose, faults, kubernetes: release }: ReplayFlags,
   untilMs: number | undefined,
   { onSync, goesOn }: Pick<ReplayOptions, "onSync"> & { readonly goesOn: () => Promise<boolean> },
 ): Promise<{ readonly summary: ReplaySummary; readonly decisionDigest: string }> {
   const digest = createHash("sha256");
   const summary = await replay(capture, {
     // Nothing leaves this process, and the output depends on the seed alone.
-    digester: createDigester(`replay ${seed}`.padEnd(32)),
+    digester: createDigester(`replay ${seed}`.padEnd(32), ALL_RELEASES),
     seed,
     log: consoleLog("", verbose ? "info" : "error"),
     functions: functionHandlers,
+    ...(release && { release }),
     ...(faults !== undefined && { faults: faultsIn(faults) }),
     ...(untilMs !== undefined && { untilMs }),
     onSync: (sync) => {
@@ -197,7 +202,7 @@ function idOf({ controller, key }: ReplayedSync): string {
 }
 
 async function show(capture: Capture, subject: Subject, atMs: number): Promise<void> {
-  const moment = await versionAt(capture.batches(), { subject, atMs }, createDigester("show".padEnd(32)));
+  const moment = await versionAt(capture.batches(), { subject, atMs }, createDigester("show".padEnd(32), ALL_RELEASES));
   process.stdout.write(versionText(subject, moment, { atMs, startMs: capture.startMs }));
 }
 

@@ -8,29 +8,28 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { openCache, redisStore, kubeHttpConfig } from "@deltaloop/controllers/lambda";
-import { describeForeignWrite, describeStop } from "@deltaloop/store/ports";
+import { describeForeignWrite } from "@deltaloop/store/ports";
 import { NAMESPACE, serviceAccount, watcherLease } from "@deltaloop/controllers/registry";
 import { readApiServer } from "./cluster/api-server.ts";
 import { readClusterIdentity } from "@deltaloop/kube/client";
 import { readConfiguration } from "@deltaloop/local/processes";
 import { SWITCH_OFF } from "./cluster/end-on-foreign-write.ts";
-import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { environmentOption, watchersEnvironment } from "./cluster/environment-file.ts";
+import type { EnvironmentFlags } from "./cluster/environment-file.ts";
 import { starting, startupTimeoutOption } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { consoleLog } from "@deltaloop/base/output";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
 import { printable } from "@deltaloop/base/output";
 import { redisFailure } from "./cluster/redis-failure.ts";
-import { decideResume, newestForeignWrite } from "./cluster/resume.ts";
+import { decideResume, newestForeignWrite, stopsToResume } from "./cluster/resume.ts";
 import { resumeLineage } from "./cluster/resume-lineage.ts";
 import { withProgress } from "./output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 
-interface ResumeFlags extends StartupFlags {
-  readonly env?: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
+interface ResumeFlags extends StartupFlags, EnvironmentFlags {
   readonly force?: true;
+  readonly namespace?: string;
   readonly lineage?: true;
   readonly leaseNamespace?: string;
 }
@@ -43,7 +42,8 @@ export function registerResume(program: Command): void {
       .command("resume")
       .description("Resumes writing after another controller wrote to the managed objects.")
       .option("--force", "resume even while the other controller writes; its next write stops everything again")
-      .option("--env <file>", "file with the watcher's DELTALOOP_*, lines NAME=value (default: the environment)")
+      .option("-n, --namespace <name>", "resume in this namespace only")
+      .addOption(environmentOption())
       .optionsGroup("Cluster access:")
       .option(
         "--kubeconfig <file>",
@@ -60,20 +60,23 @@ export function registerResume(program: Command): void {
       }),
     {
       notes: ["Prints which controller wrote. Exits with 1 when it refuses to resume, because that controller still writes."],
-      examples: ["resume --env prod.env --kubeconfig roles.yaml", "resume --force", "resume --lineage --kubeconfig roles.yaml"],
+      examples: [
+        "resume --env prod.env --kubeconfig roles.yaml",
+        "resume -n shop",
+        "resume --force",
+        "resume --lineage --kubeconfig roles.yaml",
+      ],
     },
   );
 }
 
 async function runResume(flags: ResumeFlags): Promise<number> {
-  const live = await readConfiguration(watchersEnvironment(flags.env));
+  const { variables, kube: kubeFlags } = watchersEnvironment(flags);
+  const live = await readConfiguration(variables);
   const configuration = live.current;
   if (configuration.mode === "shadow") throw new UsageError("DELTALOOP_MODE is shadow, which nothing stops");
-  const { kubeconfig } = flags;
   const access =
-    kubeconfig === undefined
-      ? kubeHttpConfig(live, "resume")
-      : await kubeAccess({ ...flags, kubeconfig }, serviceAccount("watcher"), "resume");
+    kubeFlags === undefined ? kubeHttpConfig(live, "resume") : await kubeAccess(kubeFlags, serviceAccount("watcher"), "resume");
   const client = starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn"));
   const kube = kubeOver(client);
   const { cid } = await readClusterIdentity(kube);
@@ -94,15 +97,17 @@ async function runResume(flags: ResumeFlags): Promise<number> {
       said.lines.forEach(say);
       return said.isDone ? 0 : EXIT_REFUSED;
     }
-    if (state.stop) say(describeStop(state.stop));
+    const { namespace } = flags;
+    const { stops, lines } = stopsToResume(state, namespace);
+    lines.forEach(say);
     const { dateMs = Date.now() } = await readApiServer(client);
-    const newest =
-      state.stop && (await withProgress("Reading the newest writes", newestForeignWrite(kube, dateMs, new AbortController().signal)));
+    const reading = stops.length > 0 ? newestForeignWrite(kube, dateMs, new AbortController().signal, namespace) : undefined;
+    const newest = reading && (await withProgress("Reading the newest writes", reading));
     if (newest) say(`the last of all: ${describeForeignWrite(newest)}`);
-    const decision = decideResume(state, newest, dateMs, flags.force === true);
+    const decision = decideResume(stops, newest, dateMs, flags.force === true);
     switch (decision.kind) {
       case "notStopped":
-        say("nothing is stopped");
+        say(namespace === undefined ? "nothing is stopped" : `namespace ${namespace} is not stopped`);
         return 0;
       case "refused":
         say(`not resumed: ${decision.why}`);
@@ -110,7 +115,7 @@ async function runResume(flags: ResumeFlags): Promise<number> {
         return EXIT_REFUSED;
       case "resume": {
         const { forgivenMs } = decision;
-        if ((await store.resume({ version: state.version, forgivenMs })) === "changed") {
+        if ((await store.resume({ ...(namespace !== undefined && { namespace }), seen: state, forgivenMs })) === "changed") {
           say("not resumed: it has written again meanwhile; look again");
           return EXIT_REFUSED;
         }

@@ -11,8 +11,10 @@ import { rotateDigestKey } from "./rotate/digest-key.ts";
 import { rotateMacKey } from "./rotate/mac-key.ts";
 import { keepTokensFresh, KUBE_COMPONENTS, renewTokens } from "./rotate/tokens.ts";
 import type { TokenPlan } from "./rotate/tokens.ts";
-import { watchersEnvironment } from "./cluster/environment-file.ts";
+import { environmentOption, watchersEnvironment } from "./cluster/environment-file.ts";
+import type { EnvironmentFlags } from "./cluster/environment-file.ts";
 import { kubeAccess, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { consoleLog } from "@deltaloop/base/output";
 import { starting, startupTimeoutOption } from "./cluster/startup.ts";
@@ -20,13 +22,11 @@ import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { duration, UsageError, wholeNumber } from "@deltaloop/base";
 
-interface TokenFlags extends StartupFlags {
-  readonly secrets: string;
+interface TokenFlags extends StartupFlags, EnvironmentFlags {
+  readonly secrets?: string;
   readonly for: string;
   readonly seconds: number;
   readonly every?: number;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly secretsEndpoint?: string;
 }
 
@@ -48,7 +48,11 @@ export function registerRotate(program: Command): void {
     rotate
       .command("tokens")
       .description("Requests tokens of the functions' service accounts and writes them to their secrets.")
-      .requiredOption("--secrets <prefix>", "prefix of the secrets' names: deltaloop/<stage>/kube/ or ssm:/path/")
+      .option(
+        "--secrets <prefix>",
+        "prefix of the secrets' names: deltaloop/<stage>/kube/ or ssm:/path/ (default: that of the watcher's DELTALOOP_KUBE_SECRET)",
+      )
+      .addOption(environmentOption())
       .option("--for <names>", "components, with commas; watcher is possible too", KUBE_COMPONENTS.join(","))
       .option(
         "--seconds <n>",
@@ -77,7 +81,7 @@ export function registerRotate(program: Command): void {
     const command = rotate
       .command(name)
       .description(what)
-      .option("--env <file>", "file with the watcher's DELTALOOP_*, with references (default: the environment)")
+      .addOption(environmentOption())
       .option(
         "--wait <duration>",
         "time for all processes to read a changed secret (default: DELTALOOP_SECRETS_SECONDS and 15s, 5m15s)",
@@ -86,9 +90,9 @@ export function registerRotate(program: Command): void {
       .addOption(
         new Option("--finish", "continue an interrupted rotation, with the secret's first key as the new one").hideHelp(name !== "mac-key"),
       )
-      .action(async ({ env, wait, finish }: KeyFlags) => {
+      .action(async ({ wait, finish, ...flags }: KeyFlags) => {
         const done = await run({
-          environment: watchersEnvironment(env),
+          environment: watchersEnvironment(flags).variables,
           ...(wait !== undefined && { waitMs: wait }),
           finish: finish === true,
           say,
@@ -105,16 +109,28 @@ async function runTokens(flags: TokenFlags): Promise<void> {
   const names = flags.for.split(",");
   const unknown = names.filter((name) => !KUBE_COMPONENTS.includes(name) && name !== "watcher");
   if (unknown.length > 0) throw new UsageError(`--for knows ${[...KUBE_COMPONENTS, "watcher"].join(", ")}, not ${unknown.join(", ")}`);
-  const { every, seconds, secretsEndpoint } = flags;
+  const { every, seconds } = flags;
   if (every !== undefined && (every < 1_000 || every > seconds * 500))
     throw new UsageError(`--every takes at most half of --seconds, ${seconds / 2} s, so that a token is renewed long before it ends`);
-  const access = await kubeAccess({ ...flags, kubeconfig: kubeconfigPath(flags.kubeconfig) }, "deltaloop-token-renewer", "token-renewer");
-  const secrets = createSecrets({ ...(secretsEndpoint !== undefined && { endpoint: secretsEndpoint }), timeoutMs: 10_000 });
+  const { prefix, endpoint, kube: kubeFlags } = secretsToRenew(flags);
+  const access = await kubeAccess(kubeFlags, "deltaloop-token-renewer", "token-renewer");
+  const secrets = createSecrets({ ...(endpoint !== undefined && { endpoint }), timeoutMs: 10_000 });
   const kube = kubeOver(starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn")));
-  const plan: TokenPlan = { kube, ca: access.ca, secrets, names, prefix: flags.secrets, seconds, say };
+  const plan: TokenPlan = { kube, ca: access.ca, secrets, names, prefix, seconds, say };
   const failed = every === undefined ? await renewTokens(plan) : await keepTokensFresh(plan, every, untilSignalled());
   secrets.close();
   if (failed > 0) process.exitCode = EXIT_FAILED;
+}
+
+/** A CronJob has no other configuration than `--secrets`. @throws {UsageError} */
+function secretsToRenew(flags: TokenFlags): { readonly prefix: string; readonly endpoint: string | undefined; readonly kube: KubeFlags } {
+  const own = { ...flags, kubeconfig: kubeconfigPath(flags.kubeconfig) };
+  const { secrets, secretsEndpoint, env } = flags;
+  if (secrets !== undefined && env === undefined) return { prefix: secrets, endpoint: secretsEndpoint, kube: own };
+  const { variables, kube = own } = watchersEnvironment(flags);
+  const prefix = secrets ?? /^.*\//.exec(variables["DELTALOOP_KUBE_SECRET"] ?? "")?.[0];
+  if (prefix === undefined) throw new UsageError("--secrets is missing, and the environment has no DELTALOOP_KUBE_SECRET to take it from");
+  return { prefix, endpoint: secretsEndpoint ?? variables["DELTALOOP_SECRETS_ENDPOINT"], kube };
 }
 
 function say(line: string): void {

@@ -5,13 +5,17 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
-import { createKubeHttp } from "@deltaloop/kube/http";
+import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
 import { createSystemClock } from "@deltaloop/base/system";
 import { CONTROLLER_INFO, CONTROLLERS, messageOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
+import { knownRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
+import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
+import { readApiServer } from "./cluster/api-server.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Log } from "@deltaloop/base";
 import { parseCapture, openBytes, recordingWatch } from "@deltaloop/replay/capture";
@@ -32,7 +36,7 @@ import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 import { UsageError } from "@deltaloop/base";
 import { watchAll } from "./capture/watch-all.ts";
 
-interface ShadowFlags extends StartupFlags {
+interface ShadowFlags extends StartupFlags, RecordedReleaseFlag {
   readonly capture?: string;
   readonly audit?: string;
   readonly kubeconfig?: string;
@@ -55,7 +59,8 @@ export function registerShadow(program: Command): void {
     .argument("[file]", "capture of whole objects (`--no-redact`); without it, the cluster of the kubeconfig until Ctrl-C")
     .addOption(new Option("--capture <file>", "same as the argument").hideHelp())
     .option("--audit <file>", "the API server's audit log of the same time, level RequestResponse; names the client of each write")
-    .option("--all", "print the writes that ours explain too");
+    .option("--all", "print the writes that ours explain too")
+    .addOption(recordedReleaseOption());
   addOutputOption(command, "one object per write")
     .optionsGroup("Cluster access:")
     .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
@@ -75,8 +80,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
   const file = fileOf(named, flags);
   const { all = false, output } = flags;
   const log = consoleLog("", "info");
-  const digester = createDigester(randomBytes(32).toString("hex"));
-  const place = { handlers: SYNC_HANDLERS, digester };
+  const digester = createDigester(randomBytes(32).toString("hex"), ALL_RELEASES);
   const options = { name: file ?? "the API server", digester, malformed: (what: string) => log.warn(`skipped: ${printable(what)}`) };
   const metrics = createPrometheusMetrics("shadow");
   const count = new ShadowCount(metrics);
@@ -85,7 +89,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
     if (!output) process.stdout.write(findingText(finding, startMs, all));
     else if (finding.kind === "write" || finding.ours.length > 0) process.stdout.write(objectText(asJson(finding), output));
   };
-  if (file === undefined) await besideUpstream(flags, new LiveShadow(place, options), { log, digester, metrics, print });
+  if (file === undefined) await besideUpstream(flags, options, { log, digester, metrics, print });
   else {
     sparingMemory(file);
     const census = new MissingCensus();
@@ -93,7 +97,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
     const { handlers, blind } = judged(census.missing);
     const { audit } = flags;
     const audited = audit === undefined ? undefined : auditedIn(audit, capture);
-    const recorded = new RecordedShadow({ handlers, digester }, { audited });
+    const recorded = new RecordedShadow({ handlers, digester, ...(flags.kubernetes && { release: flags.kubernetes }) }, { audited });
     await reading(file, async () => {
       let isFirst = true;
       for await (const batch of changesIn(capture, options)) {
@@ -124,8 +128,14 @@ interface ShadowOutput {
   readonly print: (finding: Finding, startMs: number) => void;
 }
 
-async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, digester, metrics, print }: ShadowOutput): Promise<void> {
+async function besideUpstream(
+  flags: ShadowFlags,
+  options: ConstructorParameters<typeof LiveShadow>[1],
+  { log, digester, metrics, print }: ShadowOutput,
+): Promise<void> {
   if (flags.audit !== undefined) throw new UsageError("--audit needs the capture of the same time");
+  if (flags.kubernetes !== undefined)
+    throw new UsageError("--kubernetes is about a capture; a cluster's release is read from its API server");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "shadow",
     ...(flags.context !== undefined && { context: flags.context }),
@@ -134,11 +144,15 @@ async function besideUpstream(flags: ShadowFlags, live: LiveShadow, { log, diges
   });
   const ends = untilSignalled();
   await untilListed(config, flags, log, ends);
+  const client = createClient(config);
+  const { gitVersion } = await readApiServer(client);
+  const release = knownRelease(gitVersion);
+  const live = new LiveShadow({ handlers: SYNC_HANDLERS, digester, release }, options);
   const clock = createSystemClock();
   const write = (line: string): void => {
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
-  const kube = recordingWatch(createKubeHttp(config), { write, clock, digester, raw: true, server: config.server });
+  const kube = recordingWatch(kubeOver(client), { write, clock, digester, raw: true, server: config.server });
   const metricsServer = await serveMetrics({ listen: flags.metrics ?? METRICS_LISTEN, metrics, livez: [], readyz: [], log });
   const startMs = clock.now();
   log.info(`comparing with the controllers of ${config.server}, by list and watch only; stop with Ctrl-C`);
@@ -182,7 +196,8 @@ function findingText(finding: Finding, startMs: number, all: boolean): string {
   const verb = write.verb === "delete" ? "deleted" : "created";
   if (verdict.kind === "excess")
     return `${when} ${printable(labelOf(write))}: upstream ${verb} ${verdict.upstream} pods, ours would have ${verb} ${verdict.ours}\n`;
-  if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}\n` : "";
+  const lag = verdict.kind === "older" ? `, ${verdict.lagMs} ms` : "";
+  if (verdict.kind !== "unexplained") return all ? `${when} ${printable(labelOf(write))}: ${verdict.kind}${lag}\n` : "";
   const differences = nearestDifferences(verdict);
   const more = differences.length - DIFFERENCES_MAX;
   const shown = [...differences.slice(0, DIFFERENCES_MAX), ...(more > 0 ? [`and ${more} more`] : [])];
@@ -196,6 +211,7 @@ function asJson(finding: Finding): object {
   const { controller, verb, resource, subresource, namespace, name } = write;
   return {
     ...{ kind: "write", at: new Date(atMs).toISOString(), controller, verb, resource, subresource, namespace, name, verdict: verdict.kind },
+    ...(verdict.kind === "older" && { lagMs: verdict.lagMs }),
     ...(verdict.kind === "excess" && { ours: verdict.ours, upstream: verdict.upstream }),
     ...(verdict.kind === "unexplained" && { differences: nearestDifferences(verdict) }),
   };

@@ -7,11 +7,18 @@ import { createClient, kubeOver } from "@deltaloop/kube/http";
 import { inspectRedis, UnfitRedisError } from "@deltaloop/store/redis";
 import { createSqsDeltaQueue } from "@deltaloop/store/sqs";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
-import { createForeignWriteGuard, acquireLease, SharedCacheError, UPKEEP_TIMES, runWatcher } from "@deltaloop/controllers/cache";
+import {
+  createClusterRelease,
+  createForeignWriteGuard,
+  acquireLease,
+  SharedCacheError,
+  UPKEEP_TIMES,
+  runWatcher,
+} from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import { connectLive, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import type { Clock } from "@deltaloop/base";
-import { AFFECTED_KEYS, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
+import { AFFECTED_KEYS, CANARY, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX, UsageError } from "@deltaloop/base";
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
@@ -24,6 +31,7 @@ import { type LoggingFormat, loggingFormatOption } from "./output/logging-format
 import { endOnForeignWrite } from "./cluster/end-on-foreign-write.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
+import { ACTING_RELEASES, RELEASED } from "@deltaloop/kube/releases";
 import { unsupported } from "./cluster/kubernetes-versions.ts";
 import { tellStore } from "./health/store-metrics.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
@@ -116,6 +124,14 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   if (why !== undefined && mode === "act" && configuration.kubernetes !== "any")
     throw new UsageError(`${why}. To act anyway, set DELTALOOP_KUBERNETES=any`);
   if (why !== undefined) log.warn("the API server's version is not supported", { why });
+  const release = createClusterRelease(
+    { read: async () => (await readApiServer(client)).gitVersion, clock, log },
+    {
+      first: server.gitVersion,
+      known: mode === "act" ? ACTING_RELEASES : RELEASED,
+      isAnyKnown: mode === "act" && configuration.kubernetes === "any",
+    },
+  );
   const holder = `${hostname()}-${Math.floor(random.next() * 2 ** 32).toString(16)}`;
   const namespace = flags.leaseNamespace ?? configuration.leaseNamespace ?? NAMESPACE;
   const lease = { namespace, name: watcherLease(deployment), identity: holder };
@@ -132,7 +148,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   const guard: ForeignWriteGuard | undefined = flags.guard
     ? endOnForeignWrite({ kube, clock, log }, end)
     : guards
-      ? createForeignWriteGuard({ store: outside.store, kube, clock, log })
+      ? createForeignWriteGuard({ store: outside.store, kube, clock, log }, { namespace, name: CANARY })
       : undefined;
   let leadership: Leadership | undefined;
   const lead = async (signal: AbortSignal): Promise<Leadership | undefined> => {
@@ -171,7 +187,16 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     log,
   });
   await runWatcher(
-    { ...outside, metrics, kube, queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }), log, lead, ...(guard && { guard }) },
+    {
+      ...outside,
+      metrics,
+      kube,
+      queue: createSqsDeltaQueue(outside.sqs, { queueUrl: queues.deltas }),
+      log,
+      lead,
+      release,
+      ...(guard && { guard }),
+    },
     {
       cluster,
       clusterUid: identity.uid,

@@ -8,6 +8,7 @@ import { alarmsYaml } from "./fragments/alarms.ts";
 import { doorbells } from "./fragments/doorbells.ts";
 import { queuesYaml } from "./fragments/queues.ts";
 import { keyYaml, secretsYaml } from "./fragments/secrets.ts";
+import { redisUsersYaml } from "./fragments/redis-users.ts";
 import { watcherTaskYaml } from "./fragments/watcher-task.ts";
 import { rbacYaml } from "./manifests/rbac.ts";
 
@@ -20,6 +21,7 @@ export function fragments(registry: Registry): Readonly<Record<string, string>> 
     "queues.yml": queuesYaml(registry),
     "roles.yml": rolesYaml(registry),
     "secrets.yml": secretsYaml(registry),
+    "redis-users.yml": redisUsersYaml(registry),
     "key.yml": keyYaml(registry),
     "alarms.yml": alarmsYaml(registry),
     "extensions.yml": extensionsYaml(registry),
@@ -30,12 +32,14 @@ export function fragments(registry: Registry): Readonly<Record<string, string>> 
 }
 
 function functionsYaml(registry: Registry): string {
-  const one = ({ name, logical, timeoutSeconds, queue, usesKube }: FunctionEntry): string =>
+  const one = ({ name, logical, timeoutSeconds, queue, usesKube, usesKeys }: FunctionEntry): string =>
     `${name}:
   handler: handler.handler
   package: { artifact: dist/functions/${name}.zip }
   role: ${logical}Role
-${usesKube ? `  environment: { DELTALOOP_KUBE_SECRET: "${secretName(STAGE, kubeSecret(name))}" }\n` : ""}  timeout: ${timeoutSeconds}
+  environment:
+    DELTALOOP_REDIS_SECRET: !If [MakesStore, "${secretName(STAGE, `redis/${name}`)}", "\${param:redisSecret}"]
+${usesKeys ? "" : '    DELTALOOP_MAC_KEY_SECRET: ""\n    DELTALOOP_DIGEST_KEY_SECRET: ""\n'}${usesKube ? `    DELTALOOP_KUBE_SECRET: "${secretName(STAGE, kubeSecret(name))}"\n` : ""}  timeout: ${timeoutSeconds}
 ${queue === undefined ? SCHEDULED : onQueue(queue)}`;
   return `# One function per folder under functions/, each with its own zip (npm run build) and its own role (roles.yml).
 ${functionsOf(registry).map(one).join("\n")}`;
@@ -60,7 +64,7 @@ function onQueue({ logical, maximumConcurrency }: NonNullable<FunctionEntry["que
 function rolesYaml(registry: Registry): string {
   const bells = doorbells(registry).map(({ logical }) => `!GetAtt ${logical}Queue.Arn`);
   const roles = functionsOf(registry).map(
-    ({ name, logical, queue, rings, usesKube }, index) => `  ${logical}Role:
+    ({ name, logical, queue, rings, usesKube, usesKeys }, index) => `  ${logical}Role:
     Type: AWS::IAM::Role
     Properties:
       AssumeRolePolicyDocument: ${index === 0 ? `&lambda\n${ASSUMED_BY_LAMBDA}` : "*lambda\n"}      Policies:
@@ -72,7 +76,7 @@ function rolesYaml(registry: Registry): string {
                 Effect: Allow
                 Action: [logs:CreateLogStream, logs:PutLogEvents]
                 Resource: !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/aws/lambda/\${self:service}-\${sls:stage}-${name}:*"
-${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...SECRETS, ...(usesKube ? [kubeSecret(name)] : [])])}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
+${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...(usesKeys ? KEYS : []), ...(usesKube ? [kubeSecret(name)] : [])], name)}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
   );
   return `# One role per function: its log group, its source queue, the doorbell queues it sends to, its secrets and VPC network interfaces.
 # infra/manifests/rbac.yaml has the functions' rights in the cluster.
@@ -90,7 +94,7 @@ ${roles.join("\n")}
                 Effect: Allow
                 Action: sqs:SendMessage
                 Resource: [${["!GetAtt DeltasQueue.Arn", ...bells].join(", ")}]
-${readSecrets([...SECRETS, kubeSecret("watcher")])}              - *together
+${readSecrets([...KEYS, "redis", kubeSecret("watcher")])}              - *together
 Outputs:
   WatcherPolicyArn: { Value: !Ref WatcherPolicy }
 `;
@@ -135,14 +139,15 @@ function ring(bells: readonly string[]): string {
 }
 
 const STAGE = "${sls:stage}";
-/** Secrets that every function and the watcher read; the last exists only if the store has a password. */
-const SECRETS = ["mac-key", "digest-key", "redis"];
+/** Secrets of whoever reads rows or messages. */
+const KEYS = ["mac-key", "digest-key"];
 
-function readSecrets(parts: readonly string[]): string {
-  const arns = parts.map(
-    (part) =>
-      `                  - !Sub "arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName(STAGE, part)}-??????"\n`,
-  );
+/** `user`: the function whose user of the store it reads; of a given store all have one. */
+function readSecrets(parts: readonly string[], user?: string): string {
+  const arn = (part: string): string =>
+    `!Sub "arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName(STAGE, part)}-??????"`;
+  const redis = user === undefined ? [] : [`!If [MakesStore, ${arn(`redis/${user}`)}, ${arn("redis")}]`];
+  const arns = [...parts.map(arn), ...redis].map((each) => `                  - ${each}\n`);
   return `              - Sid: ReadSecrets
                 Effect: Allow
                 Action: secretsmanager:GetSecretValue

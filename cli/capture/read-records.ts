@@ -1,8 +1,14 @@
 /** Opens a capture, or reports what is wrong with it in one line. */
-import { statSync } from "node:fs";
+import { closeSync, createWriteStream, mkdtempSync, openSync, rmSync, statSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { messageOf } from "@deltaloop/kube/objects";
-import { CaptureError, openCapture } from "@deltaloop/replay/capture";
+import { CaptureError, ForeignFormatError, openCapture } from "@deltaloop/replay/capture";
 import type { Capture, Census } from "@deltaloop/replay/capture";
+import { captureLines, importFiles, ImportReport } from "@deltaloop/replay/import";
 import { consoleLog, printable } from "@deltaloop/base/output";
 import { withProgress } from "../output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
@@ -27,14 +33,61 @@ export function sparingMemory(file: string): void {
  * @throws {UsageError} if it cannot be read, is no capture, or is empty
  */
 export async function openRecords(file: string, census?: Census): Promise<Capture> {
+  return opened(file, census).catch((error: unknown) => {
+    throw refusal(file, error);
+  });
+}
+
+async function opened(file: string, census: Census | undefined): Promise<Capture> {
   const log = consoleLog("", "info");
+  const opening = openCapture(file, { note: (note) => log.warn(printable(note)), ...(census && { census }) });
+  const capture = await withProgress(`Reading ${file}`, opening);
+  if (capture.records === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
+  return capture;
+}
+
+/**
+ * As `openRecords`, also of standard input (`-`), and of any recording that `deltaloop import` reads: it is imported on the way, with a
+ * report on standard error.
+ */
+export async function openAnyRecords(file: string, census: Census): Promise<Capture> {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-"));
   try {
-    const opened = openCapture(file, { note: (note) => log.warn(printable(note)), ...(census && { census }) });
-    const capture = await withProgress(`Reading ${file}`, opened);
-    if (capture.records === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
-    return capture;
+    const path = file === "-" ? await savedInput(folder) : file;
+    return await opened(path, census).catch(async (error: unknown) => {
+      if (error instanceof ForeignFormatError) return openRecords(await importedFile(path, folder), census);
+      throw refusal(path, error);
+    });
+  } finally {
+    // An open file stays readable.
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** It is read several times. */
+async function savedInput(folder: string): Promise<string> {
+  const path = join(folder, "input");
+  await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
+  return path;
+}
+
+/** Whole objects: what is printed of them is stripped. */
+async function importedFile(file: string, folder: string): Promise<string> {
+  const log = consoleLog("", "info");
+  const report = new ImportReport();
+  const path = join(folder, "imported.jsonl");
+  const out = openSync(path, "wx", 0o600);
+  try {
+    const imported = await withProgress(`Importing ${file}`, importFiles([file], report));
+    const options = { digester: createDigester("explain".padEnd(32), ALL_RELEASES), redact: false, report };
+    for (const line of captureLines(imported, options)) writeSync(out, `${line}\n`);
+    log.info(`read as ${imported.format}`);
+    for (const line of report.lines()) log.info(printable(line));
+    return path;
   } catch (error) {
     throw refusal(file, error);
+  } finally {
+    closeSync(out);
   }
 }
 

@@ -1,10 +1,15 @@
 /** Lists and watches all cached resources, for a recorder in the transport; keeps nothing. */
 import { createSystemRandom } from "@deltaloop/base/system";
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import { CACHED_RESOURCES, EVIDENCE_RESOURCES, messageOf } from "@deltaloop/kube/objects";
+import type { EvidenceResource } from "@deltaloop/kube/objects";
+import { ListWatch } from "@deltaloop/kube/list-watch";
+import type { Listener } from "@deltaloop/kube/list-watch";
+import type { RecordingWatch } from "@deltaloop/replay/capture";
 import type { DeltaSink } from "@deltaloop/controllers/cache";
 import { ResourceStream } from "@deltaloop/controllers/cache";
 import type { Clock, Log } from "@deltaloop/base";
+import { isForbidden, isNotFound } from "@deltaloop/kube/client";
 import type { KubeWatch } from "@deltaloop/kube/client";
 
 const NOWHERE: DeltaSink = {
@@ -26,4 +31,30 @@ export async function watchAll(
     quarantine: () => Promise.resolve(),
   };
   await Promise.all(CACHED_RESOURCES.map((resource) => new ResourceStream(ports, resource, undefined).run(ends)));
+}
+
+const NOBODY: Listener = {
+  list: () => ({ page: () => undefined, change: () => undefined, listed: () => undefined }),
+  change: () => undefined,
+};
+
+/** Lists and watches what findings need beside it, each resource where the user may: others are reported once. */
+export async function watchEvidence(
+  kube: RecordingWatch,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  ends: AbortSignal,
+): Promise<void> {
+  const watch = async (resource: EvidenceResource): Promise<void> => {
+    const options = { kube, resource, clock, random: createSystemRandom(), log };
+    try {
+      await kube.newestVersion(resource, {}, ends);
+    } catch (error) {
+      if (isForbidden(error) || isNotFound(error)) {
+        log.warn(`${resource} are not captured, so explain does not see them: ${messageOf(error)}`);
+        return kube.denied(resource);
+      }
+    }
+    if (!ends.aborted) await new ListWatch(options, NOBODY).run(ends);
+  };
+  await Promise.all(EVIDENCE_RESOURCES.map(watch));
 }

@@ -18,6 +18,7 @@ export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamAc
     look(resource, object) {
       const claim = claimOf(resource, object, beginningMs);
       if (claim) inquiry.ask(claim);
+      return undefined;
     },
     beforeTerm: () => Promise.resolve(),
     run: (signal) => inquiry.run(signal),

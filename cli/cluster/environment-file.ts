@@ -1,9 +1,16 @@
-/** Files of DELTALOOP_* variables, one in a line: `dev` writes one for `doctor`, and an operator may have one. */
-import { readFileSync } from "node:fs";
+/** Files of DELTALOOP_* variables, one in a line: `dev` writes one for commands beside it, and an operator may have one. */
+import { lstatSync, readdirSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseEnv } from "node:util";
+import { Option } from "commander";
 import { messageOf } from "@deltaloop/kube/objects";
+import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import type { Variables } from "@deltaloop/controllers/configuration";
 import { UsageError } from "@deltaloop/base";
+
+/** The name of dev's own folder, which has the file `env`. */
+export const DEV_FOLDER = "dev";
 
 /** `NAME='value'` lines for `readEnvironmentFile`. No value contains both kinds of quotes. */
 export function environmentFile(variables: Readonly<Record<string, string>>): string {
@@ -15,18 +22,65 @@ export function environmentFile(variables: Readonly<Record<string, string>>): st
     .join("");
 }
 
+/** The options of a command that is configured like the watcher. */
+export interface EnvironmentFlags {
+  readonly env?: string;
+  readonly kubeconfig?: string;
+  readonly context?: string;
+}
+
+export interface WatchersEnvironment {
+  readonly variables: Variables;
+  /** From the options or the file; absent: the variables DELTALOOP_KUBE_*. */
+  readonly kube?: KubeFlags;
+}
+
+/** The option of `watchersEnvironment`. */
+export function environmentOption(): Option {
+  return new Option(
+    "--env <file>",
+    "file with the watcher's DELTALOOP_*, lines NAME=value (default: the environment, else that of the newest dev)",
+  );
+}
+
 /**
- * The watcher's environment, from a file or this process. Sets AWS_REGION from the file: in another region, a secret or queue of the same
- * name belongs to another deployment. Credentials stay those of this process.
+ * The watcher's environment: a file, this process's where it has one, or that of the newest `dev` of this user. Sets AWS_REGION from the file:
+ * in another region, a secret or queue of the same name belongs to another deployment. Credentials stay those of this process.
  *
- * @throws {UsageError} if it cannot be read
+ * @throws {UsageError} if there is none, or the file cannot be read
  */
-export function watchersEnvironment(file: string | undefined): Variables {
-  if (file === undefined) return process.env;
-  const variables = readEnvironmentFile(file);
+export function watchersEnvironment({ env, kubeconfig, context }: EnvironmentFlags): WatchersEnvironment {
+  const file = env ?? (process.env["DELTALOOP_DEPLOYMENT"] === undefined ? environmentOfDev() : undefined);
+  const variables = file === undefined ? process.env : readEnvironmentFile(file);
   const region = variables["AWS_REGION"] ?? variables["AWS_DEFAULT_REGION"];
   if (region !== undefined) process.env["AWS_REGION"] = region;
-  return variables;
+  if (kubeconfig !== undefined) return { variables, kube: { kubeconfig, ...(context !== undefined && { context }) } };
+  const { KUBECONFIG: path, KUBE_CONTEXT: its } = file === undefined ? {} : variables;
+  const chosen = context ?? its;
+  return { variables, ...(path !== undefined && { kube: { kubeconfig: path, ...(chosen !== undefined && { context: chosen }) } }) };
+}
+
+function environmentOfDev(): string {
+  const files = readdirSync(tmpdir())
+    .filter((name) => name.startsWith(`deltaloop-${DEV_FOLDER}-`))
+    .flatMap((name) => ownFile(join(tmpdir(), name)) ?? [])
+    .toSorted((one, other) => other.mtimeMs - one.mtimeMs);
+  const [newest] = files;
+  if (newest === undefined)
+    throw new UsageError(
+      "DELTALOOP_DEPLOYMENT is not set, and no deltaloop dev runs here: set the watcher's variables, or pass --env FILE",
+    );
+  process.stderr.write(`deltaloop: reading the environment of deltaloop dev, ${newest.path}\n`);
+  return newest.path;
+}
+
+/** Of a folder that only this user may write to: in another one, another user could name their own Redis. */
+function ownFile(folder: string): { readonly path: string; readonly mtimeMs: number } | undefined {
+  const { uid, mode = 0 } = lstatSync(folder, { throwIfNoEntry: false }) ?? {};
+  if (uid !== process.getuid?.() || (mode & 0o077) !== 0) return undefined;
+  const path = join(folder, "env");
+  const file = lstatSync(path, { throwIfNoEntry: false });
+  return file && { path, mtimeMs: file.mtimeMs };
 }
 
 /** @throws {UsageError} if it cannot be read */

@@ -1,29 +1,32 @@
 /** Decides whether `deltaloop resume` may resume (informer §11.9). */
+import { UsageError } from "@deltaloop/base";
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import { claimOf, newestClaimed } from "@deltaloop/controllers/cache";
 import type { KubeWatch, ListPage, ListQuery } from "@deltaloop/kube/client";
 import { createPager } from "@deltaloop/kube/client";
-import type { ForeignWrite, GuardState } from "@deltaloop/store/ports";
-import { describeForeignWrite, SKEW_MS } from "@deltaloop/store/ports";
+import type { ForeignWrite, GuardState, Stop } from "@deltaloop/store/ports";
+import { describeForeignWrite, describeStop, SKEW_MS, stoppedNamespaces } from "@deltaloop/store/ports";
 
 /** An active controller writes more often than this during a rollout; without one, its next write stops us again. */
 const QUIET_MS = 30_000;
 
 /**
- * The newest status of the cluster that another controller has written, according to managedFields. These may be forged, so times in the
+ * The newest status of the cluster, or of `namespace`, that another controller has written, according to managedFields. These may be forged, so times in the
  * future are ignored; at worst the user has to pass --force. `nowMs` is the API server's time.
  */
 export async function newestForeignWrite(
   kube: Pick<KubeWatch, "listPage">,
   nowMs: number,
   signal: AbortSignal,
+  namespace?: string,
 ): Promise<ForeignWrite | undefined> {
   let newest: ForeignWrite | undefined;
   for (const resource of CACHED_RESOURCES) {
     if (resource === "pods") continue; // their status is not ours
     const pager = createPager();
     for (let next: string | undefined = ""; next !== undefined;) {
-      const from: ListQuery = next === "" ? {} : { continue: next };
+      const within = namespace === undefined ? {} : { fieldSelector: `metadata.namespace=${namespace}` };
+      const from: ListQuery = next === "" ? within : { ...within, continue: next };
       const page: ListPage = await pager((limit) => kube.listPage(resource, { metadataOnly: true, limit, ...from }, signal));
       for (const item of page.items) {
         const claim = claimOf(resource, item, newest?.atMs ?? 0);
@@ -35,25 +38,36 @@ export async function newestForeignWrite(
   return newest;
 }
 
+const LINES_MAX = 20;
+
+/** What a resume would end, and what users are told about it. @throws {UsageError} if `namespace` alone cannot be resumed */
+export function stopsToResume(
+  state: GuardState,
+  namespace?: string,
+): { readonly stops: readonly Stop[]; readonly lines: readonly string[] } {
+  if (state.stop && namespace !== undefined)
+    throw new UsageError(`everything is stopped, not only ${namespace}: run deltaloop resume without --namespace`);
+  if (state.stop) return { stops: [state.stop], lines: [describeStop(state.stop)] };
+  const found = [...stoppedNamespaces(state)].filter(([name]) => namespace === undefined || name === namespace).toSorted();
+  const lines = found.slice(0, LINES_MAX).map(([name, stop]) => `namespace ${name} ${describeStop(stop)}`);
+  const more = found.length > LINES_MAX ? [`and ${found.length - LINES_MAX} more namespaces`] : [];
+  return { stops: found.map(([, stop]) => stop), lines: [...lines, ...more] };
+}
+
 export type Decision =
   | { readonly kind: "notStopped" }
   | { readonly kind: "refused"; readonly why: string }
   | { readonly kind: "resume"; readonly forgivenMs: number };
 
-/** `nowMs` is the API server's time. */
-export function decideResume(
-  { stop }: Pick<GuardState, "stop">,
-  newest: ForeignWrite | undefined,
-  nowMs: number,
-  isForced: boolean,
-): Decision {
-  if (!stop) return { kind: "notStopped" };
+/** `nowMs` is the API server's time. `stops`: what is resumed. */
+export function decideResume(stops: readonly Stop[], newest: ForeignWrite | undefined, nowMs: number, isForced: boolean): Decision {
+  if (stops.length === 0) return { kind: "notStopped" };
   const ageMs = newest === undefined ? Infinity : nowMs - newest.atMs;
   if (newest && ageMs < QUIET_MS && !isForced)
     return {
       kind: "refused",
       why: `${describeForeignWrite(newest)}, ${Math.max(0, Math.round(ageMs / 1_000))} s ago: wait until no other controller has written for ${QUIET_MS / 1_000} s, or use --force`,
     };
-  const seenMs = Math.max(newest?.atMs ?? 0, stop.kind === "seen" ? stop.write.atMs : 0);
+  const seenMs = Math.max(newest?.atMs ?? 0, ...stops.map((stop) => (stop.kind === "seen" ? stop.write.atMs : 0)));
   return { kind: "resume", forgivenMs: Math.min(seenMs, nowMs + SKEW_MS) };
 }

@@ -1,11 +1,12 @@
 /** How long a command waits for an API server that is starting. */
 import { Option } from "commander";
-import { duration } from "@deltaloop/base";
+import { duration, UsageError } from "@deltaloop/base";
 import type { Log } from "@deltaloop/base";
 import { createSystemClock } from "@deltaloop/base/system";
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
-import { createClient, resourcePath, startupClient } from "@deltaloop/kube/http";
+import { createClient, resourcePath, startupClient, StartupError } from "@deltaloop/kube/http";
 import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
+import { accessFailure } from "./access-failure.ts";
 
 export interface StartupFlags {
   /** Milliseconds. */
@@ -32,11 +33,27 @@ export async function untilAnswered(config: KubeHttpConfig, flags: StartupFlags,
   await starting(createClient(config), config.server, flags, log).json({ method: "GET", path: "/version" });
 }
 
-/** Waits until the API server lists each cached resource, or `signal` aborts. @throws {StartupError} if it does not, also for a missing right */
-export async function untilListed(config: KubeHttpConfig, flags: StartupFlags, log: Log, signal: AbortSignal): Promise<void> {
+/**
+ * Waits until the API server lists each cached resource, or `signal` aborts.
+ *
+ * @throws {UsageError} for what no retry repairs: credentials, a missing right, a certificate, a server that is no API server
+ * @throws {StartupError} if it does not answer
+ */
+export async function untilListed(
+  config: KubeHttpConfig,
+  flags: StartupFlags & { readonly namespace?: string },
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
   const client = starting(createClient(config), config.server, flags, log);
   const lists = CACHED_RESOURCES.map((resource) =>
-    client.json({ method: "GET", path: resourcePath(resource, ""), query: { limit: 1 }, signal }),
+    client
+      .json({ method: "GET", path: resourcePath(resource, flags.namespace ?? ""), query: { limit: 1 }, signal })
+      .catch((error: unknown) => {
+        const isReported = error instanceof StartupError;
+        const failure = accessFailure(isReported ? error.cause : error, `list ${resource}`, config.server);
+        throw failure && isReported ? new UsageError(error.message, { cause: error.cause }) : (failure ?? error);
+      }),
   );
   await Promise.all(lists).catch((error: unknown) => {
     if (!signal.aborted) throw error;

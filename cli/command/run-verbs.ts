@@ -35,16 +35,25 @@ export async function runVerbs(groups: Verbs): Promise<void> {
   process.stderr.on("error", () => undefined); // the work continues without a log
 
   try {
-    const [, , first = ""] = process.argv;
-    const known = Object.values(groups).some((verbs) => Object.hasOwn(verbs, first));
+    const args = process.argv.slice(2);
     for (const [heading, verbs] of Object.entries(groups))
-      for (const [verb, load] of Object.entries(verbs)) if (!known || verb === first) (await load())(program.commandsGroup(heading));
+      for (const [verb, load] of Object.entries(verbs)) {
+        program.commandsGroup(heading);
+        if (isLoaded(verb, args)) (await load())(program);
+        else program.command(verb); // for suggestions
+      }
     registerCompletion(program.commandsGroup("Other commands:").helpCommand("help [command]", "Shows the help of a command."));
     registerReference(program);
-    await program.parseAsync(misspelled(program, process.argv.slice(2)), { from: "user" });
+    await program.parseAsync(misspelled(program, args), { from: "user" });
   } catch (error) {
     process.exitCode = exitCodeOf(error);
   }
+}
+
+/** The help, completion scripts and the reference list the options of all verbs. */
+function isLoaded(verb: string, [first = "help", second = "help"]: readonly string[]): boolean {
+  const named = first === "help" ? second : first;
+  return named === verb || ["help", "-h", "--help", "completion", "reference"].includes(named);
 }
 
 /** commander shows its help for `explian --help` and `help explian`; the error with its suggestion is for the name alone. */

@@ -8,7 +8,7 @@ import { createMemoryStore } from "@deltaloop/store/memory";
 import { sqsClient, createSqsDeltaQueue, createSqsDoorbells, createSqsMessageSource } from "@deltaloop/store/sqs";
 import type { SqsCalls } from "@deltaloop/store/sqs";
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
-import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import { CONTROLLERS, messageOf, tableOf } from "@deltaloop/kube/objects";
 import { UPKEEP_TIMES, shutGate } from "@deltaloop/controllers/cache";
 import { connect, redisStore } from "@deltaloop/controllers/lambda";
 import { createApiServer, serveHttp, createInProcessKube, runScriptedNodes } from "@deltaloop/api-server";
@@ -22,6 +22,7 @@ import { readClusterIdentity } from "@deltaloop/kube/client";
 import { functionHandlers } from "../functions/functions.ts";
 import { runMemoryNodes } from "./memory-nodes.ts";
 import { startLocalRedis } from "@deltaloop/local/processes";
+import type { LocalRedis } from "@deltaloop/local/processes";
 
 export interface EmbeddedOptions extends Pick<SystemOptions, "watchers" | "batchingWindowMs" | "onInvocation" | "onChanges" | "trace"> {
   readonly log: Log;
@@ -60,12 +61,20 @@ export interface Embedded {
 const DEPLOYMENT = "demo";
 const READY_POLL_MS = 20;
 
+/** One that is too old is replaced by the Store in memory, as a missing one is. */
+async function usableRedis(log: Log): Promise<LocalRedis | undefined> {
+  return await startLocalRedis().catch((error: unknown) => {
+    log.warn("using the Store in memory instead of redis-server", { error: messageOf(error) });
+    return undefined;
+  });
+}
+
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const { log } = options;
   const [clock, random] = [createSystemClock(), createSystemRandom()];
-  const sqs = await startFauxqs(); // first, while nothing else runs: the package does not contain it
+  const sqs = await startFauxqs();
   const server = createApiServer({ clock, random });
-  const [http, redis] = await Promise.all([serveHttp(server), startLocalRedis()]);
+  const [http, redis] = await Promise.all([serveHttp(server), usableRedis(log)]);
   const kube = (component: string) => createKubeHttp({ server: http.url, component });
   const { cid, uid: clusterUid } = await readClusterIdentity(kube("watcher"));
   const client = sqsClient({ endpoint: sqs.endpoint });

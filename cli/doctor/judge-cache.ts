@@ -2,7 +2,7 @@
 import { compareResourceVersions, minResourceVersion } from "@deltaloop/kube/objects";
 import type { LaneFacts, StreamFacts } from "@deltaloop/store/redis";
 import { isForeign } from "@deltaloop/controllers/cache";
-import { describeStop, EPOCHS_MAX, EPOCHS_REASON } from "@deltaloop/store/ports";
+import { describeStop, stoppedNamespaces, EPOCHS_MAX, EPOCHS_REASON } from "@deltaloop/store/ports";
 import { SWITCH_OFF } from "../cluster/end-on-foreign-write.ts";
 import { apiSkewMs } from "./judge-api.ts";
 import type { ApiFacts, AuditFacts, ControllerFacts, Facts, Seen } from "./facts.ts";
@@ -48,6 +48,15 @@ function judgeGuard({ guard, cache }: Facts): Finding {
       "watcher.guard",
       describeStop(stop),
       `Stop the other controller (upstream's: ${SWITCH_OFF}), then run deltaloop resume.`,
+    );
+  const stopped = stoppedNamespaces(cache.guard.value);
+  const [first] = stopped;
+  if (first)
+    return failure(
+      "watcher.guard",
+      `${first[0]}${stopped.size > 1 ? ` and ${stopped.size - 1} more namespaces` : ""}: ${describeStop(first[1])}`,
+      "Find who may write statuses there, end it, then run deltaloop resume --namespace NAME.",
+      { number: stopped.size },
     );
   if (guard === "off")
     return warning(

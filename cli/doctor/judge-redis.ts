@@ -2,10 +2,8 @@
 import type { Facts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
-import { compareVersions } from "../cluster/kubernetes-versions.ts";
+import { versionProblem } from "@deltaloop/store/redis";
 
-/** `ZADD LT` is in every script that queues. */
-const VERSION_MIN = "6.2.0";
 const MEMORY_PERCENT_MAX = 80;
 
 export function judgeRedis({ server, durability, redisCluster }: Facts): readonly Finding[] {
@@ -21,9 +19,9 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
   const { version, role, replicas, policy, evicted, usedBytes, maxBytes, appendOnly, saveFailed, loading } = server.value;
   const findings: Finding[] = [ok("redis.answers", `answers in ${server.tookMs} ms`, { number: server.tookMs })];
 
+  const problem = versionProblem(version);
   if (version === undefined) findings.push(notChecked("redis.version", "not reported"));
-  else if (compareVersions(version, VERSION_MIN) < 0)
-    findings.push(failure("redis.version", version, `Use ${VERSION_MIN} or newer: the work queue needs ZADD LT.`));
+  else if (problem !== undefined) findings.push(failure("redis.version", version, `${problem}.`));
   else findings.push(ok("redis.version", version));
 
   if (loading) findings.push(failure("redis.role", "it still loads its data", "Wait until it has read its file; calls fail until then."));

@@ -3,7 +3,7 @@ import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { Metrics } from "@deltaloop/base/metrics";
 import type { Store } from "@deltaloop/store/ports";
-import { FATES } from "@deltaloop/store/ports";
+import { FATES, stoppedNamespaces } from "@deltaloop/store/ports";
 
 /** @throws when the Store does not answer */
 export async function tellStore(
@@ -11,9 +11,10 @@ export async function tellStore(
   metrics: Metrics,
   nowMs: number,
 ): Promise<void> {
-  const { stop } = await store.guard();
+  const guard = await store.guard();
+  metrics.set("deltaloop_stopped_namespaces", {}, stoppedNamespaces(guard).size);
   for (const controller of CONTROLLERS) {
-    metrics.set("deltaloop_stopped", { controller }, stop ? 1 : 0);
+    metrics.set("deltaloop_stopped", { controller }, guard.stop ? 1 : 0);
     const [gate, queued, parked] = await Promise.all([store.gate(controller), store.queued(controller), store.parked(controller)]);
     const due = queued.filter(({ readyAtMs }) => readyAtMs !== undefined && readyAtMs <= nowMs);
     metrics.set("deltaloop_gate_open", { controller }, gate.open ? 1 : 0);

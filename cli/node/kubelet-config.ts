@@ -7,11 +7,12 @@
 import type { Command, Option } from "commander";
 import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
-import { parseYaml } from "@deltaloop/kube/yaml";
 import { messageOf } from "@deltaloop/kube/objects";
+import { decodeKubeletConfig } from "./decode-kubelet-config.ts";
+import type { DecodedKubeletConfig } from "./decode-kubelet-config.ts";
 import { FIELDS } from "./kubelet-config-fields.ts";
 import type { Field, Fields, Form } from "./kubelet-config-fields.ts";
-import { parseGoDuration, UsageError } from "@deltaloop/base";
+import { isObject, parseGoDuration, UsageError } from "@deltaloop/base";
 
 /** As commander names where a value is from. */
 const FROM_FILE = "config";
@@ -21,22 +22,15 @@ const PATHS = new Set(["--manifests", "--tls-cert-file", "--tls-private-key-file
 /**
  * Sets the options of `command` that the file names and the command line does not.
  *
- * @throws {UsageError} with a line for each field that is unknown, not supported, or has a value that cannot be
+ * @returns what is ignored, as the kubelet does: unknown fields, and all but the last of repeated ones
+ * @throws {UsageError} with a line for each field that is not supported, or has a value that cannot be
  */
-export async function applyKubeletConfig(command: Command, path: string): Promise<void> {
+export async function applyKubeletConfig(command: Command, path: string): Promise<readonly string[]> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
     throw new UsageError(`--config ${path} cannot be read: ${messageOf(error)}`);
   });
-  let content: unknown;
-  try {
-    content = parseYaml(text);
-  } catch (error) {
-    throw new UsageError(`--config ${path}: ${messageOf(error)}`);
-  }
-  if (!isObject(content) || content["kind"] === undefined || content["apiVersion"] === undefined)
-    throw new UsageError(`--config ${path} is no KubeletConfiguration: it needs apiVersion kubelet.config.k8s.io/v1beta1 and that kind`);
-  const mistakes: string[] = [];
-  for (const { field, option, texts } of settingsIn(content, FIELDS, "", mistakes)) {
+  const { object, mistakes, ignored, unknown } = read(text, path);
+  for (const { field, option, texts } of settingsIn(object, FIELDS, "", { mistakes, unknown })) {
     const known = command.options.find(({ long }) => long === option);
     if (known === undefined) throw new Error(`${field} stands for ${option}, which there is not`);
     if (command.getOptionValueSource(known.attributeName()) === "cli") continue;
@@ -48,6 +42,15 @@ export async function applyKubeletConfig(command: Command, path: string): Promis
     }
   }
   if (mistakes.length > 0) throw new UsageError(mistakes.map((mistake) => `--config ${path}: ${mistake}`).join("\n"));
+  return ignored;
+}
+
+function read(text: string, path: string): DecodedKubeletConfig {
+  try {
+    return decodeKubeletConfig(text);
+  } catch (error) {
+    throw new UsageError(`--config ${path}: ${messageOf(error)}`);
+  }
 }
 
 interface Setting {
@@ -57,40 +60,29 @@ interface Setting {
   readonly texts: readonly string[];
 }
 
-function settingsIn(object: Readonly<Record<string, unknown>>, fields: Fields, above: string, mistakes: string[]): readonly Setting[] {
+interface Findings {
+  readonly mistakes: string[];
+  readonly unknown: readonly string[];
+}
+
+function settingsIn(object: Readonly<Record<string, unknown>>, fields: Fields, above: string, findings: Findings): readonly Setting[] {
   return Object.entries(object).flatMap(([name, value]) => {
     const path = `${above}${name}`;
-    const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    if (field === undefined) {
-      mistakes.push(`unknown field "${path}": take it out, or look at its spelling`);
-      return [];
-    }
-    if (field.kind === "fields" && isObject(value)) return settingsIn(value, field.fields, `${path}.`, mistakes);
+    if (findings.unknown.includes(path)) return [];
+    const field: Field = (Object.hasOwn(fields, name) ? fields[name] : undefined) ?? { kind: "unsupported" };
+    if (field.kind === "fields" && isObject(value)) return settingsIn(value, field.fields, `${path}.`, findings);
     if (saysNothing(field, value)) return [];
-    if (field.kind === "option") {
-      const texts = textsOf(value, field.form);
-      if (texts !== undefined) return [{ field: path, option: field.option, texts }];
-    }
+    if (field.kind === "option") return [{ field: path, option: field.option, texts: textsOf(value, field.form) }];
     const mistake = mistakeOf(path, field, value);
-    if (mistake !== undefined) mistakes.push(mistake);
+    if (mistake !== undefined) findings.mistakes.push(mistake);
     return [];
   });
 }
 
 function mistakeOf(path: string, field: Field, value: unknown): string | undefined {
-  switch (field.kind) {
-    case "unsupported":
-      return `${path} is not supported by this agent: take it out`;
-    case "fixed":
-      if (field.values.some((one) => isSame(one, value))) return undefined;
-      return `${path}: this agent keeps to ${field.values.map((one) => JSON.stringify(one)).join(" or ")}: say that, or take it out`;
-    case "fields":
-      return `${path} is no object`;
-    case "option":
-      return `${path} is no ${typeof field.form === "string" ? field.form : "map of texts"}`;
-    default:
-      return field satisfies never;
-  }
+  if (field.kind !== "fixed") return `${path} is not supported by this agent: take it out`;
+  if (field.values.some((one) => isSame(one, value))) return undefined;
+  return `${path}: this agent keeps to ${field.values.map((one) => JSON.stringify(one)).join(" or ")}: say that, or take it out`;
 }
 
 /** A duration may be written in many ways. */
@@ -118,45 +110,52 @@ function isEmpty(value: unknown): boolean {
   return typeof value === "object" && Object.values(value).every((one) => one === false || isEmpty(one));
 }
 
-/** `undefined`: it has another form. */
-function textsOf(value: unknown, form: Form): readonly string[] | undefined {
-  if (typeof form === "object") {
-    if (!isObject(value) || !Object.values(value).every(isScalar)) return undefined;
+/** `value` is of the field's type. */
+function textsOf(value: unknown, form: Form): readonly string[] {
+  if (typeof form === "object")
     return [
-      Object.entries(value)
+      entriesOf(value)
         .map(([key, one]) => `${key}${form.map}${String(one)}`)
         .join(),
     ];
-  }
   switch (form) {
     case "text":
-      return typeof value === "string" ? [value] : undefined;
     case "number":
-      return typeof value === "number" ? [String(value)] : undefined;
     case "boolean":
-      return typeof value === "boolean" ? [String(value)] : undefined;
-    case "duration": {
-      const ms = typeof value === "string" ? parseGoDuration(value) : undefined;
-      return ms === undefined ? undefined : [`${ms / 1000}s`];
-    }
+      return [String(value)];
+    case "duration":
+      return [`${(parseGoDuration(String(value)) ?? 0) / 1000}s`];
     case "list":
-      return isTexts(value) ? [value.join(",")] : undefined;
+      return [listOf(value).join(",")];
     case "repeated":
-      return isTexts(value) ? value : undefined;
+      return listOf(value).map(String);
     case "headers":
-      if (!isObject(value) || !Object.values(value).every(isTexts)) return undefined;
-      return Object.entries(value).flatMap(([name, values]) => (values as readonly string[]).map((one) => `${name}:${one}`)); // every one is, as just seen
+      return entriesOf(value).flatMap(([name, values]) => listOf(values).map((one) => `${name}:${String(one)}`));
     case "taints":
-      if (!Array.isArray(value) || !value.every(isObject)) return undefined;
       return [
-        value.map(({ key, value: of, effect }) => `${String(key)}${isEmpty(of) ? "" : `=${String(of)}`}:${String(effect)}`).join(","),
+        listOf(value)
+          .filter(isObject)
+          .map(({ key, value: of, effect }) => `${String(key)}${isEmpty(of) ? "" : `=${String(of)}`}:${String(effect)}`)
+          .join(","),
       ];
     case "periods":
-      if (!Array.isArray(value) || !value.every(isObject)) return undefined;
-      return [value.map(({ priority = 0, shutdownGracePeriodSeconds: seconds = 0 }) => `${String(priority)}=${String(seconds)}`).join(",")];
+      return [
+        listOf(value)
+          .filter(isObject)
+          .map(({ priority = 0, shutdownGracePeriodSeconds: seconds = 0 }) => `${String(priority)}=${String(seconds)}`)
+          .join(","),
+      ];
     default:
       return form satisfies never;
   }
+}
+
+function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
+  return isObject(value) ? Object.entries(value) : [];
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /** What the command line would have made of it. @throws what the option says of a wrong one */
@@ -172,16 +171,4 @@ function valueOf(option: Option, texts: readonly string[]): unknown {
 
 function absolute(file: string, path: string): string {
   return path === "" || isAbsolute(path) ? path : join(dirname(file), path);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isScalar(value: unknown): boolean {
-  return typeof value === "string" || typeof value === "number";
-}
-
-function isTexts(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((one) => typeof one === "string");
 }

@@ -48,9 +48,11 @@ const RUNTIME_DEADLINE_MS = 30_000;
 const RETRY_MS = 500;
 
 /** Runs one node agent until a signal. @throws {UsageError} for flags that do not fit this machine */
-export async function serveNode(flags: NodeFlags): Promise<void> {
+export async function serveNode(flags: NodeFlags, ignored: readonly string[] = []): Promise<void> {
   const level = flags.verbose ? "debug" : "info";
   const log = flags.loggingFormat === "json" ? jsonLog("deltaloop-node", level) : consoleLog("", level);
+  if (ignored.length > 0)
+    log.warn("fields of the KubeletConfiguration ignored; correct the file", { config: flags.config, fields: ignored.join("; ") });
   const ending = untilSignalled();
   const options = nodeOptions(flags);
   const means = { clock: createSystemClock(), random: createSystemRandom() };

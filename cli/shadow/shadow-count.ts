@@ -5,7 +5,7 @@ import type { Metrics } from "@deltaloop/base/metrics";
 
 const WORDS: { readonly [K in Verdict["kind"]]: string } = {
   exact: "same as ours",
-  older: "same as ours on a state up to 0.5 s older, which upstream's caches may have had",
+  older: "same as ours on a state up to 3 s older, which upstream's caches may have had",
   tie: "deletions of a pod that ranks equal to the one ours would have deleted",
   foreign: "deletions or releases without one of ours, by an unknown client (a user, the garbage collector)",
   excess: "pods, of which ours would have created or deleted more",

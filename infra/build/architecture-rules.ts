@@ -23,7 +23,7 @@ const EDGE = [
   "^shared/kube/(http|kubeconfig|yaml)/",
   "^shared/store/(redis|sqs|secrets|aws|memory)/",
   "^shared/controllers/lambda/",
-  "^shared/node-agent/(server|host|sources|credentials|certificates|cri|prober|system|systemd|logind|node-files|memory)/",
+  "^shared/node-agent/(server|host|sources|credentials|certificates|cri|http|prober|system|systemd|logind|node-files|memory)/",
   "^shared/(docker|api-server|local|replay)/",
 ];
 const CONTROLLERS = "^shared/(controllers/(replicaset|replication|deployment)|node-agent/kubelet)/";

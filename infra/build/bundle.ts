@@ -1,4 +1,4 @@
-import { glob, mkdir, writeFile } from "node:fs/promises";
+import { glob, mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 import { build } from "esbuild";
@@ -20,21 +20,29 @@ export interface FunctionBundle {
   readonly zipBytes: number;
 }
 
+interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+}
+
 /** Defines `require`, which bundled CommonJS packages call for built-in modules. */
 const REQUIRE = 'import { createRequire as deltaloopRequire } from "node:module"; const require = deltaloopRequire(import.meta.url);';
 
-/** npm packages to bundle nevertheless: npm 11 and later warn about their install scripts, which the command does not need. */
-const BUNDLED = /^(protobufjs|@protobufjs|long)(\/|$)/;
-
-/** Keeps npm packages external. Workspace packages are bundled, since they are not published. */
-const npmExternal: Plugin = {
-  name: "npm-external",
-  setup({ onResolve }) {
-    onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
-      kind === "entry-point" || path.startsWith("@deltaloop/") || BUNDLED.test(path) ? undefined : { path, external: true },
-    );
-  },
-};
+/**
+ * Keeps external what npm installs with the command: the dependencies in package.json. All else is bundled: workspace packages, since they
+ * are not published; protobufjs, since npm warns about its install script; the queue emulator, since it depends on the AWS SDK of S3 and SNS.
+ */
+function npmExternal({ dependencies, peerDependencies }: Manifest): Plugin {
+  const installed = Object.keys({ ...dependencies, ...peerDependencies });
+  return {
+    name: "npm-external",
+    setup({ onResolve }) {
+      onResolve({ filter: /^[^./]/ }, ({ path }) =>
+        installed.some((name) => path === name || path.startsWith(`${name}/`)) ? { path, external: true } : undefined,
+      );
+    },
+  };
+}
 
 const COMMON = {
   bundle: true,
@@ -98,6 +106,7 @@ export async function bundleFunction(root: string, name: string, out: string, pr
  * deltaloop.js is separate, since a Node that is too old must be able to parse it.
  */
 export async function bundleCli(root: string, outdir: string): Promise<void> {
+  const manifest = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as Manifest; // our own
   const { metafile } = await build({
     ...COMMON,
     absWorkingDir: root,
@@ -106,7 +115,7 @@ export async function bundleCli(root: string, outdir: string): Promise<void> {
     outdir,
     splitting: true,
     banner: { js: REQUIRE },
-    plugins: [...COMMON.plugins, npmExternal],
+    plugins: [...COMMON.plugins, npmExternal(manifest)],
     minify: false,
   });
   await writeFile(join(outdir, LICENSES_FILE), await licensesOf(root, metafile));

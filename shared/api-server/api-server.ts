@@ -17,13 +17,24 @@ import { checkListOptions, listObjects, parseResourceVersion } from "./rest/list
 import { runNamespaceController } from "./controllers/namespace-controller.ts";
 import { patcherFor } from "./rest/patch.ts";
 import { Registry } from "./registry/registry.ts";
+import { BINDING, decodedBody, decodedPatch, isStrictly, SCALE } from "./rest/decode-body.ts";
 import { bodyOf, optionalBodyOf, parsed } from "./rest/request-body.ts";
-import { type ApiRequest, isTrue, parseResourcePath, queryOf, type ResourcePath, type Verb, verbOf } from "./rest/request-info.ts";
+import {
+  type ApiRequest,
+  checkAccepted,
+  isGroupServed,
+  isTrue,
+  parseResourcePath,
+  queryOf,
+  type ResourcePath,
+  type Verb,
+  verbOf,
+} from "./rest/request-info.ts";
 import { type RequestRecord, requestRecord } from "./rest/request-record.ts";
 import type { ResourceDefinition } from "./scheme/resource-definitions.ts";
 import { scaleOf } from "./rest/scale.ts";
 import { selectorOf } from "./storage/selectors.ts";
-import { review } from "./rest/self-review.ts";
+import { isReview, review } from "./rest/self-review.ts";
 import { Storage } from "./storage/storage.ts";
 import { bindPod, updateScale } from "./rest/subresources.ts";
 import { metadataOf, wantsMetadata } from "./rest/partial-metadata.ts";
@@ -48,6 +59,9 @@ export type ApiResponse =
   | { readonly kind: "object"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: JsonObject }
   | { readonly kind: "text"; readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: string }
   | { readonly kind: "watch"; readonly status: 200; readonly headers: Readonly<Record<string, string>>; readonly stream: WatchStream };
+
+/** Kinds of the options of a write. */
+const OPTIONS: Readonly<Partial<Record<Verb, string>>> = { create: "CreateOptions", update: "UpdateOptions", patch: "PatchOptions" };
 
 const DEFAULT_HISTORY_EVENTS = 50_000;
 const DEFAULT_WATCH_BUFFER_EVENTS = 100_000;
@@ -174,16 +188,17 @@ export class ApiServer {
   }
 
   #serveOther(request: ApiRequest): ApiResponse {
-    const reviewed = request.method === "POST" ? review(request.path, bodyOf(request)) : undefined;
-    if (reviewed !== undefined) return answer(201, reviewed);
+    if (request.method === "POST" && isReview(request.path)) return answer(201, review(request.path, bodyOf(request)));
     const meta = serveMeta(request.path, request.headers?.["accept"] ?? "");
-    if (meta === undefined) throw noSuchPath();
+    if (meta === undefined && isGroupServed(request.path)) throw noSuchPath();
+    if (meta === undefined) return { kind: "text", status: 404, headers: { "content-type": "text/plain" }, body: "404 page not found\n" };
     if (typeof meta === "string") return { kind: "text", status: 200, headers: { "content-type": "text/plain" }, body: meta };
     return { kind: "object", status: 200, headers: { "content-type": meta.contentType }, body: meta.body };
   }
 
   async #serveResource(request: ApiRequest, path: ResourcePath): Promise<ApiResponse> {
     const query = queryOf(request);
+    checkAccepted(request.headers?.["accept"], path);
     const verb = verbOf(request.method, path, isTrue(query("watch")) && query("watch") !== undefined);
     let response: ApiResponse;
     try {
@@ -207,6 +222,8 @@ export class ApiServer {
     if (subresource !== "" && !definition.subresources.some((one) => one === subresource)) throw noSuchPath();
     const dryRun = (query("dryRun") ?? "") !== "";
     const isScale = subresource === "scale";
+    const target = isScale ? SCALE : definition;
+    const isStrict = verb in OPTIONS && isStrictly(query("fieldValidation"), OPTIONS[verb] ?? "");
     switch (verb) {
       case "get": {
         const object = this.#registry.get(definition, namespace, name);
@@ -217,13 +234,14 @@ export class ApiServer {
       case "watch":
         return this.#watch(request, path, query);
       case "create": {
-        if (subresource === "binding") return answer(201, bindPod(this.#registry, path, bodyOf(request), this.#clock.now()));
+        if (subresource === "binding")
+          return answer(201, bindPod(this.#registry, path, decodedBody(request, BINDING, isStrict), this.#clock.now()));
         if (subresource !== "" || name !== "") throw methodNotAllowed(definition, verb);
         if (definition.namespaced && namespace === "") throw badRequest("an empty namespace may not be set during creation");
-        return answer(201, this.#registry.create(definition, namespace, bodyOf(request), { dryRun }));
+        return answer(201, this.#registry.create(definition, namespace, decodedBody(request, definition, isStrict), { dryRun }));
       }
       case "update": {
-        const body = bodyOf(request);
+        const body = decodedBody(request, target, isStrict);
         if (isScale)
           return answer(
             200,
@@ -241,7 +259,8 @@ export class ApiServer {
         return answer(isCreated ? 201 : 200, object);
       }
       case "patch": {
-        const apply = patcherFor(isScale ? "Scale" : definition.kind, request.headers?.["content-type"] ?? "", parsed(request.body));
+        const patch = patcherFor(target.kind, request.headers?.["content-type"] ?? "", parsed(request.body));
+        const apply = (current: JsonObject): JsonObject => decodedPatch(patch(current), target, isStrict);
         if (isScale) return answer(200, updateScale(this.#registry, path, apply, { verb, dryRun }));
         return answer(200, this.#registry.update(definition, { namespace, name, subresource, verb, dryRun, transform: apply }).object);
       }

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { ApiResponse, ApiServer } from "./api-server.ts";
 import { frozenText, type JsonObject } from "@deltaloop/base";
 import { PROTOBUF_MEDIA_TYPE } from "./rest/protobuf.ts";
+import { BODY_BYTES_MAX } from "./rest/request-body.ts";
 import type { WatchEvent, WatchStream } from "./rest/watch.ts";
 
 export interface HttpApiServer {
@@ -13,9 +14,6 @@ export interface HttpApiServer {
   /** Closes watches and connections. */
   close(): Promise<void>;
 }
-
-/** Upstream's limit of a request body. */
-const BODY_BYTES_MAX = 3 * 1024 * 1024;
 
 /** Port 0 selects a free one. @throws the error of `listen`, for example for a port in use */
 export async function serveHttp(server: ApiServer, { port = 0 }: { readonly port?: number } = {}): Promise<HttpApiServer> {
@@ -42,25 +40,20 @@ async function close(http: Server, server: ApiServer): Promise<void> {
 
 async function handle(server: ApiServer, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = await read(request);
-  if (body === undefined) {
-    response.writeHead(413).end();
-    return;
-  }
   const url = new URL(request.url ?? "/", "http://localhost");
   const headers: Record<string, string | undefined> = {};
   for (const [name, value] of Object.entries(request.headers)) headers[name] = Array.isArray(value) ? value.join(", ") : value;
   send(response, await server.request({ method: request.method ?? "GET", path: url.pathname, query: url.searchParams, headers, body }));
 }
 
-/** The body, or `undefined` if it is too large. */
-async function read(request: IncomingMessage): Promise<string | Buffer | undefined> {
+/** The body, or as much of it as shows that it is too large. */
+async function read(request: IncomingMessage): Promise<string | Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request) {
     if (!Buffer.isBuffer(chunk)) continue;
     bytes += chunk.length;
-    if (bytes > BODY_BYTES_MAX) return undefined;
-    chunks.push(chunk);
+    if (bytes - chunk.length <= BODY_BYTES_MAX) chunks.push(chunk);
   }
   const body = Buffer.concat(chunks);
   return request.headers["content-type"]?.startsWith(PROTOBUF_MEDIA_TYPE) === true ? body : body.toString("utf8");

@@ -35,6 +35,7 @@ export {
   AUDIT_SETTLE_MS,
   BATCHING_WINDOW_MS_MAX,
   CHECKPOINT_MS,
+  CLOCK_TRUST_MS,
   EPOCH_GRACE_FULL_MS,
   EPOCH_GRACE_MS,
   EVENT_WAIT_MS_MAX,
@@ -72,4 +73,5 @@ export { takeToken } from "./token-bucket.ts";
 export type { TokenBucket } from "./token-bucket.ts";
 export { unlessAborted } from "./unless-aborted.ts";
 export { UsageError, bytes, duration, redisUrl, trueOrFalse, wholeNumber } from "./usage-error.ts";
+export { bytesOfText, textOfBytes } from "./byte-text.ts";
 export { VERSION } from "./version.ts";

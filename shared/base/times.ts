@@ -98,6 +98,12 @@ export const HOLE_RELIST_MS = 10 * SECOND_MS;
 /** How often the watcher checks that the Store still has its data (informer §11.7). */
 export const CHECKPOINT_MS = SECOND_MS;
 
+/**
+ * How far the Store's time goes on by the server's clock after a checkpoint. Beyond it the server's clock may have jumped, and nothing is
+ * taken over before the next checkpoint (informer §12.5).
+ */
+export const CLOCK_TRUST_MS = 3 * CHECKPOINT_MS;
+
 /** How long readers may use a replaced epoch: longer than a sync, which lasts up to a minute, and than a command. */
 export const EPOCH_GRACE_MS = 10 * 60 * SECOND_MS;
 

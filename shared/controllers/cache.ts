@@ -11,6 +11,7 @@ export type { SignerOf } from "./cache/messages/signed-body.ts";
 export { prepareChanges } from "./cache/prepare.ts";
 export { auditResource } from "./cache/watcher/audit.ts";
 export type { Audit } from "./cache/watcher/audit.ts";
+export { createClusterRelease, fixedRelease } from "./cache/watcher/cluster-release.ts";
 export type { DeltaSink } from "./cache/watcher/delta-sink.ts";
 export { createForeignWriteGuard } from "./cache/watcher/foreign-write-guard.ts";
 export type { ForeignWriteGuard } from "./cache/watcher/foreign-write-guard.ts";

@@ -1,6 +1,7 @@
 export { functionsOf } from "./registry/functions.ts";
 export type { FunctionEntry } from "./registry/functions.ts";
 export {
+  CANARY,
   doorbellsVariable,
   kubeSecret,
   logicalName,
@@ -14,6 +15,7 @@ export {
 export { parameterTexts } from "./registry/parameter-texts.ts";
 export { AFFECTED_KEYS, REGISTRY } from "./registry/registry.ts";
 export type { ControllerEntry, Registry } from "./registry/registry.ts";
+export { redisAccessOf } from "./registry/redis-access.ts";
 export { ROLES, rolesOf } from "./registry/rights.ts";
 export type { Role, Rule } from "./registry/rights.ts";
 export { COUNTED, PARAMETERS, madeOf, stackOf } from "./registry/stack.ts";

@@ -66,6 +66,16 @@ export function sandboxOptions(
   };
 }
 
+/** @throws {CriError} for bytes, which Docker's JSON cannot carry */
+function environmentEntry({ key, value }: NonNullable<ContainerConfig["envs"]>[number]): string {
+  if (!value.isWellFormed())
+    throw new CriError(
+      "InvalidArgument",
+      `the value of environment variable ${key} is not UTF-8, which Docker cannot pass on: mount it as a file`,
+    );
+  return `${key}=${value}`;
+}
+
 /** @throws {CriError} Unimplemented for unsupported settings: no container starts with a setting ignored */
 export function containerOptions(
   config: ContainerConfig,
@@ -81,7 +91,7 @@ export function containerOptions(
     ...(command.length > 0 && { Entrypoint: [...command] }),
     ...(args.length > 0 && { Cmd: [...args] }),
     ...(config.workingDir !== undefined && { WorkingDir: config.workingDir }),
-    Env: envs.map(({ key, value }) => `${key}=${value}`),
+    Env: envs.map(environmentEntry),
     OpenStdin: config.stdin === true,
     StdinOnce: config.stdinOnce === true,
     Tty: config.tty === true,

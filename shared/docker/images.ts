@@ -1,7 +1,7 @@
 /** CRI's image verbs on Docker. Source: pkg/kubelet/dockershim docker_image.go, libdocker/helpers.go (Kubernetes v1.23). */
 import type Docker from "dockerode";
 
-import { CriError, isNotFound } from "@deltaloop/node-agent/ports";
+import { CriError, isNotFound, textOfBytes } from "@deltaloop/node-agent/ports";
 import type { AuthConfig, Cri } from "@deltaloop/node-agent/ports";
 import { callDocker, ifExists } from "./connection.ts";
 import { image as criImage } from "./container-status.ts";
@@ -23,11 +23,12 @@ export function createImages(docker: Docker): DockerImages {
 
     async pullImage({ image }, { auth, signal } = {}) {
       const { repository = image, tag = "latest", digest } = REFERENCE.exec(image)?.groups ?? {};
+      const credentials = registryAuth(auth);
       const from = { fromImage: repository, tag: digest ?? tag };
       try {
         const options = { timeoutMs: Number.POSITIVE_INFINITY, ...(signal && { signal }) };
         await callDocker(async (abortSignal) => {
-          await pulled(await docker.createImage(registryAuth(auth), { ...from, abortSignal }));
+          await pulled(await docker.createImage(credentials, { ...from, abortSignal }));
         }, options);
       } catch (error) {
         if (!(error instanceof CriError) || error.code === "Canceled") throw error;
@@ -76,13 +77,19 @@ function familiar(name: string): string {
   return name.replace(/^(?:index\.)?docker\.io\//u, "").replace(/^library\//u, "");
 }
 
-/** Must not be logged. Source: moby api AuthConfig. */
+/** Must not be logged. @throws {CriError} for bytes, which Docker's JSON cannot carry. Source: moby api AuthConfig. */
 function registryAuth(auth: AuthConfig | undefined): object | undefined {
   if (auth === undefined) return undefined;
-  const [username, ...password] = auth.auth === undefined ? [] : Buffer.from(auth.auth, "base64").toString("utf8").split(":");
+  const [username, ...password] = auth.auth === undefined ? [] : textOfBytes(Buffer.from(auth.auth, "base64")).split(":");
+  const user = { username: auth.username ?? username ?? "", password: auth.password ?? password.join(":") };
+  for (const [field, value] of Object.entries(user))
+    if (!value.isWellFormed())
+      throw new CriError(
+        "InvalidArgument",
+        `the ${field} for registry ${auth.serverAddress ?? ""} is not UTF-8, which Docker cannot pass on`,
+      );
   return {
-    username: auth.username ?? username ?? "",
-    password: auth.password ?? password.join(":"),
+    ...user,
     ...(auth.serverAddress !== undefined && { serveraddress: auth.serverAddress }),
     ...(auth.identityToken !== undefined && { identitytoken: auth.identityToken }),
     ...(auth.registryToken !== undefined && { registrytoken: auth.registryToken }),

@@ -26,6 +26,7 @@ export {
 } from "./objects/resource-version.ts";
 export {
   CACHED_RESOURCES,
+  EVIDENCE_RESOURCES,
   CONTROLLERS,
   CONTROLLER_INFO,
   RESOURCES,
@@ -34,7 +35,15 @@ export {
   splitKey,
   tableOf,
 } from "./objects/resources.ts";
-export type { CachedResource, Controller, ControllerInfo, ObjectKey, Resource, ResourceInfo } from "./objects/resources.ts";
+export type {
+  CachedResource,
+  Controller,
+  ControllerInfo,
+  EvidenceResource,
+  ObjectKey,
+  Resource,
+  ResourceInfo,
+} from "./objects/resources.ts";
 export { formatTime, parseTime } from "./objects/time.ts";
 export type {
   Condition,

@@ -1,7 +1,10 @@
 export { canonicalise, setDefaultsPodSpec, setObjectDefaultsPod } from "./pod-template/defaulting-pod.ts";
+export { decodeGo, mistakeText } from "./pod-template/decode-go.ts";
+export type { Mistake } from "./pod-template/decode-go.ts";
 export { DecodeError, decodePod } from "./pod-template/decode-pod.ts";
 export { createDigester } from "./pod-template/digest.ts";
 export type { Digester } from "./pod-template/digest.ts";
 export { normalise, normaliseDeploymentStatus } from "./pod-template/normalise.ts";
 export { podTemplateHash } from "./pod-template/pod-template-hash.ts";
-export { LAYOUT_VERSION } from "./pod-template/pod-template-types.ts";
+export { parseGoTypes } from "./pod-template/pod-template-layout.ts";
+export type { AnyStruct } from "./pod-template/pod-template-layout.ts";

@@ -1,1 +1,1 @@
-export { parseYaml, parseYamlTexts } from "./yaml/yaml.ts";
+export { repeatedKeys, parseYaml, parseYamlTexts } from "./yaml/yaml.ts";

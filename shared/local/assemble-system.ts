@@ -27,7 +27,7 @@ type WatcherKube = KubeReader & KubeWriter & KubeWatch;
 /** The ports that all components share. */
 export interface SystemPorts extends Pick<
   WatcherPorts,
-  "clock" | "random" | "digester" | "signer" | "log" | "store" | "queue" | "doorbells"
+  "clock" | "random" | "digester" | "signer" | "log" | "store" | "queue" | "doorbells" | "release"
 > {
   readonly sources: FunctionHostOptions["sources"];
   /** The client of one component: `watcher`, or a function by its deployed name. */

@@ -26,10 +26,7 @@ const STOP_MS_MAX = 2_000;
 
 /** Starts the emulator in this process. Port 0, the default, selects a free one. (fauxqs' own start function listens on all interfaces.) */
 export async function startFauxqs(options: { readonly port?: number } = {}): Promise<OwnSqs> {
-  const { buildApp } = await import("fauxqs").catch((cause: unknown) => {
-    // fauxqs is a development dependency.
-    throw new Error("the queue emulator is not installed; run npm install fauxqs@2.4.1", { cause });
-  });
+  const { buildApp } = await import("fauxqs"); // its import takes a while
   const app = buildApp({ logger: false });
   const endpoint = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
   const calls: SqsCalls = {

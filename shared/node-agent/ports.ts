@@ -1,4 +1,5 @@
 export type { KeyedCertificate } from "./ports/certificates.ts";
+export { textOfBytes } from "@deltaloop/base";
 export type { Cgroups } from "./ports/cgroups.ts";
 export { CriError, isNotFound, isUnimplemented } from "./ports/cri-error.ts";
 export type { CriErrorCode } from "./ports/cri-error.ts";

@@ -10,3 +10,8 @@ export { summaryOf } from "./explain/summary.ts";
 export type { End, Refusal, Summary } from "./explain/summary.ts";
 export { versionAt } from "./explain/versions.ts";
 export type { Moment, Version } from "./explain/versions.ts";
+export { StateCensus } from "./incident/cluster-state.ts";
+export type { ClusterState } from "./incident/cluster-state.ts";
+export type { SpecChange } from "./incident/spec-changes.ts";
+export { verdictOf, worstFirst } from "./verdict/verdict.ts";
+export type { Explained, Verdict } from "./verdict/verdict.ts";

@@ -3,7 +3,7 @@ export type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult
 export type { Doorbell, DoorbellMessage, Doorbells } from "./ports/doorbells.ts";
 export { LEFT_FIELD } from "./decision-mark.ts";
 export { ForgedRowsError } from "./ports/errors.ts";
-export { SKEW_MS, describeForeignWrite, describeStop } from "./ports/guard-store.ts";
+export { SKEW_MS, STOPS_MAX, describeForeignWrite, describeStop, stoppedNamespaces } from "./ports/guard-store.ts";
 export { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS, isOlderCheckpoint, lists, UNPROVEN_REASON } from "./ports/lineage.ts";
 export { SecretError } from "./ports/secrets.ts";
 export type { SecretValues, Secrets } from "./ports/secrets.ts";
@@ -17,6 +17,7 @@ export type {
   EpochRecord,
   EpochStore,
   ForeignWrite,
+  ForeignWrites,
   Forged,
   Forgery,
   GuardState,

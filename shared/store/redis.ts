@@ -3,5 +3,5 @@ export type { Durability } from "./redis/durable.ts";
 export { createRedisProbe } from "./redis/probe.ts";
 export type { LaneFacts, OwnerIntents, StreamFacts } from "./redis/probe.ts";
 export { createRedisStore } from "./redis/redis-store.ts";
-export { UnfitRedisError, inspectRedis } from "./redis/server.ts";
+export { UnfitRedisError, inspectRedis, versionProblem } from "./redis/server.ts";
 export type { RedisServerFacts } from "./redis/server.ts";

@@ -8,6 +8,8 @@ export interface StoreOptions {
   readonly cluster: string;
   /** Formats of this build; an epoch with others closes the gate (informer §11.6, §11.7). */
   readonly identity: StoreIdentity;
+  /** The releases of Kubernetes that the caller decides for; the gate closes where the cluster runs another one. Absent: any. */
+  readonly releases?: readonly string[];
   /** The gate closes when a lane has had a hole for longer: 2,000 on FIFO queues, 15,000 on standard ones (informer §19). */
   readonly holeLimitMs: number;
   /** GD7: set in shadow mode and by DELTALOOP_GUARD=off. */
@@ -20,14 +22,19 @@ export interface StoreOptions {
 export interface StoreIdentity {
   /** Version of the projection and slice functions. */
   readonly projection: number;
-  /** `<keyId>.<form>` of the template digests. */
+  /** `<keyId>.<form>` of the template digests; "" in a caller that compares none. */
   readonly digestPrefix: string;
-  /** The pod template layout whose hash is computed, such as `v1.36`. */
+  /** The releases whose template hashes are cached, such as `v1.35-v1.37`. */
   readonly hashLayout: string;
 }
 
 /** Why no keys are handed out by a primary after a failover (SL2). */
 export const OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing";
+
+/** Why a build without the cluster's release decides nothing. The same text as in scripts/lib/gate.lua. */
+export function otherRelease(release: string, known: readonly string[]): string {
+  return `the cluster runs Kubernetes ${release}, and this build decides for ${known.join(", ")} only`;
+}
 
 /** Why every resource is suspect after a list showed that the cache has another history (IX9). */
 export const HISTORY_LOST = "the cluster was restored: what is cached is newer than what exists";

@@ -10,6 +10,7 @@ import { beforeEach, expect, it } from "vitest";
 
 import { decideResume, newestForeignWrite } from "../../cli/cluster/resume.ts";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
+import { stoppedNamespaces } from "../../shared/store/ports/guard-store.ts";
 import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
 import { createForeignWriteGuard } from "../../shared/controllers/cache/watcher/foreign-write-guard.ts";
 import type { ListQuery } from "../../shared/kube/client/kube.ts";
@@ -36,13 +37,15 @@ function scene() {
   /** Each version of mallory/web. */
   const versions: { readonly metadata: { readonly managedFields: readonly Entry[] }; readonly status: Status }[] = [];
   const kube = {
+    get: async () => undefined,
+    patch: async () => ({ metadata: { name: "x", uid: "u", resourceVersion: "1" } }),
     listPage: async (resource: string, { resourceVersion, fieldSelector }: ListQuery) => {
       const version = versions[(resourceVersion === undefined ? versions.length : Number(resourceVersion)) - 1];
       const isMeant = resource === "deployments" && (fieldSelector ?? "metadata.name=web").includes("metadata.name=web");
       return { resourceVersion: String(versions.length), items: isMeant && version ? [version] : [] };
     },
   };
-  const guard = createForeignWriteGuard({ store, kube, clock, log: silentLog });
+  const guard = createForeignWriteGuard({ store, kube, clock, log: silentLog }, { namespace: "deltaloop", name: "deltaloop-canary" });
   const now = (): string => new Date(Math.floor(clock.now() / 1_000) * 1_000).toISOString();
   const becomes = async (status: Status, managedFields: readonly Entry[]): Promise<void> => {
     const resourceVersion = String(versions.length + 1);
@@ -83,12 +86,12 @@ function scene() {
       const entry: Entry = { manager, operation: "Update", subresource: "status", time: now(), fieldsV1 };
       return becomes({ ...before?.status, ...status }, [...others.filter((each) => each.manager !== manager), entry]);
     },
-    isStopped: async () => (await store.guard()).stop !== undefined,
+    isStopped: async () => stoppedNamespaces(await store.guard()).has("mallory"),
     async resume(isForced = false) {
       const state = await store.guard();
       const newest = await newestForeignWrite(kube, clock.now(), new AbortController().signal);
-      const decision = decideResume(state, newest, clock.now(), isForced);
-      if (decision.kind === "resume") await store.resume({ version: state.version, forgivenMs: decision.forgivenMs });
+      const decision = decideResume([...stoppedNamespaces(state).values()], newest, clock.now(), isForced);
+      if (decision.kind === "resume") await store.resume({ seen: state, forgivenMs: decision.forgivenMs });
       await clock.advance(10_000);
       return decision;
     },
@@ -121,7 +124,7 @@ it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>(
 it("a real write beside them stops at once, and a person's word reaches no further than what was seen", async () => {
   await s.tenant({ manager: "k3s", time: "2099-01-01T00:00:00Z" });
   await s.writes(UPSTREAM, { replicas: 5 });
-  expect((await s.store.guard()).stop).toMatchObject({ write: { manager: UPSTREAM, key: "mallory/web" } });
+  expect(stoppedNamespaces(await s.store.guard()).get("mallory")).toMatchObject({ write: { manager: UPSTREAM, key: "mallory/web" } });
   await s.tenant({ time: "2099-01-01T00:00:00Z" });
   await s.clock.advance(60_000);
   expect(await s.resume()).toMatchObject({ kind: "resume" });

@@ -9,7 +9,7 @@ import { deploymentKeys } from "../../shared/store/redis/keys.ts";
 import { createRedisStore } from "../../shared/store/redis/redis-store.ts";
 import { createSigner } from "../../shared/store/signer.ts";
 import { createForeignWriteGuard } from "../../shared/controllers/cache/watcher/foreign-write-guard.ts";
-import type { ForeignWrite, Store } from "../../shared/store/ports/store.ts";
+import type { ForeignWrite, GuardState, Store } from "../../shared/store/ports/store.ts";
 import { redisFixture } from "../conformance/redis/fixtures.ts";
 import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../harness/store/store.ts";
 import type { StoreFixture } from "../harness/store/store.ts";
@@ -24,6 +24,9 @@ const SETTINGS = { deployment: "prod", cluster: CLUSTER, identity: IDENTITY, hol
 const KEY = deploymentKeys("prod", CLUSTER).stop;
 const WRITE: ForeignWrite = { resource: "deployments", key: "shop/web", manager: "kube-controller-manager", atMs: 5_000 };
 const made = (value: object): string => SIGNATURE + US + JSON.stringify(value);
+
+const report = async (store: Store, everything: ForeignWrite, nowMs: number): Promise<GuardState> =>
+  await store.reportForeignWrites({ everything, namespaces: [] }, nowMs);
 
 describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
   let server: RedisServer;
@@ -51,12 +54,19 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
 
   it("a stop that is taken away is back before the other's next write", async () => {
     const { clock } = harness.fixture;
-    const guard = createForeignWriteGuard({
-      store: harness.store,
-      kube: { listPage: async () => ({ resourceVersion: "9", items: [{ metadata: { uid: "u1" }, status: { replicas: 2 } }] }) },
-      clock,
-      log: silentLog,
-    });
+    const guard = createForeignWriteGuard(
+      {
+        store: harness.store,
+        kube: {
+          get: async () => undefined,
+          patch: async () => ({ metadata: { name: "x", uid: "u", resourceVersion: "1" } }),
+          listPage: async () => ({ resourceVersion: "9", items: [{ metadata: { uid: "u1" }, status: { replicas: 2 } }] }),
+        },
+        clock,
+        log: silentLog,
+      },
+      { namespace: "deltaloop", name: "deltaloop-canary" },
+    );
     const ends = new AbortController();
     const running = guard.run(ends.signal);
     guard.begin(1_000);
@@ -85,49 +95,97 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     const state = await harness.store.guard();
     expect(state.stop).toEqual({ kind: "unbelieved" });
     expect(await harness.store.gate("deployment")).toMatchObject({ open: false, reason: expect.stringContaining("none of our keys") });
-    expect(await harness.store.resume({ version: state.version, forgivenMs: 0 })).toBe("resumed");
+    expect(await harness.store.resume({ seen: state, forgivenMs: 0 })).toBe("resumed");
     expect(await taken()).toBe("empty");
   });
 
   it("a genuine stop of another deployment, or of another key, stops, and no word of it is believed", async () => {
-    await beside("other").reportForeignWrite(WRITE, 6_000);
+    await report(beside("other"), WRITE, 6_000);
     const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "stop")) ?? "";
     await redis.hset(KEY, "stop", theirs);
     expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
-    await beside("prod", createSigner(["a key that is not accepted any more"], CLUSTER)).reportForeignWrite(WRITE, 6_000);
+    await report(beside("prod", createSigner(["a key that is not accepted any more"], CLUSTER)), WRITE, 6_000);
     expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
   });
 
   it("a stop whose MAC is spoilt, and a good report after it: people are told who it was", async () => {
-    await harness.store.reportForeignWrite(WRITE, 6_000);
+    await report(harness.store, WRITE, 6_000);
     const good = (await redis.hget(KEY, "stop")) ?? "";
     await redis.hset(KEY, "stop", good.replace("shop/web", "shop/wax"));
     expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
-    await harness.store.reportForeignWrite(WRITE, 6_000);
+    await report(harness.store, WRITE, 6_000);
     expect((await harness.store.guard()).stop).toMatchObject({ kind: "seen", write: WRITE });
   });
 
   it("made up or of another deployment, it forgives nothing", async () => {
     const far = { forgivenMs: 9_000_000_000_000 };
     const elsewhere = beside("other");
-    await elsewhere.resume({ version: (await elsewhere.guard()).version, ...far });
+    await elsewhere.resume({ seen: await elsewhere.guard(), ...far });
     const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "resumed")) ?? "";
     for (const text of [made(far), theirs, "x"]) {
       await redis.del(KEY);
       await redis.hset(KEY, "resumed", text);
       expect((await harness.store.guard()).forgivenMs).toBe(0);
-      expect(await harness.store.reportForeignWrite(WRITE, 6_000)).toEqual({ kind: "stopped" });
+      expect((await report(harness.store, WRITE, 6_000)).stop).toMatchObject({ write: WRITE });
     }
   });
 
   it("an old one put back forgives what it did then, and nothing since", async () => {
     const resume = async (forgivenMs: number): Promise<void> =>
-      void (await harness.store.resume({ version: (await harness.store.guard()).version, forgivenMs }));
+      void (await harness.store.resume({ seen: await harness.store.guard(), forgivenMs }));
     await resume(5_000);
     const old = (await redis.hget(KEY, "resumed")) ?? "";
     await resume(8_000);
     await redis.hset(KEY, "resumed", old);
-    expect(await harness.store.reportForeignWrite(WRITE, 6_000)).toMatchObject({ kind: "forgiven" });
-    expect(await harness.store.reportForeignWrite({ ...WRITE, atMs: 7_000 }, 9_000)).toEqual({ kind: "stopped" });
+    expect((await report(harness.store, WRITE, 6_000)).stop).toBeUndefined();
+    expect((await report(harness.store, { ...WRITE, atMs: 7_000 }, 9_000)).stop).toMatchObject({ kind: "seen" });
+  });
+
+  it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])(
+    "a stop of a namespace that is no text of ours stops it: %j",
+    async (text) => {
+      await redis.hset(KEY, "stop:shop", text);
+      expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({
+        kind: "stopped",
+        stop: { kind: "unbelieved" },
+      });
+      expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("empty");
+    },
+  );
+
+  it("a stop of one namespace that is put to another stops it, and no word of it is believed", async () => {
+    await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
+    await redis.hset(KEY, "stop:bank", (await redis.hget(KEY, "stop:shop")) ?? "");
+    expect((await harness.store.guard()).namespaces.get("bank")?.stop).toEqual({ kind: "unbelieved" });
+  });
+
+  it("a build that knows no namespaces reads a stop of everything, with its writer; what it reports then stops everything", async () => {
+    await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
+    const [signature = "", json = ""] = ((await redis.hget(KEY, "stop")) ?? "").split(US);
+    const signer = testSigner(CLUSTER);
+    expect([signer.verify("g", ["prod", "stop", json], signature), JSON.parse(json)]).toMatchObject([
+      "current",
+      { kind: "seen", write: WRITE },
+    ]);
+    expect([await taken(), (await harness.store.take(harness.run("deployment", "bank/web"), {})).kind]).toEqual(["stopped", "empty"]);
+    const older = JSON.stringify({ ...(JSON.parse(json) as object), write: { ...WRITE, atMs: 7_000 } }); // as it replaces a write
+    await redis.hset(KEY, "stop", signer.sign("g", ["prod", "stop", older]) + US + older);
+    expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("stopped");
+  });
+
+  it("20,000 overdue keys of a stopped namespace do not keep the sweeper from the others", async () => {
+    const { epoch, store } = harness;
+    const queue = deploymentKeys("prod", CLUSTER).of(epoch).queue("deployment")[0];
+    const overdue = Array.from({ length: 21_000 }, (_, nth) => [String(nth), `shop/web-${nth}`]).flat();
+    await redis.zadd(queue, ...overdue);
+    await redis.zadd(queue, String(harness.now()), "bank/web");
+    await store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
+    const rung: string[] = [];
+    for (let pass = 0; pass < 3; pass++) {
+      await harness.pass(7_000);
+      rung.push(...(await store.sweep(epoch)).map(({ key }) => key));
+    }
+    expect(rung).toContain("bank/web");
+    expect(new Set(rung)).toEqual(new Set(["bank/web"]));
   });
 });

@@ -14,6 +14,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { connect } from "../../shared/node-agent/cri/connection.ts";
 import { createCri } from "../../shared/node-agent/cri/cri.ts";
 import type { CriAdapter } from "../../shared/node-agent/cri/cri.ts";
+import { textOfBytes } from "../../shared/base/byte-text.ts";
 import { isNotFound, isUnavailable } from "../../shared/node-agent/ports/cri-error.ts";
 
 type Call = ServerUnaryCall<Buffer, Buffer>;
@@ -85,6 +86,29 @@ describe("cri over gRPC", () => {
       ]);
     },
   );
+
+  it("carries bytes that are not UTF-8 in environment variables and registry credentials", async () => {
+    const bytes = Buffer.from([0x00, 0xff, 0xc3, 0xa9, 0xed, 0xa0, 0x80, 0xf0, 0x9f, 0x98, 0x80, 0xe2, 0x82]);
+    const asked: object[] = [];
+    const note =
+      (name: string): Answer =>
+      (call, answer) => {
+        asked.push(requestOf(name, call.request));
+        answer(null, Buffer.alloc(0));
+      };
+    const { cri } = await open({ "RuntimeService/CreateContainer": note("CreateContainer"), "ImageService/PullImage": note("PullImage") });
+    const value = textOfBytes(bytes);
+    const config = { metadata: { name: "c", attempt: 0 }, image: { image: "i" }, envs: [{ key: "KEY", value }], logPath: "l" };
+    await cri.createContainer("p", config, sandboxConfig);
+    await cri.pullImage({ image: "i" }, { auth: { username: "me", password: value, serverAddress: "r.test" } });
+    await cri.pullImage({ image: "i" }, { auth: { username: "me", password: "é" } });
+    const auth = Buffer.concat([Buffer.from("me:"), bytes]).toString("base64");
+    expect(asked).toMatchObject([
+      { config: { envs: [{ key: "KEY", value: bytes }] } },
+      { auth: { username: "", password: "", auth, serverAddress: "r.test" } },
+      { auth: { username: "me", password: "é", auth: "" } },
+    ]);
+  });
 
   it("CR1 gives every verb its time, and a pull and an endless command none", async () => {
     const seconds: number[] = [];

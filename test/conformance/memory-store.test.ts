@@ -1,20 +1,20 @@
 /** The memory Store passes the suite of every Store. */
 import { describe, expect, it } from "vitest";
 
-import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { createMemoryData, type MemoryData } from "../../shared/store/memory/store/data.ts";
 import { spoil } from "../../shared/store/memory/store/forged.ts";
 import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
 import { cachedPod, put } from "../support/builders.ts";
 import { storeDifferential } from "./store-differential.ts";
 import { storeConformance, type StoreFixture, type StoreFixtureOptions } from "./store.ts";
+import { createServerClock } from "../harness/store/server-clock.ts";
 import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../harness/store/store.ts";
 
 /** 2026-03-01T10:00:00Z. */
 const START_MS = 1_772_359_200_000;
 
 async function memoryFixture(options: StoreFixtureOptions): Promise<StoreFixture> {
-  const clock = createVirtualClock(START_MS);
+  const clock = createServerClock(START_MS);
   const data: MemoryData = createMemoryData();
   return {
     store: createMemoryStore({ ...options, clock }, data),

@@ -15,8 +15,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { hostsEntries, lookupUntil, resolution } from "../../shared/node-agent/prober/lookup.ts";
+import { hostsEntries, lookupUntil, resolution } from "../../shared/node-agent/http/lookup.ts";
 import { createProber } from "../../shared/node-agent/prober/prober.ts";
+import { requestTarget } from "../../shared/node-agent/http/url.ts";
 import { firstTarget } from "../../shared/node-agent/prober/target.ts";
 import { hookRequest } from "../../shared/node-agent/kubelet/kuberuntime/lifecycle-hooks.ts";
 import { probeRequest } from "../../shared/node-agent/kubelet/prober/probe-request.ts";
@@ -103,7 +104,7 @@ describe("[node-agent 97] HTTP probes", () => {
       { name: "Host", value: "shop.test" },
     ];
     const probe = probeRequest(
-      { httpGet: { port: "web", path: "/a/../b?q=1 2#frag", httpHeaders }, timeoutSeconds: 20 },
+      { httpGet: { port: "web", path: "/a/../b?q=1%202#frag", httpHeaders }, timeoutSeconds: 20 },
       container,
       LOOPBACK,
     );
@@ -134,9 +135,27 @@ describe("[node-agent 97] HTTP probes", () => {
     expect(seen).toEqual([`${host} /`, `${host} /healthz`, `${host} /?x`]);
   });
 
+  // Public reports: kubernetes/kubernetes#25064, #56770, and the review of #86139. What Go 1.26 makes of them by formatURL.
+  it.each([
+    ["healthz", "/healthz"],
+    ["/h?x=1&y=a%2Fb", "/h?x=1&y=a%2Fb"],
+    ["//healthz", "/"],
+    ["//healthz/live", "/live"],
+    ["http://other/x", "/x"],
+    ["/a%2Fb", "/a%2Fb"],
+    ["?q=1", "/?q=1"],
+    ["", "/"],
+    ["/x#f", "/x"],
+    ["/%zz", "/%25zz"],
+    ["/é", "/%C3%A9"],
+  ])("requests of the path %j %s", (path, want) => {
+    const { url } = firstTarget({ scheme: "HTTP", host: "10.0.0.1", port: 80, path, headers: [], timeoutMs: 1 });
+    expect(requestTarget(url)).toBe(want);
+  });
+
   it("brackets an IPv6 address", () => {
     const target = firstTarget({ scheme: "HTTP", host: "fd00::1", port: 80, path: "/", headers: [], timeoutMs: 1 });
-    expect([target.url.hostname, target.headers]).toEqual(["[fd00::1]", [{ name: "Host", value: "[fd00::1]:80" }]]);
+    expect([target.url.host, target.headers]).toEqual(["[fd00::1]:80", [{ name: "Host", value: "[fd00::1]:80" }]]);
   });
 
   it("[PR3] reads 10 KiB of a body that never ends", async () => {
@@ -154,6 +173,14 @@ describe("[node-agent 97] HTTP probes", () => {
     const server = await serve((_request, response) => response.end(`x${"é".repeat(6000)}`));
     const { output } = await get(server.port);
     expect([Buffer.byteLength(output) <= 10 * 1024, output.slice(0, 3)]).toEqual([true, "xéé"]);
+  });
+
+  it("accepts a TLS server that cannot renegotiate securely (RFC 5746), as Go does", async () => {
+    // A ServerHello of TLS 1.2 without extensions: OpenSSL answers with an alert unless it is told otherwise.
+    const hello = Buffer.concat([Buffer.from([22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3]), Buffer.alloc(32), Buffer.from([0, 0xc0, 0x2f, 0])]);
+    const server = await raw((socket) => socket.once("data", () => socket.end(hello)));
+    const { output } = await get(server.port, { scheme: "HTTPS" });
+    expect(output).not.toMatch(/renegotiation/u);
   });
 
   it("[PR3] does not verify TLS, by address or by name", async () => {

@@ -71,6 +71,22 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
     await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
   }
 
+  it("DE3 the sweeper starts without the keys for MACs and digests, and no other function does", async () => {
+    const { DELTALOOP_MAC_KEY_SECRET: _mac, DELTALOOP_DIGEST_KEY_SECRET: _digest, ...keyless } = environment;
+    const start = (component: "sweep" | "replicaset") =>
+      deployed(
+        component,
+        (wiring) => async () => {
+          const record = await wiring.cluster(CLUSTER)?.store.epoch();
+          await wiring.close();
+          return record ?? "no epoch";
+        },
+        { ...keyless, DELTALOOP_MAC_KEY_SECRET: "" },
+      );
+    expect(await start("sweep")()).toBe("no epoch");
+    await expect(start("replicaset")()).rejects.toThrow("DELTALOOP_DIGEST_KEY: is missing");
+  });
+
   it("a function that is refused reads it and is made anew, once; the former one's connection ends", async () => {
     let made = 0;
     let close: (() => Promise<void>) | undefined;

@@ -2,7 +2,7 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe } from "vitest";
 import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
-import { memoryFixture, redisFixture } from "./redis/fixtures.ts";
+import { functionUsersFixture, memoryFixture, redisFixture } from "./redis/fixtures.ts";
 import { storeDifferential } from "./store-differential.ts";
 import { storeConformance } from "./store.ts";
 
@@ -20,6 +20,6 @@ describe.skipIf(reason)(`Redis${reason === undefined ? "" : `, skipped: ${reason
   afterAll(() => server.stop());
 
   const fixture = redisFixture(() => new Redis(server.url));
-  storeConformance("Redis", fixture);
+  storeConformance("Redis", (options) => functionUsersFixture(server.url)(options));
   storeDifferential("Redis", memoryFixture, fixture, { seeds: SEEDS, steps: STEPS });
 });

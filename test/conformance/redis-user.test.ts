@@ -1,13 +1,14 @@
-/** The user that infra/redis.yml makes, on a real server. */
+/** The users that infra/redis-users.yml makes, on a real server. Conformance has what functions may do: redis-store.test.ts. */
 import { globSync, readFileSync } from "node:fs";
 
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { redisAccessOf } from "../../shared/controllers/registry/redis-access.ts";
+import { REGISTRY } from "../../shared/controllers/registry/registry.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
 
-const ACCESS =
-  /AccessString: &access\s+"([^"]+)"/.exec(readFileSync("infra/redis.yml", "utf8"))?.[1]?.replace("${sls:stage}", "prod") ?? "";
+const ACCESS = /AccessString: "([^"]+)"/.exec(readFileSync("infra/redis-users.yml", "utf8"))?.[1]?.replaceAll("${sls:stage}", "prod") ?? "";
 const SCRIPTS = globSync("shared/store/redis/scripts/**/*.lua").map((file) => readFileSync(file, "utf8"));
 const CALLED = [
   ...new Set(SCRIPTS.flatMap((text) => [...text.matchAll(/p?call\(\s*["']([A-Za-z]+)/g)].map(([, name = ""]) => name.toUpperCase()))),
@@ -67,4 +68,56 @@ else
     it.each(REFUSED)("may not %s", async (command) => {
       expect(await answer(command)).toMatch(/has no permissions/);
     });
+
+    /** What each function's user is refused, and no script of its own needs. */
+    const OTHERS = {
+      "apply-deltas": [
+        "HSET dl:prod:{c}:guard stop x",
+        "HDEL dl:prod:{c}:guard stop",
+        "SET dl:prod:{c}:opened 1",
+        "ZREM dl:prod:{c}:e1:q:replicaset k",
+      ],
+      "dead-deltas": [
+        "HGETALL dl:prod:{c}:e1:s:pods:o",
+        "HSET dl:prod:{c}:e1:s:pods:o f x",
+        "HSET dl:prod:{c}:e1:i:o f x",
+        "HGET dl:prod:{c}:guard stop",
+      ],
+      "sync-deployment": [
+        "HSET dl:prod:{c}:guard stop x",
+        "HSET dl:prod:{c}:e1:l:pods:0 W 9",
+        "SET dl:prod:{c}:rl:replicationcontroller 1",
+        "HSET dl:prod:{c}:ev:replicationcontroller:g a b",
+      ],
+      "sync-replicationcontroller": [
+        "SET dl:prod:{c}:rl:deployment 1",
+        "HDEL dl:prod:{c}:e1:t:pods:0 k",
+        "RPUSH dl:prod:{c}:e1:quar x",
+        "SCAN 0",
+      ],
+      sweep: [
+        "HGETALL dl:prod:{c}:e1:s:pods:o",
+        "HSET dl:prod:{c}:e1:m:pods state SYNCED",
+        "HSET dl:prod:{c}:e1:p:replicaset k x",
+        "DEL dl:prod:{c}:e1:q:replicaset",
+      ],
+    };
+    it.each(redisAccessOf(REGISTRY))(
+      "$name may do nothing that is another function's, neither itself nor in a script",
+      async ({ name, rules }) => {
+        await redis.call("ACL", "SETUSER", name, "reset", ...rules("prod").split(" "), ">password");
+        const client = new Redis(server.url, { username: name, password: "password" });
+        const refused = [...REFUSED, "GET dl:other:{c}:ep", ...(Object.entries(OTHERS).find(([of]) => of === name)?.[1] ?? [])];
+        for (const command of refused) {
+          const [verb = "", ...args] = command.split(" ");
+          await expect(client.call(verb, ...args), command).rejects.toThrow(/NOPERM|DEBUG command not allowed/);
+          if (!args[0]?.startsWith("dl:prod")) continue;
+          const script = "return redis.call(unpack(ARGV))";
+          await expect(client.eval(script, 1, args[0], verb, ...args), `${command} in a script`).rejects.toThrow(
+            /user executing the script can't|ACL failure in script/,
+          );
+        }
+        client.disconnect();
+      },
+    );
   });

@@ -219,11 +219,7 @@ class Life {
       const controller = this.#pick(CONTROLLERS);
       const resource = resourceOf(controller);
       const key = this.#keyOf(resource);
-      const extra = this.#chance(0.2)
-        ? { self: true }
-        : this.#chance(0.2)
-          ? { ifEmpty: this.#uid("replicasets", this.#keyOf("replicasets")) }
-          : {};
+      const extra = this.#chance(0.2) ? { self: true } : {};
       return { controller, key, uid: this.#uid(resource, key), urgency: this.#pick(["act", "status"] as const), ...extra };
     });
   }

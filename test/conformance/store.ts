@@ -7,6 +7,7 @@
  */
 import { afterEach, describe } from "vitest";
 
+import { clockCases } from "./store/clock-jumps.ts";
 import { epochCases } from "./store/epochs.ts";
 import { eventCases } from "./store/events.ts";
 import { forgedCases } from "./store/forged.ts";
@@ -77,6 +78,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("lineage", () => {
       lineageCases(open);
+    });
+    describe("jumps of the server's clock", () => {
+      clockCases(open);
     });
     describe("forgeries", () => {
       forgeryCases(open);

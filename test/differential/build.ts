@@ -1,7 +1,14 @@
 /** The judge's program: built once of the modules that the real control plane is built of, and kept beside that. */
-import { join } from "node:path";
+import { execFile } from "node:child_process";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { promisify } from "node:util";
 
+import { cacheFolder } from "../../infra/build/cache-folder.ts";
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { builtOnce, go } from "../envtest/go-program.ts";
+import { stagingModules, stagingVersion } from "../envtest/pins.ts";
+import { COMPARED_VERSION } from "./release.ts";
 
 const MODULE = join(import.meta.dirname, "..", "envtest", "control-plane");
 const SOURCES = ["judge_test.go", "life_test.go"].map((file) => join(import.meta.dirname, "judge", file));
@@ -9,14 +16,38 @@ const FLAGS = ["-c", "-mod=readonly", "-buildvcs=false", "-trimpath", "-vet=off"
 
 /** Where it stands; or, in one line for people, why it cannot be built here. */
 export async function judgeProgram(): Promise<{ readonly program: string } | { readonly missing: string }> {
+  const module = COMPARED_VERSION === KUBERNETES_VERSION ? MODULE : await moduleOf(COMPARED_VERSION);
   const built = await builtOnce({
     name: "judge",
+    of: `Kubernetes ${COMPARED_VERSION}`,
     takes: "about a minute",
-    module: MODULE,
+    module,
     files: SOURCES,
     flags: FLAGS,
     program: "judge",
-    build: (folder) => go(MODULE, ["test", ...FLAGS, "-o", join(folder, "judge"), ...SOURCES]),
+    build: (folder) => go(module, ["test", ...FLAGS, "-o", join(folder, "judge"), ...SOURCES]),
   });
+  // A suite is skipped without its judge, which must not pass for "no difference" where a release was asked for.
+  if ("missing" in built && process.env["DIFFERENTIAL_RELEASE"] !== undefined) throw new Error(built.missing);
   return "missing" in built ? built : { program: join(built.folder, "judge") };
+}
+
+/** A module of another release, made of that one's go.mod and kept outside the checkout. */
+async function moduleOf(release: string): Promise<string> {
+  const folder = join(cacheFolder(), `judge-module-${release}`);
+  const goSum = join(folder, "go.sum");
+  if ((await readFile(goSum).catch(() => undefined)) !== undefined) return folder;
+  const { stdout } = await promisify(execFile)("go", ["mod", "download", "-json", `k8s.io/kubernetes@${release}`], {
+    env: { ...process.env, GOTOOLCHAIN: "local", GOWORK: "off" },
+  });
+  const upstream = await readFile((JSON.parse(stdout) as { readonly GoMod: string }).GoMod, "utf8");
+  const replaced = [...stagingModules(upstream)].map((path) => `\t${path} => ${path} ${stagingVersion(release)}\n`);
+  const [, language = ""] = /^go (\S+)$/m.exec(await readFile(join(MODULE, "go.mod"), "utf8")) ?? [];
+  const required = `require k8s.io/kubernetes ${release}\n\nreplace (\n${replaced.join("")})\n`;
+  await mkdir(folder, { recursive: true });
+  // The language version decides whether testing/synctest is there; the sources, what `tidy` requires.
+  await writeFile(join(folder, "go.mod"), `module judge\n\ngo ${language}\n\n${required}`);
+  for (const source of SOURCES) await copyFile(source, join(folder, basename(source)));
+  await go(folder, ["mod", "tidy"]);
+  return folder;
 }

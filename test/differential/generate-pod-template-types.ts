@@ -1,21 +1,24 @@
 /**
- * Writes shared/kube/pod-template/pod-template-types.ts from the Go types of a Kubernetes release; run by hand when the release changes:
+ * Writes shared/kube/releases/v<minor release>/pod-template-types.ts from the Go types of a Kubernetes release: its differences from the
+ * release before, whose table must exist. Run by hand for a new release:
  *
- *     node test/differential/generate-pod-template-types.ts <folder of k8s.io/api> <folder of k8s.io/apimachinery>
+ *     node test/differential/generate-pod-template-types.ts 1.37 <folder of k8s.io/api> <folder of k8s.io/apimachinery>
  *
- * templates.test.ts then asks upstream whether the hashes that it leads to are theirs.
+ * templates.test.ts then compares the hashes with upstream's.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "../../shared/kube/objects/release.ts";
+import { typeTable } from "../../shared/kube/pod-template/type-table.ts";
 
-const [api = "", machinery = ""] = process.argv.slice(2);
-const ROOT = "PodTemplateSpec";
+const [release = "", api = "", machinery = ""] = process.argv.slice(2);
+const ROOTS = ["PodTemplateSpec", "resource.Quantity"];
 const WIDTH = 140;
+const RELEASES = join(import.meta.dirname, "..", "..", "shared", "kube", "releases");
+const FIRST_MINOR = 32;
 
 const SHORT: Readonly<Record<string, string>> = { string: "s", bool: "b", int32: "i32", int64: "i64", "map[string]string": "m" };
-/** Structs that print as one value. */
+/** Structs that print as one value. A Quantity's own fields are printed too: they are read from its package, below. */
 const VALUES = new Set(["Time", "Quantity", "IntOrString", "FieldsV1"]);
 
 interface Field {
@@ -27,13 +30,28 @@ interface Field {
 
 const structs = new Map<string, readonly Field[]>();
 for (const file of [join(api, "core/v1/types.go"), join(machinery, "pkg/apis/meta/v1/types.go")])
-  for (const [, name = "", body = ""] of readFileSync(file, "utf8").matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gmu))
-    if (!structs.has(name) && !VALUES.has(name)) structs.set(name, fieldsOf(body));
+  for (const [name, body] of structsIn(file)) if (!structs.has(name) && !VALUES.has(name)) structs.set(name, fieldsOf(body));
+for (const file of ["quantity.go", "amount.go"])
+  for (const [name, body] of structsIn(join(machinery, "pkg/api/resource", file))) structs.set(`resource.${name}`, plainFieldsOf(body));
+
+function structsIn(file: string): readonly (readonly [name: string, body: string])[] {
+  const found = readFileSync(file, "utf8").matchAll(/^type (\w+) struct \{\n([\s\S]*?)^\}/gmu);
+  return [...found].map(([, name = "", body = ""]) => [name, body]);
+}
 
 function fieldsOf(body: string): readonly Field[] {
   return [...body.matchAll(/^\s*(?:(\w+)\s+)?([\w.*[\]]+)\s+`json:"([^",]*)[^`\n]*`/gmu)].map(([, name, type = "", key = ""]) => {
     const local = type.replace(/(?<=^[*[\]]*)(?:metav1|v1)\./u, "");
     return { name: name ?? local.replace(/^[*[\]]*/u, ""), key, type: local };
+  });
+}
+
+/** Of a struct of package resource, which has no JSON tags. */
+function plainFieldsOf(body: string): readonly Field[] {
+  return [...body.matchAll(/^\s*(?:(\w+)[ \t]+)?([\w.*[\]]+)[ \t]*$/gmu)].map(([, name, type = ""]) => {
+    const full = type in SHORT || type.includes(".") ? type : `resource.${type}`;
+    const local = name ?? type.replace(/^\*?(?:\w+\.)?/u, "");
+    return { name: local, key: name === undefined ? "" : local, type: full };
   });
 }
 
@@ -46,47 +64,77 @@ function printed({ name, key, type }: Field): string {
   return `${name}${suffix}:${prefix}${shown}`;
 }
 
+const fieldsAsWords = (name: string): readonly string[] => (structs.get(name) ?? []).map(printed);
 /** EphemeralContainerCommon has Container's fields (pod-template-layout.ts rests on it), and is left out. */
-const fieldsAsText = (name: string): string => (structs.get(name) ?? []).map(printed).join(" ");
-if (fieldsAsText("EphemeralContainerCommon") !== fieldsAsText("Container"))
+if (fieldsAsWords("EphemeralContainerCommon").join() !== fieldsAsWords("Container").join())
   throw new Error("EphemeralContainerCommon and Container differ: pod-template-layout.ts takes the one for the other");
 
-const reached = new Set([ROOT]);
+const reached = new Set(ROOTS);
 for (const name of reached)
   for (const { type } of structs.get(name) ?? []) {
     const base = type.replace(/^(?:\*|\[\])/u, "");
     if (structs.has(base) && base !== "EphemeralContainerCommon") reached.add(base);
   }
-if (!structs.has(ROOT)) throw new Error(`no ${ROOT} in ${api}`);
+for (const root of ROOTS) if (!structs.has(root)) throw new Error(`no ${root} in ${api} and ${machinery}`);
 
-const words = [...reached].flatMap((name) => `${name}{${fieldsAsText(name)}}`.split(" "));
+const before = await tablesBefore(Number(release.split(".")[1]));
+const tableBefore = typeTable(before);
+const removed = [...tableBefore.keys()].filter((name) => !reached.has(name)).map((name) => `-${name}{}`);
+const changed = [...reached].flatMap((name) => {
+  const words = wordsOf(name);
+  return words.length === 0 && tableBefore.has(name) ? [] : [`${name}{${words.join(" ")}}`];
+});
+
+/** The fields of a new struct, or what changed in a known one. */
+function wordsOf(name: string): readonly string[] {
+  const fields = fieldsAsWords(name);
+  const old = tableBefore.get(name);
+  if (old === undefined) return fields;
+  const [fieldOf, oldNames] = [
+    (word: string): string => word.replace(/[=^:].*$/u, ""),
+    new Map(old.map((word) => [/^\w+/u.exec(word)?.[0], word])),
+  ];
+  const kept = new Set(fields.map(fieldOf));
+  const gone = [...oldNames.keys()].filter((field) => field !== undefined && !kept.has(field)).map((field) => `-${field}`);
+  const last = old.map(fieldOf).findLast((field) => kept.has(field));
+  let after = "";
+  const news = fields.flatMap((word) => {
+    const [field, previous] = [fieldOf(word), after];
+    after = field;
+    const known = oldNames.get(field);
+    if (known === word) return [];
+    if (known !== undefined) return [`!${word}`];
+    return [fields.map(fieldOf).indexOf(field) > fields.map(fieldOf).indexOf(last ?? "") ? `+${word}` : `${previous}+${word}`];
+  });
+  return [...gone, ...news];
+}
+
+async function tablesBefore(minor: number): Promise<readonly string[]> {
+  const tables: string[] = [];
+  for (let each = FIRST_MINOR; each < minor; each++) {
+    const made = (await import(join(RELEASES, `v1.${each}`, "pod-template-types.ts"))) as { readonly POD_TEMPLATE_TYPES: string };
+    tables.push(made.POD_TEMPLATE_TYPES);
+  }
+  return tables;
+}
+
 const lines: string[] = [];
-for (const word of words) {
+for (const word of [...removed, ...changed].flatMap((struct) => struct.split(" "))) {
   const last = lines.at(-1);
-  const starts = /^\w+\{/u.test(word);
-  if (starts) lines.push(word);
+  if (/^-?[\w.]+\{/u.test(word)) lines.push(word);
   else if (last !== undefined && last.length + 1 + word.length <= WIDTH) lines[lines.length - 1] = `${last} ${word}`;
   else lines.push(`  ${word}`);
 }
 
+const folder = join(RELEASES, `v${release}`);
+if (!existsSync(folder)) mkdirSync(folder);
 writeFileSync(
-  join(import.meta.dirname, "..", "..", "shared", "api", "pod-template-types.ts"),
+  join(folder, "pod-template-types.ts"),
   `/**
- * The Go types behind a pod template. Generated by test/differential/generate-pod-template-types.ts; do not edit.
+ * The Go types behind a pod template in Kubernetes ${release}${before.length > 0 ? ", as changes to the release before" : ""}. The syntax is explained in
+ * shared/kube/pod-template/type-table.ts. Generated by test/differential/generate-pod-template-types.ts; do not edit.
  *
- * Source: k8s.io/api core/v1/types.go, k8s.io/apimachinery pkg/apis/meta/v1/types.go, v${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}.
- */
-
-/**
- * Version of the table. Digests and hashes of different layouts are never compared: a change is a new epoch
- * (design decision 5).
- */
-export const LAYOUT_VERSION = "${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}";
-
-/**
- * \`Struct{Field:type …}\` in Go's declaration order. Types: \`s\` string, \`b\` bool, \`i32\`, \`i64\`, \`m\` map[string]string, \`~\` a
- * type with the field's own name, prefixes \`*\` and \`[]\`; a name without a struct of its own is a kind of string.
- * \`Field=key\` gives the JSON key where it is not the field's name with a small first letter; \`Field^\` is embedded.
+ * Source: k8s.io/api core/v1/types.go, k8s.io/apimachinery pkg/apis/meta/v1/types.go, pkg/api/resource.
  */
 export const POD_TEMPLATE_TYPES = \`
 ${lines.join("\n")}

@@ -133,9 +133,9 @@ export const KNOWN: readonly Known[] = [
   },
   {
     name: "sent again",
-    why: "a delete of a pod that nobody has answered for sure, a 5xx here, is sent once more at once (replicaset 127); upstream's sync ends with it",
+    why: "a create or delete of a pod that was answered 5xx is sent once more at once (replicaset 127); upstream's sync ends with it",
     is: (upstream, ours) => {
-      const unanswered = /^delete pods .* 5\d\d \(refused\)$/;
+      const unanswered = /^(?:delete pods .*|create pods NEW) 5\d\d \(refused\)/;
       const twice = upstream.writes.flatMap((line) => (unanswered.test(line) ? [line, line] : [line]));
       return (
         twice.length > upstream.writes.length &&

@@ -18,6 +18,7 @@ import { AFFECTED_KEYS } from "../../shared/controllers/registry/registry.ts";
 import { syncReplicaSet } from "../../shared/controllers/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/controllers/replication/sync.ts";
 import { silentLog } from "../support/silent-log.ts";
+import { COMPARED_RELEASE } from "./release.ts";
 import { Door, type SharedApiServer, type Fault, type State } from "./shared-api-server.ts";
 import type { Ending, Sync } from "./outcome.ts";
 
@@ -64,7 +65,7 @@ export async function syncOurs(
   if (take.kind === "moved")
     take = await store.take(taken, { ...(take.uid && { uid: take.uid }), ...(take.owner && { owner: take.owner }) });
   if (take.kind !== "ok") throw new Error(`${key} is ${take.kind}`);
-  const session = createSession(ports, { ...taken, snapshot: take.snapshot, mayWrite: () => true });
+  const session = createSession(ports, { ...taken, snapshot: take.snapshot, release: COMPARED_RELEASE, mayWrite: () => true });
   const ending = await endingOf(HANDLERS[controller](session));
   await session.sendEvents();
   return { writes: door.writes, events: door.events, ending };
@@ -134,7 +135,7 @@ async function endingOf(run: ReturnType<SyncHandler>): Promise<Ending> {
 
 async function fill(store: Store, observed: State, watermark: string): Promise<ReadonlyMap<CachedResource, number>> {
   const sequences = new Map<CachedResource, number>();
-  await store.openEpoch({ epoch: EPOCH, clusterUid: "c1", fence: FENCE, ...identity });
+  await store.openEpoch({ epoch: EPOCH, clusterUid: "c1", fence: FENCE, ...identity, release: COMPARED_RELEASE.name });
   for (const resource of CACHED_RESOURCES) {
     await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: 1 });
     await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });

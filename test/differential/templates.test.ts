@@ -10,8 +10,9 @@ import { exactText, parseExact } from "../../shared/base/exact-json.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
 import { strip } from "../../shared/kube/strip/strip.ts";
 import type { KubeObject, PodTemplateSpec } from "../../shared/kube/objects/wire.ts";
-import { arbitraryTemplate, neighbours, respelled } from "../unit/api/arbitrary-template.ts";
+import { arbitraryTemplateOf, neighbours, respelled } from "../unit/api/arbitrary-template.ts";
 import { template } from "../unit/api/templates.ts";
+import { COMPARED_RELEASE } from "./release.ts";
 import { judgeProgram } from "./build.ts";
 import { diceOf } from "./dice.ts";
 import { startJudge } from "./judge.ts";
@@ -45,14 +46,14 @@ describe.skipIf(missing !== undefined)(`upstream's hash and equality of template
     if (judge === undefined) throw new Error("skipped");
     const wrong: string[] = [];
     const counts = { equal: 0, different: 0 };
-    for (const [seed, template] of fc.sample(arbitraryTemplate, { numRuns: TEMPLATES, seed: 1 }).entries()) {
+    for (const [seed, template] of fc.sample(arbitraryTemplateOf(COMPARED_RELEASE), { numRuns: TEMPLATES, seed: 1 }).entries()) {
       const dice = diceOf(seed);
-      const others = neighbours(template);
-      const respelling = { change: "spelled otherwise", template: respelled(template, (n) => dice.int(0, n - 1)) };
+      const others = neighbours(template, COMPARED_RELEASE);
+      const respelling = { change: "spelled otherwise", template: respelled(template, (n) => dice.int(0, n - 1), COMPARED_RELEASE) };
       for (const { change, template: other } of [respelling, ...Array.from({ length: NEIGHBOURS }, () => dice.pick(others))]) {
         const collisionCount = dice.pick([[], [0], [1], [2_147_483_647]])[0];
         const got = await judge.compare(template, other, collisionCount);
-        const hashes = got.templates.map((each) => podTemplateHash(podTemplateHashState(each), collisionCount));
+        const hashes = got.templates.map((each) => podTemplateHash(podTemplateHashState(each, COMPARED_RELEASE), collisionCount));
         const [a, b] = got.templates.map(digestOf);
         counts[got.equal ? "equal" : "different"]++;
         if (hashes.join() !== got.hashes.join()) wrong.push(`${seed}, ${change}: hashes ${hashes.join()}, upstream's ${got.hashes.join()}`);
@@ -78,7 +79,7 @@ describe.skipIf(missing !== undefined)(`upstream's hash and equality of template
     for (const [i, a] of templates.entries()) {
       for (const [j, b] of templates.entries()) {
         const got = await judge.compare(a, b);
-        const hashes = [a, b].map((each) => podTemplateHash(podTemplateHashState(each)));
+        const hashes = [a, b].map((each) => podTemplateHash(podTemplateHashState(each, COMPARED_RELEASE)));
         if (hashes.join() !== got.hashes.join()) wrong.push(`${LONG[i]}, ${LONG[j]}: ${hashes.join()}, upstream's ${got.hashes.join()}`);
         if ((digestOf(a) === digestOf(b)) !== got.equal) wrong.push(`${LONG[i]}, ${LONG[j]}: equality is not upstream's`);
         if (got.equal !== (i === j)) wrong.push(`${LONG[i]}, ${LONG[j]}: upstream has read something else`);

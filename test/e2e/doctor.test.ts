@@ -77,7 +77,6 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       new Set(findings.filter(({ check }) => checks.includes(check)).map(({ state }) => state));
     /** The watcher's environment, for a doctor without `--env`. */
     const environment = (change: Partial<Configuration>) => environmentOf({ ...configuration, ...change });
-    const without = (flag: string): readonly string[] => args.filter((_, index) => args[index] !== flag && args[index - 1] !== flag);
 
     it("a healthy system: exit code 0, with every check made", async () => {
       const healthy = await doctor();
@@ -168,7 +167,10 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       const url = configuration.redis.url.replace("://", `://:${secret}@`);
       const text = await Promise.all(
         [["--json"], []].map(async (more) => {
-          const command = deltaloop([...without("--env"), ...more], environment({ redis: { ...configuration.redis, url } }));
+          const command = deltaloop(
+            ["doctor", "--kubeconfig", cluster?.rolesKubeconfig ?? "", ...more],
+            environment({ redis: { ...configuration.redis, url } }),
+          );
           expect((await command.exited).code).toBe(1);
           return command.output();
         }),
@@ -208,16 +210,14 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     });
 
     it("usage errors: exit code 2, and a line for each", async () => {
-      const refused = async (asked: readonly string[]): Promise<string> => {
-        const command = deltaloop(asked);
+      const refused = async (asked: readonly string[], environment = {}): Promise<string> => {
+        const command = deltaloop(asked, environment);
         expect((await command.exited).code, command.output()).toBe(2);
         return command.output();
       };
-      expect(await refused(["doctor"])).toMatch(/^deltaloop: DELTALOOP_DEPLOYMENT: is missing\n/);
+      expect(await refused(["doctor"], { DELTALOOP_DEPLOYMENT: "d" })).toMatch(/^deltaloop: DELTALOOP_CLUSTER: is missing\n/);
       expect(await refused(["doctor", "--env", "/no/such/file"])).toMatch(/^deltaloop: \/no\/such\/file cannot be read: ENOENT.*\n$/);
-      expect(await refused([...without("--kubeconfig"), "--kubeconfig", "/no/such/file"])).toMatch(
-        /^deltaloop: kubeconfig \/no\/such\/file .*\n$/,
-      );
+      expect(await refused([...args, "--kubeconfig", "/no/such/file"])).toMatch(/^deltaloop: kubeconfig \/no\/such\/file .*\n$/);
       expect(await refused(["doctor", "--cure"])).toMatch(/unknown option '--cure'/);
     });
 

@@ -23,26 +23,8 @@ import { rawClientAt } from "../support/raw-client.ts";
 import type { RawClient } from "../support/raw-client.ts";
 import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
-import { exchange, normalise, readExchanges, sendOver } from "../unit/local/api-server/upstream-answers.ts";
+import { exchange, isWordedOtherwise, normalise, PAUSES_MS, readExchanges, sendOver } from "../unit/local/api-server/upstream-answers.ts";
 import type { Exchange } from "../unit/local/api-server/upstream-answers.ts";
-
-/**
- * The in-memory server's texts differ there, see upstream-answers.test.ts. Status and reason must be equal all the
- * same.
- */
-const OTHER_WORDS = new Set([
-  "d bad strategy",
-  "d wrong kind",
-  "patch uid",
-  "fin add while deleting",
-  "pod adopt 2",
-  "pod spec change",
-  "pod nodeName",
-  "list bad label",
-  "list bad continue",
-]);
-/** The quota controller needs time to count before the quota is enforced. */
-const QUOTA_MS = 1_500;
 
 const labels = { app: "web" };
 const manifest = {
@@ -176,8 +158,8 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       it(`answers like kube-apiserver: ${one.name}`, async () => {
         if (one.name === "del ns") await Promise.all([held(raw.real), held(raw.ours)]);
         const [real, ours] = [await ask(one, raw.real, realUids), await ask(one, raw.ours, memoryUids)];
-        if (one.name === "quota") await sleep(QUOTA_MS);
-        if (OTHER_WORDS.has(one.name))
+        await sleep(PAUSES_MS[one.name] ?? 0);
+        if (isWordedOtherwise(one))
           expect({ status: ours.status, reason: reasonOf(ours.answer) }).toEqual({ status: real.status, reason: reasonOf(real.answer) });
         else expect(ours).toEqual(real);
         // The expectations of the unit tests are still upstream's answers.

@@ -268,8 +268,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await cluster.kubectl("create", "namespace", namespace);
       await shop.apply(deployment("web", 1));
       await cluster.rolledOut(namespace, "web");
-      endUpstream = await UPSTREAM.start(cluster);
-    }, PATIENCE_MS);
+    }, 2 * PATIENCE_MS);
     afterAll(async () => {
       await endUpstream?.();
       await ours?.stop();
@@ -284,8 +283,41 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
           party.users.some((name) => user.username.startsWith(name)),
       );
 
+    it("a tenant who may write statuses in one namespace stops that one: others go on, and deltaloop resume -n ends it", async () => {
+      const tenant = new Shop(cluster, "tenant");
+      await cluster.kubectl("create", "namespace", "tenant");
+      await tenant.apply(deployment("web", 1));
+      await cluster.rolledOut("tenant", "web");
+      const resources = "deployments.apps,deployments.apps/status,replicasets.apps,replicasets.apps/status";
+      await tenant.k("create", "role", "mallory", "--verb=get,patch", `--resource=${resources}`);
+      await tenant.k("create", "rolebinding", "mallory", "--role=mallory", "--user=mallory");
+      const status = [
+        "--as=mallory",
+        "--field-manager=anything",
+        "--subresource=status",
+        "--type=merge",
+        "-p",
+        '{"status":{"replicas":7}}',
+      ];
+      await tenant.k("patch", "deployment", "web", ...status);
+      await ours.watcher.line("another controller is at work in a namespace: none of its keys", PATIENCE_MS);
+      await expect(cluster.kubectl("patch", "replicaset", "deltaloop-canary", "-n", OWN_NAMESPACE, ...status)).rejects.toThrow("forbidden");
+      await tenant.k("scale", "deployment/web", "--replicas=3");
+      await ours.functions.line("stopped: another controller is at work");
+      await shop.k("scale", "deployment/web", "--replicas=2");
+      await cluster.rolledOut(namespace, "web");
+      await ours.watcher.line("no other controller wrote the canary in 10 s: only namespaces are stopped", PATIENCE_MS);
+      expect(await cluster.list<Named>("/api/v1/namespaces/tenant/pods")).toHaveLength(1);
+      await shop.k("scale", "deployment/web", "--replicas=1");
+      const resumed = deltaloop(["resume", "-n", "tenant", "--force", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
+      expect((await resumed.exited).code, resumed.output()).toBe(0);
+      expect(resumed.output()).toMatch(/^namespace tenant stopped since .*: anything wrote the status of deployments tenant\/web/);
+      await cluster.rolledOut("tenant", "web");
+    });
+
     it("functions stop within seconds of its first status write, and log why; upstream continues alone", async () => {
       // Only the first write of both is a change, so it may take a few until one is upstream's.
+      endUpstream = await UPSTREAM.start(cluster);
       let isStopped = false;
       const stops = ours.watcher.line("another controller is at work: no key is handed out until deltaloop resume", PATIENCE_MS);
       stops.then(
@@ -299,7 +331,9 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await stops;
       await shop.setImage("web", "shop:2");
       await ours.functions.line("stopped: another controller is at work");
-      expect(ours.functions.output()).toMatch(/kube-controller-manager wrote the status of (deployments|replicasets) beside\/web/);
+      expect(ours.functions.output()).toMatch(
+        /kube-controller-manager wrote the status of (deployments beside\/web|replicasets (beside\/web|deltaloop\/deltaloop-canary))/,
+      );
       await cluster.rolledOut(namespace, "web");
       const entries = await cluster.audit();
       const first = wrote(UPSTREAM, entries).find(({ objectRef }) => objectRef?.subresource === "status");

@@ -2,10 +2,12 @@
  * The packaged product: zips and CloudFormation template, made in a scratch folder with neither credentials nor
  * network.
  */
-import { cp, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
+import { globSync, readFileSync } from "node:fs";
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { text } from "node:stream/consumers";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 import { build } from "esbuild";
@@ -32,6 +34,10 @@ const FUNCTIONS = ["apply-deltas", "dead-deltas", "sweep", "sync-deployment", "s
 /** Those that call the API server. */
 const USES_KUBE = /^(?:apply-|sync-)/;
 const SYNCS = ["SyncDeployment", "SyncReplicaSet", "SyncReplicationController"];
+
+interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>;
+}
 
 let scratch: string;
 let bundles: readonly FunctionBundle[];
@@ -121,6 +127,33 @@ describe("zips", () => {
     const loaded = (await offline(process.execPath, ["--input-type=module", "--eval", code], scratch)).split("\n");
     expect(loaded).toContain("NativeModule http2");
     expect(loaded.filter((each) => /undici/.test(each))).toEqual([]);
+  });
+
+  it("the command starts its queue with no more packages than npm installs with it", async () => {
+    const folder = join(scratch, "installed");
+    await bundleCli(ROOT, join(folder, "dist"));
+    const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
+    for (const name of Object.keys(dependencies)) {
+      await mkdir(dirname(join(folder, "node_modules", name)), { recursive: true });
+      await symlink(join(ROOT, "node_modules", name), join(folder, "node_modules", name));
+    }
+    await writeFile(join(folder, "package.json"), '{ "type": "module" }');
+    const { stdout, stderr } = spawnSync(process.execPath, [join(folder, "dist", "deltaloop.js"), "queue", "--child"], {
+      input: "",
+      encoding: "utf8",
+    });
+    expect([stderr, JSON.parse(stdout)]).toEqual(["", { endpoint: expect.stringMatching(/^http:/), queues: expect.anything() }]);
+  });
+
+  it("the tarball has the node's unit file, the manifests, and each page that the command cites", () => {
+    const packed = spawnSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: ROOT, encoding: "utf8" });
+    const [{ files }] = JSON.parse(packed.stdout) as readonly [{ readonly files: readonly { readonly path: string }[] }]; // npm's own
+    const paths = files.map(({ path }) => path);
+    const sources = globSync("cli/**/*.ts", { cwd: ROOT });
+    const cited = sources.flatMap((file) => readFileSync(join(ROOT, file), "utf8").match(/\bdocs\/[a-z/-]+\.md\b/g) ?? []);
+    const needed = new Set([...cited, "infra/node-agent/deltaloop-node.service", "infra/manifests/watcher.yaml"]);
+    expect(needed.size).toBeGreaterThan(4);
+    expect([...needed].filter((path) => !paths.includes(path))).toEqual([]);
   });
 
   it("are rebuilt only while the omitted modules exist", async () => {
@@ -328,9 +361,11 @@ describe("template", () => {
       const own = String(Properties["FunctionName"]).replace("deltaloop-prod-", "");
       const secret = Object.entries(Variables).filter(([variable, value]) => /SECRET$|KEY|TOKEN|PASSWORD/.test(variable) && value !== "");
       expect(Object.fromEntries(secret), name).toEqual({
-        DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
-        DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
-        DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", "deltaloop/prod/redis", ""] },
+        ...(own !== "sweep" && {
+          DELTALOOP_MAC_KEY_SECRET: "deltaloop/prod/mac-key",
+          DELTALOOP_DIGEST_KEY_SECRET: "deltaloop/prod/digest-key",
+        }),
+        DELTALOOP_REDIS_SECRET: { "Fn::If": ["MakesStore", `deltaloop/prod/redis/${own}`, ""] },
         ...(USES_KUBE.test(own) && { DELTALOOP_KUBE_SECRET: `deltaloop/prod/kube/${own}` }),
       });
     }
@@ -343,7 +378,9 @@ describe("template", () => {
       const text = JSON.stringify(Properties);
       const [, own = ""] = /"PolicyName":"([\w-]+)"/.exec(text) ?? [];
       expect([...text.matchAll(/secretsmanager:[^"]*:secret:([^"]+)/g)].map(([, secret]) => secret).toSorted(), name).toEqual(
-        ["digest-key", ...(USES_KUBE.test(own) ? [`kube/${own}`] : []), "mac-key", "redis"].map((part) => `deltaloop/prod/${part}-??????`),
+        [...(own === "sweep" ? [] : ["digest-key", "mac-key"]), ...(USES_KUBE.test(own) ? [`kube/${own}`] : []), "redis", `redis/${own}`]
+          .toSorted()
+          .map((part) => `deltaloop/prod/${part}-??????`),
       );
       expect(
         [...text.matchAll(/"Action":"(secretsmanager:\w+)","Resource":("\*")?/g)].map(([, action, all]) => [action, all]),

@@ -9,16 +9,17 @@ interface ApiAnswer {
 }
 
 /** Answers as they came, refusals too: to bring a control plane up, and to compare servers. All else uses the project's own adapter. */
-export type ApiClient = (method: string, path: string, body?: unknown, contentType?: string) => Promise<ApiAnswer>;
+export type ApiClient = (method: string, path: string, body?: unknown, contentType?: string, accept?: string) => Promise<ApiAnswer>;
 
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /** It rejects when no answer comes, on any code it resolves. */
 export function createApiClient({ server, ...tls }: Pick<KubeHttpConfig, "server" | "ca" | "cert" | "key">): ApiClient {
   const open = server.startsWith("https:") ? httpsRequest : httpRequest;
-  return async (method, path, body, contentType = "application/json") => {
-    const text = body === undefined ? "" : JSON.stringify(body);
-    const headers = { accept: "application/json", "content-type": contentType, "content-length": Buffer.byteLength(text) };
+  return async (method, path, body, contentType = "application/json", accept = "application/json") => {
+    // Bytes are sent as they are.
+    const text = body === undefined ? "" : Buffer.isBuffer(body) ? body : JSON.stringify(body);
+    const headers = { accept, "content-type": contentType, "content-length": Buffer.byteLength(text) };
     return await new Promise((resolve, reject) => {
       const request = open(
         new URL(path, server),

@@ -34,7 +34,7 @@ export function replacedIn(goMod: string): ReadonlyMap<string, string> {
  * @param upstream the release's own go.mod
  */
 export function repinned(goMod: string, release: string, upstream: string): string {
-  const staging = stagingOf(upstream);
+  const staging = stagingModules(upstream);
   const lines = [...staging].map((path) => `\t${path} => ${path} ${stagingVersion(release)}\n`).join("");
   return goMod
     .replace(/^replace \([^)]*\)/m, `replace (\n${lines})`)
@@ -53,21 +53,21 @@ export function wrongPins(goMod: string, release: string, upstream: string): rea
     return want === undefined || want === version || version === "v0.0.0" ? [] : [`${path} ${version}, not ${want}`];
   });
   const replaced = replacedIn(goMod);
-  const lines = [...new Set([...stagingOf(upstream), ...replaced.keys()])].flatMap((path) => {
-    const want = stagingOf(upstream).has(path) ? `${path} ${stagingVersion(release)}` : undefined;
+  const lines = [...new Set([...stagingModules(upstream), ...replaced.keys()])].flatMap((path) => {
+    const want = stagingModules(upstream).has(path) ? `${path} ${stagingVersion(release)}` : undefined;
     return replaced.get(path) === want ? [] : [`replace ${path} => ${replaced.get(path) ?? "nothing"}, not ${want ?? "there"}`];
   });
   return [...required, ...lines];
 }
 
 /** The modules that upstream keeps in its own repository. */
-function stagingOf(upstream: string): ReadonlySet<string> {
+export function stagingModules(upstream: string): ReadonlySet<string> {
   return new Set([...upstream.matchAll(/^\s*(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path = ""]) => path));
 }
 
 /** Undefined for what upstream's go.mod does not name. */
 function wanted(path: string, release: string, upstream: string): string | undefined {
   if (path === KUBERNETES) return release;
-  if (stagingOf(upstream).has(path)) return stagingVersion(release);
+  if (stagingModules(upstream).has(path)) return stagingVersion(release);
   return requiredIn(upstream).get(path === ETCDUTL ? ETCD_SERVER : path);
 }

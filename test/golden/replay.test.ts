@@ -5,6 +5,7 @@ import { describe, expect, it, test } from "vitest";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { faultsIn } from "../../cli/replay/replay-faults.ts";
 import { describeTrace } from "../../cli/explain/describe.ts";
+import { ALL_RELEASES, OWN_RELEASE } from "../../shared/kube/releases.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { readCapture } from "../../shared/replay/capture-format/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
@@ -16,12 +17,14 @@ const capture = (name: string) => readCapture(new URL(`../captures/${name}.watch
 async function run(
   name: string,
   seed: number,
+  release = OWN_RELEASE,
 ): Promise<{ readonly lines: readonly string[]; readonly errors: readonly string[]; readonly summary: ReplaySummary }> {
   const lines: string[] = [];
   const errors: string[] = [];
   const summary = await replay(heldCapture(capture(name)), {
-    digester: createDigester("a key of this test alone"),
+    digester: createDigester("a key of this test alone", ALL_RELEASES),
     seed,
+    release,
     log: silent,
     functions: functionHandlers,
     onSync: (sync) => {
@@ -31,6 +34,17 @@ async function run(
   });
   return { lines, errors, summary };
 }
+
+it.each(ALL_RELEASES)("names ReplicaSets by the hash of the recorded cluster's release: $name", async (release) => {
+  const { lines, errors } = await run("rolling-update", 1, release);
+  const created = lines.flatMap((line) => /create ReplicaSet (\S+)/.exec(line)?.[1] ?? []);
+  const recorded = capture("rolling-update").map(
+    ({ object }) => (object as { readonly metadata?: { readonly name?: string } } | undefined)?.metadata?.name,
+  );
+  expect(errors).toEqual([]);
+  expect(created.length).toBeGreaterThan(0);
+  expect(created.every((name) => recorded.includes(name))).toBe(release.name === "1.36");
+});
 
 describe("under message faults", () => {
   it.each(

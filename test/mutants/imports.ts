@@ -49,5 +49,5 @@ export const IMPORT_MUTANTS: readonly Mutant[] = [
     to: "if (last === undefined) events.push",
   },
   { what: "a poll that was refused is an empty list", file: KSHRK, from: "code !== 200 || !isObject(body)", to: "!isObject(body)" },
-  { what: "an import is not redacted", file: IMPORTED, from: "return redact ? stripped : object;", to: "return object;" },
+  { what: "an import is not redacted", file: IMPORTED, from: "return !redact ? { object }", to: "return redact ? { object }" },
 ];

@@ -10,6 +10,15 @@ import type { Random } from "../../shared/base/random.ts";
 export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
 export type Loss = (typeof LOSSES)[number];
 
+/** `clock`: the clock of the Store's server is set five minutes forward or back, again and again. */
+export const STORE_FAULTS = [...LOSSES, "clock"] as const;
+export type StoreFault = (typeof STORE_FAULTS)[number];
+
+/** One run in eight, whatever else goes wrong in it. */
+export function drawsClock(random: Random): boolean {
+  return random.next() < 1 / 8;
+}
+
 /** A quarter of all runs lose something, whatever else goes wrong in them. */
 export function drawLoss(random: Random): Loss | undefined {
   return LOSSES[Math.floor(random.next() * LOSSES.length * 4)];

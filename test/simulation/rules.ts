@@ -22,7 +22,6 @@ export const RULES = [
   "effects",
   "lease",
   "sweeper",
-  "ifEmpty",
   "beat",
   "primary",
   "damage",
@@ -149,16 +148,6 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return result.kind === "damaged" ? { kind: "ok", resources: [] } : result;
     },
   }),
-  // Judged by the caller, before the step: two last pods in two lanes each see the other.
-  ifEmpty: (store, data) => {
-    const judged = (item: ItemChange): ItemChange => ({
-      ...item,
-      effects: item.effects.filter(
-        ({ ifEmpty }) => ifEmpty === undefined || (data.epoch?.resources.get("pods")?.slices.get(ifEmpty)?.size ?? 0) <= 1,
-      ),
-    });
-    return { applyPack: (pack, items, options) => store.applyPack(pack, items.map(judged), options) };
-  },
 };
 
 function lanesOf(data: MemoryData): readonly LaneData[] {

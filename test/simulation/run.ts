@@ -1,8 +1,8 @@
-/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--loss flush|damage|restore|rewind] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life. */
+/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--fault flush|damage|restore|rewind|clock] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life. */
 import { parseArgs } from "node:util";
 import { isKnown } from "./checks.ts";
 import { liveRandomly } from "./crashes/life.ts";
-import { LOSSES } from "./losses.ts";
+import { STORE_FAULTS } from "./losses.ts";
 import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
 import { simulateNode } from "./node/simulate-node.ts";
@@ -15,7 +15,7 @@ const { values } = parseArgs({
     seeds: { type: "string" },
     trace: { type: "boolean", default: false },
     off: { type: "string", default: "" },
-    loss: { type: "string" },
+    fault: { type: "string" },
     stop: { type: "boolean", default: false },
     stats: { type: "boolean", default: false },
     node: { type: "boolean", default: false },
@@ -29,8 +29,8 @@ const unknown = names.filter((name) => !isRule(name));
 if (unknown.length > 0) throw new Error(`no such rule: ${unknown.join(", ")}; there are ${RULES.join(", ")}`);
 const off: ReadonlySet<Rule> = new Set(names.filter(isRule));
 
-const loss = LOSSES.find((each) => each === values.loss);
-if (values.loss !== undefined && !loss) throw new Error(`no such loss: ${values.loss}; there are ${LOSSES.join(", ")}`);
+const fault = STORE_FAULTS.find((each) => each === values.fault);
+if (values.fault !== undefined && !fault) throw new Error(`no such fault: ${values.fault}; there are ${STORE_FAULTS.join(", ")}`);
 
 const counts = new Map<string, { count: number; first: number }>();
 const totals: Record<string, number> = {};
@@ -47,7 +47,12 @@ for (let seed = first; seed <= last; seed++) {
     if (failures > 0 && values.stop) break;
     continue;
   }
-  const result = await simulate({ seed, ...(loss && { loss }), off, ...(values.trace && { trace: (line: string) => console.log(line) }) });
+  const result = await simulate({
+    seed,
+    ...(fault && { fault }),
+    off,
+    ...(values.trace && { trace: (line: string) => console.log(line) }),
+  });
   done++;
   for (const { rule } of result.violations) {
     const known = counts.get(rule);

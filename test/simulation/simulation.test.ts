@@ -26,6 +26,12 @@ test.each(FAILED_ONCE)("seed $seed failed once: $why", async ({ seed }) => {
   expect(await failures(seed)).toEqual([]);
 });
 
+test("jumps of the Store's clock by five minutes break no bound, and all is as wanted at the end", async () => {
+  const { violations, stats } = await simulate({ seed: 4, fault: "clock" });
+  expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
+  expect(stats["jumps of the Store's clock"]).toBeGreaterThan(2);
+});
+
 test("[informer T60] a run is repeatable from its seed", async () => {
   const runs = await Promise.all(
     [1, 2].map(async () => {

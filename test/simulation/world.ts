@@ -47,8 +47,8 @@ import { Fate } from "./fates.ts";
 import { drawMix } from "./faults.ts";
 import type { Mix } from "./faults.ts";
 import { createSimulatedKube } from "./kube.ts";
-import { damage, drawLoss, flush, snapshot } from "./losses.ts";
-import type { Loss } from "./losses.ts";
+import { damage, drawLoss, drawsClock, flush, LOSSES, snapshot } from "./losses.ts";
+import type { Loss, StoreFault } from "./losses.ts";
 import { Mirror } from "./mirror.ts";
 import { withoutRules } from "./rules.ts";
 import type { Rule } from "./rules.ts";
@@ -58,8 +58,8 @@ import { drawHabits, Users } from "./users.ts";
 export interface SimulationOptions {
   readonly seed: number;
   readonly off?: ReadonlySet<Rule>;
-  /** Instead of the drawn one. */
-  readonly loss?: Loss;
+  /** Instead of what is drawn. */
+  readonly fault?: StoreFault;
   readonly trace?: (line: string) => void;
 }
 
@@ -80,6 +80,7 @@ const REST_MS = 150_000;
 const QUIET_MS = 100_000;
 /** A key that failed often may sleep for 1,000 s. */
 const END_MS_MAX = 2_400_000;
+const CLOCK_JUMP_MS = 300_000;
 const CLUSTER = "c1";
 const SIGNER = testSigner(CLUSTER);
 const LEASE = { namespace: "kube-system", name: "deltaloop-watcher-sim" };
@@ -98,6 +99,9 @@ class World {
   readonly #clock: VirtualClock = createVirtualClock(START_MS);
   readonly #mix: Mix;
   readonly #loss: Loss | undefined;
+  readonly #clockJumps: boolean;
+  /** What the clock of the Store's server is set forward. */
+  #serverAheadMs = 0;
   readonly #server: ApiServer;
   readonly #data = createMemoryData();
   readonly #witness = new Witness();
@@ -119,7 +123,9 @@ class World {
     this.#off = options.off ?? new Set();
     this.#random = createSeededRandom(options.seed * 7919 + 13);
     this.#mix = drawMix(this.#fork());
-    this.#loss = options.loss ?? drawLoss(createSeededRandom(options.seed * 15_487_469 + 7));
+    const { fault, seed } = options;
+    this.#loss = fault === undefined ? drawLoss(createSeededRandom(seed * 15_487_469 + 7)) : LOSSES.find((loss) => loss === fault);
+    this.#clockJumps = fault === undefined ? drawsClock(createSeededRandom(seed * 32_452_843 + 5)) : fault === "clock";
     const habits = drawHabits(this.#fork());
     this.#server = createApiServer({
       clock: this.#clock,
@@ -179,6 +185,7 @@ class World {
     this.#startWatchers();
     this.#startPeople();
     this.#startLosses();
+    this.#startClockJumps();
     for (let cycle = 1; cycle < CYCLES; cycle++) {
       await clock.advance(START_MS + cycle * CYCLE_MS - 1 - clock.now());
       this.#lookBetween();
@@ -196,7 +203,7 @@ class World {
     this.#count("virtual seconds", Math.round((clock.now() - START_MS) / 1000));
     return {
       seed: this.#options.seed,
-      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}${this.#loss === undefined ? "" : ` ${this.#loss}`}`,
+      mix: `${this.#mix.name} ${this.#mix.fifo ? "fifo" : "standard"}${this.#tenant ? " tenant" : ""}${this.#loss === undefined ? "" : ` ${this.#loss}`}${this.#clockJumps ? " clock" : ""}`,
       violations: this.#violations,
       stats: this.#stats,
     };
@@ -299,6 +306,20 @@ class World {
         this.#count(`losses: ${loss}`, 1);
         this.#trace("fault", `the Store is hit: ${loss} ${Math.round(backMs)}`);
         this.#checks.lost(loss);
+      },
+    );
+  }
+
+  #startClockJumps(): void {
+    if (!this.#clockJumps) return;
+    const random = createSeededRandom(this.#options.seed * 32_452_843 + 6);
+    this.#repeat(
+      () => 3_000 + random.next() * 17_000,
+      async () => {
+        const jumpMs = random.next() < 0.5 ? CLOCK_JUMP_MS : -CLOCK_JUMP_MS;
+        this.#serverAheadMs += jumpMs;
+        this.#count("jumps of the Store's clock", 1);
+        this.#trace("fault", `the Store's clock jumps by ${jumpMs} ms`);
       },
     );
   }
@@ -458,7 +479,7 @@ class World {
       cluster: CLUSTER,
       identity: cacheIdentity(this.#digester),
       holeLimitMs: fifo ? 2_000 : 15_000,
-      clock: this.#clock,
+      clock: { ...this.#clock, now: () => this.#clock.now() + this.#serverAheadMs },
     };
     const store = withoutRules(createMemoryStore(options, this.#data), this.#data, this.#off);
     const clock = this.#clock;

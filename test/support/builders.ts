@@ -76,7 +76,7 @@ export function cachedDeployment(
     spec: {
       replicas: overrides.replicas ?? 1,
       selector: { matchLabels: overrides.selector ?? { app: "web" } },
-      template: { ...template(overrides), hashState: 1 },
+      template: { ...template(overrides), hashStates: { "1.35": 1, "1.36": 1, "1.37": 1 } },
       ...(overrides.strategy && { strategy: overrides.strategy }),
     },
     status: {},
@@ -149,11 +149,7 @@ export function expectation(row: Omit<Row, "object">): NonNullable<ItemChange["e
 }
 
 /** "Queue `key` of `controller`, whose primary has this uid." */
-export function effect(
-  controller: Controller,
-  primary: Cached,
-  options: Partial<Pick<Effect, "urgency" | "self" | "ifEmpty">> = {},
-): Effect {
+export function effect(controller: Controller, primary: Cached, options: Partial<Pick<Effect, "urgency" | "self">> = {}): Effect {
   return { controller, key: keyOf(primary), uid: identity(primary).uid, urgency: "act", ...options };
 }
 

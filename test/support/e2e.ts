@@ -154,7 +154,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
   running.catch((error: unknown) => ending.signal.aborted || process.stderr.write(`e2e: the scripted nodes ended: ${String(error)}\n`));
   let rolesKubeconfig = "";
   if (controllers === "without-workloads") {
-    await kubectl("apply", "-f", join(ROOT, "infra/manifests/rbac.yaml"));
+    for (const file of ["rbac.yaml", "canary.yaml"]) await kubectl("apply", "-f", join(ROOT, "infra/manifests", file));
     rolesKubeconfig = join(directory, "roles.kubeconfig");
     await writeFile(rolesKubeconfig, await kubeconfigOfRoles(plane), { mode: 0o600 });
   }

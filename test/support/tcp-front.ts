@@ -16,9 +16,14 @@ export interface TcpFront {
 
 /**
  * A server that does not answer is a connection that ends at once.
+ * @param rewrite changes the server's answers
  * @param address where it listens: loopback, or the bridge of a test's own containerd, from which no route leads out
  */
-export async function startTcpFront(port: number, address = "127.0.0.1"): Promise<TcpFront> {
+export async function startTcpFront(
+  port: number,
+  address = "127.0.0.1",
+  rewrite: (answer: string) => string = (answer) => answer,
+): Promise<TcpFront> {
   let target = port;
   const open = new Set<Socket>();
   const server = createServer((client) => {
@@ -34,8 +39,9 @@ export async function startTcpFront(port: number, address = "127.0.0.1"): Promis
         open.delete(socket);
         other.destroy();
       });
-      socket.pipe(other);
     }
+    client.pipe(behind);
+    behind.on("data", (chunk: Buffer) => client.write(rewrite(chunk.toString("latin1")), "latin1"));
   });
   await new Promise<void>((resolve) => server.listen(0, address, resolve));
   const bound = server.address();

@@ -41,7 +41,7 @@ describe.concurrent("what runs without a cluster", () => {
 });
 
 it("every command that needs AWS says so, and no other does", () => {
-  const needsAws = /\baws |\bosls |npm run deploy\b|rotate (?:tokens|mac-key|digest-key)|redis-cli|rediss:/u;
+  const needsAws = /\baws |\bosls |npm run deploy\b|rotate (?:tokens|mac-key|digest-key)|redis-cli|prod\.env|rediss:/u;
   const wrong = PAGES.flatMap(({ page, blocks }) =>
     blocks.flatMap((block) =>
       block.kind === "command" && (block.place === "aws") !== needsAws.test(block.text) ? [`${page}:${block.line}`] : [],

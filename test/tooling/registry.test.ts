@@ -161,7 +161,8 @@ describe("a fourth controller, as one more entry", () => {
     });
     for (const [path, lines] of added) expect(lines, path).toBeGreaterThan(0);
     expect(after["queues.yml"]).toContain("  TeamGuardQueue:\n");
-    expect(after["functions.yml"]).toContain('environment: { DELTALOOP_KUBE_SECRET: "deltaloop/${sls:stage}/kube/sync-team-guard" }');
+    expect(after["functions.yml"]).toContain('DELTALOOP_KUBE_SECRET: "deltaloop/${sls:stage}/kube/sync-team-guard"\n');
+    expect(after["redis-users.yml"]).toContain("~dl:${sls:stage}:{*}:rl:team-guard ");
     expect(after["roles.yml"]?.match(/!GetAtt TeamGuardQueue\.Arn/g)).toHaveLength(
       // Its own role reads it; functions that send doorbells, and the watcher, may send to it.
       1 + functionsOf(OPEN).filter(({ rings }) => rings).length + 1,

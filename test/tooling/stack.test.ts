@@ -166,7 +166,7 @@ describe("store", () => {
     expect(properties("MemoryDbParameters")).toMatchObject({ Parameters: { "maxmemory-policy": "noeviction" } });
   });
 
-  it("is encrypted in transit and at rest, and has one user with a password, restricted to this deployment's keys", () => {
+  it("is encrypted in transit and at rest, and each function has a user with a password, restricted to this deployment's keys", () => {
     expect(properties("Redis")).toMatchObject({
       TransitEncryptionEnabled: true,
       AtRestEncryptionEnabled: true,
@@ -174,10 +174,18 @@ describe("store", () => {
       SecurityGroupIds: [{ Ref: "StoreSecurityGroup" }],
     });
     expect(properties("MemoryDb")).toMatchObject({ TLSEnabled: true, ACLName: { Ref: "MemoryDbAcl" } });
-    expect(properties("RedisUsers")["UserIds"]).toEqual([{ Ref: "RedisUser" }]);
-    for (const user of ["RedisUser", "MemoryDbUser"]) {
-      expect(properties(user)["AccessString"]).toMatch(/^on ~dl:prod:\* resetchannels -@all /);
-      expect(text(properties(user)["AuthenticationMode"])).toContain("{{resolve:secretsmanager:${RedisSecret}:SecretString:password}}");
+    const users = ["", ...functionsOf(REGISTRY).map(({ logical }) => logical)];
+    for (const [group, list, user] of [
+      ["RedisUsers", "UserIds", "RedisUser"],
+      ["MemoryDbAcl", "UserNames", "MemoryDbUser"],
+    ] as const) {
+      expect(properties(group)[list]).toEqual(users.map((logical) => ({ Ref: `${logical}${user}` })));
+      for (const logical of users) {
+        expect(properties(`${logical}${user}`)["AccessString"]).toMatch(/^on .*resetchannels -@all /);
+        expect(properties(`${logical}${user}`)["AccessString"]).not.toMatch(/~(?!dl:prod:)|allkeys|\+@all/);
+        const secret = `{{resolve:secretsmanager:\${${logical}RedisSecret}:SecretString:password}}`;
+        expect(text(properties(`${logical}${user}`)["AuthenticationMode"])).toContain(secret);
+      }
     }
   });
 
@@ -214,7 +222,11 @@ describe("secrets", () => {
     const kube = ["apply-deltas", "sync-deployment", "sync-replicaset", "sync-replicationcontroller", "watcher"].map(
       (name) => `kube/${name}`,
     );
-    expect(names.toSorted()).toEqual(["digest-key", "mac-key", "redis", ...kube].map((name) => `deltaloop/prod/${name}`).toSorted());
+    expect(names.toSorted()).toEqual(
+      ["digest-key", "mac-key", "redis", ...functionsOf(REGISTRY).map(({ name }) => `redis/${name}`), ...kube]
+        .map((name) => `deltaloop/prod/${name}`)
+        .toSorted(),
+    );
   });
 
   it("are in no parameter without NoEcho", () => {

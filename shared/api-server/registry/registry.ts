@@ -176,7 +176,7 @@ export class Registry {
 
 function checkKind(definition: ResourceDefinition, object: JsonObject): void {
   const kind = textAt(object, "kind");
-  if (kind !== undefined && kind !== definition.kind) {
+  if (kind !== undefined && kind !== "" && kind !== definition.kind) {
     const version = textAt(object, "apiVersion")?.split("/").at(-1) ?? "";
     throw badRequest(`${kind} in version "${version}" cannot be handled as a ${definition.kind}`);
   }

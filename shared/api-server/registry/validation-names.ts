@@ -3,7 +3,7 @@
  *
  * Source: k8s.io/apimachinery/pkg/util/validation/validation.go.
  */
-import { type FieldError, fieldInvalid } from "../scheme/api-error.ts";
+import { type FieldError, fieldInvalid, fieldTooLong } from "../scheme/api-error.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 const DNS_LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/u;
@@ -13,6 +13,8 @@ const LABEL_VALUE = /^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/u;
 
 const LABEL_LENGTH_MAX = 63;
 const SUBDOMAIN_LENGTH_MAX = 253;
+/** Of keys and values together. */
+const ANNOTATIONS_BYTES_MAX = 256 * 1024;
 
 const DNS_LABEL_TEXT =
   "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -56,12 +58,30 @@ export function validateLabels(labels: Readonly<Record<string, string>>, field: 
   });
 }
 
-export function validateAnnotationKeys(annotations: Readonly<Record<string, string>>, field: string): FieldError[] {
-  return Object.keys(annotations).flatMap((key) => validateKey(key.toLowerCase(), field));
+/** Source: k8s.io/apimachinery/pkg/api/validation/objectmeta.go (ValidateAnnotations, TotalAnnotationSizeLimitB). */
+export function validateAnnotations(annotations: Readonly<Record<string, string>>, field: string): FieldError[] {
+  const errors = Object.keys(annotations).flatMap((key) => validateKey(key.toLowerCase(), field));
+  const bytes = Object.entries(annotations).reduce((sum, [key, value]) => sum + Buffer.byteLength(key) + Buffer.byteLength(value), 0);
+  if (bytes > ANNOTATIONS_BYTES_MAX) errors.push(fieldTooLong(field, ANNOTATIONS_BYTES_MAX));
+  return errors;
+}
+
+export function validateNodeName(name: string, field: string): FieldError[] {
+  return DNS_SUBDOMAIN.test(name) ? [] : [fieldInvalid(field, name, DNS_SUBDOMAIN_TEXT)];
+}
+
+const CONFIG_KEY_TEXT =
+  "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+
+/** A key of a ConfigMap or Secret. */
+export function validateConfigKey(key: string, field: string): FieldError[] {
+  if (!/^[-._a-zA-Z0-9]+$/u.test(key)) return [fieldInvalid(field, key, CONFIG_KEY_TEXT)];
+  if (key === "." || key === "..") return [fieldInvalid(field, key, `must not be '${key}'`)];
+  return key.startsWith("..") ? [fieldInvalid(field, key, "must not start with '..'")] : [];
 }
 
 /** `prefix/name` or `name`. */
-function validateKey(key: string, field: string): FieldError[] {
+export function validateKey(key: string, field: string): FieldError[] {
   const slash = key.indexOf("/");
   const prefix = slash < 0 ? undefined : key.slice(0, slash);
   const name = key.slice(slash + 1);

@@ -6,8 +6,8 @@
  */
 import { type FieldError, fieldForbidden, fieldInvalid, fieldNotSupported, fieldRequired } from "../scheme/api-error.ts";
 import { type Json, type JsonObject, listAt, numberAt, objectAt, objectsAt, ownAt, stringMap, textAt } from "@deltaloop/base";
-import { validateContainers } from "./validation-pod.ts";
-import { validateAnnotationKeys, validateLabels } from "./validation-names.ts";
+import { validatePodSpec } from "./validation-pod.ts";
+import { validateAnnotations, validateLabels } from "./validation-names.ts";
 
 export function validateDeploymentSpec(spec: JsonObject): FieldError[] {
   const minReady = numberAt(spec, "minReadySeconds") ?? 0;
@@ -60,8 +60,8 @@ function validateTemplate(template: JsonObject, kind: string): FieldError[] {
   const spec = objectAt(template, "spec") ?? {};
   const errors = [
     ...validateLabels(stringMap(meta?.["labels"]), "spec.template.labels"),
-    ...validateAnnotationKeys(stringMap(meta?.["annotations"]), "spec.template.annotations"),
-    ...validateContainers(spec, "spec.template.spec"),
+    ...validateAnnotations(stringMap(meta?.["annotations"]), "spec.template.annotations"),
+    ...validatePodSpec(spec, "spec.template.spec"),
   ];
   const restartPolicy = textAt(spec, "restartPolicy");
   if (restartPolicy !== "Always") errors.push(fieldNotSupported("spec.template.spec.restartPolicy", restartPolicy, ["Always"]));

@@ -1,10 +1,9 @@
 /**
- * The validation that clients rely on: names, metadata, selectors, workload specs and statuses. A subset of upstream's:
- * of a pod spec only names and images are checked.
+ * The validation that clients rely on: names, metadata, selectors, specs and statuses. A subset of upstream's, see README.md.
  *
  * Source: kubernetes/pkg/apis/{apps,core}/validation/validation.go, apimachinery/pkg/api/validation/objectmeta.go.
  */
-import { type FieldError, fieldForbidden, fieldInvalid } from "../scheme/api-error.ts";
+import { type FieldError, fieldForbidden, fieldInvalid, fieldTooLong } from "../scheme/api-error.ts";
 import {
   jsonEqual,
   type Json,
@@ -20,10 +19,11 @@ import {
   stringMap,
   textAt,
 } from "@deltaloop/base";
-import { validateAnnotationKeys, validateLabels, validateName } from "./validation-names.ts";
+import { validateAnnotations, validateConfigKey, validateLabels, validateName } from "./validation-names.ts";
 import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 import { validateDeploymentSpec, validateReplicaSetSpec, validateReplicationControllerSpec } from "./validation-workloads.ts";
-import { validateContainers } from "./validation-pod.ts";
+import { validatePodSpec } from "./validation-pod.ts";
+import { validateAmount } from "./validation-resources.ts";
 
 export function validateCreate(definition: ResourceDefinition, object: JsonObject): FieldError[] {
   return [...validateName(definition, nameOf(object)), ...validateMetadata(object), ...validateSpec(definition, object)];
@@ -50,7 +50,15 @@ function validateSpec(definition: ResourceDefinition, object: JsonObject): Field
     case "ReplicationController":
       return validateReplicationControllerSpec(spec);
     case "Pod":
-      return validateContainers(spec, "spec");
+      return validatePodSpec(spec, "spec");
+    case "ConfigMap":
+      return validateData(object, ["data", "binaryData"], "[]");
+    case "Secret":
+      return validateData(object, ["data"], "data");
+    case "ResourceQuota":
+      return Object.entries(objectAt(spec, "hard") ?? {}).flatMap(([name, amount]) => validateAmount(name, amount, `spec.hard[${name}]`));
+    case "Lease":
+      return validateLeaseSpec(spec);
     case "Event": {
       const involved = textAt(objectAt(object, "involvedObject"), "namespace") ?? "";
       const isMisplaced = involved !== "" && involved !== namespaceOf(object);
@@ -61,11 +69,35 @@ function validateSpec(definition: ResourceDefinition, object: JsonObject): Field
   }
 }
 
+/** Of a ConfigMap or Secret. */
+const DATA_BYTES_MAX = 1024 * 1024;
+
+/** `whole` is what upstream calls all of it. Source: ValidateConfigMap, ValidateSecret. */
+function validateData(object: JsonObject, fields: readonly string[], whole: string): FieldError[] {
+  const errors: FieldError[] = [];
+  let bytes = 0;
+  for (const field of fields)
+    for (const [key, value] of Object.entries(stringMap(object[field]))) {
+      errors.push(...validateConfigKey(key, `${field}[${key}]`));
+      const isText = field === "data" && whole === "[]";
+      bytes += Buffer.byteLength(value, isText ? "utf8" : "base64");
+    }
+  return bytes > DATA_BYTES_MAX ? [...errors, fieldTooLong(whole, DATA_BYTES_MAX)] : errors;
+}
+
+function validateLeaseSpec(spec: JsonObject): FieldError[] {
+  const [duration, transitions] = [numberAt(spec, "leaseDurationSeconds") ?? 1, numberAt(spec, "leaseTransitions") ?? 0];
+  return [
+    ...(duration <= 0 ? [fieldInvalid("spec.leaseDurationSeconds", duration, "must be greater than 0")] : []),
+    ...(transitions < 0 ? [fieldInvalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")] : []),
+  ];
+}
+
 function validateMetadata(object: JsonObject): FieldError[] {
   const meta = metaOf(object);
   return [
     ...validateLabels(stringMap(meta["labels"]), "metadata.labels"),
-    ...validateAnnotationKeys(stringMap(meta["annotations"]), "metadata.annotations"),
+    ...validateAnnotations(stringMap(meta["annotations"]), "metadata.annotations"),
     ...validateOwnerReferences(meta),
   ];
 }

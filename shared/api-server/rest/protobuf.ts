@@ -4,7 +4,6 @@
  *
  * Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf (envelope), api/resource, util/intstr, meta/v1 (special messages).
  */
-import { badRequest } from "../scheme/api-error.ts";
 import { isObject, setOwn, type Json, type JsonObject } from "@deltaloop/base";
 import { PROTOBUF_SCHEMA } from "./protobuf-schema.ts";
 
@@ -12,9 +11,10 @@ export const PROTOBUF_MEDIA_TYPE = "application/vnd.kubernetes.protobuf";
 
 const MAGIC = Buffer.from("k8s\0", "latin1");
 
-/** The object in an envelope; all long integers are bigints. @throws {ApiError} 400 for anything else */
+/** The object in an envelope, without fields for an unknown kind; all long integers are bigints. @throws {SyntaxError} for anything else */
 export function decodeProtobuf(body: Buffer): JsonObject {
-  if (!body.subarray(0, MAGIC.length).equals(MAGIC)) throw badRequest("the body is no Kubernetes protobuf envelope");
+  if (!body.subarray(0, MAGIC.length).equals(MAGIC))
+    throw new SyntaxError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]");
   let type: JsonObject = {};
   let raw: Buffer = Buffer.alloc(0);
   for (const { number, value } of fieldsOf(body.subarray(MAGIC.length))) {
@@ -22,7 +22,6 @@ export function decodeProtobuf(body: Buffer): JsonObject {
     if (number === 2 && Buffer.isBuffer(value)) raw = value;
   }
   const kind = String(type["kind"] ?? "");
-  if (PROTOBUF_SCHEMA[kind] === undefined) throw badRequest(`no protobuf schema of kind "${kind}" is known here`);
   return { ...type, ...decodeMessage(kind, raw) };
 }
 
@@ -172,7 +171,7 @@ function bytesOf(value: WireValue): Buffer {
   return Buffer.isBuffer(value) ? value : Buffer.alloc(0);
 }
 
-/** The raw fields of a message. @throws {ApiError} 400 for a truncated one */
+/** The raw fields of a message. @throws {SyntaxError} for a truncated one */
 function fieldsOf(buffer: Buffer): { readonly number: number; readonly value: WireValue }[] {
   const fields: { readonly number: number; readonly value: WireValue }[] = [];
   let at = 0;
@@ -180,14 +179,14 @@ function fieldsOf(buffer: Buffer): { readonly number: number; readonly value: Wi
     let value = 0n;
     for (let shift = 0n; ; shift += 7n) {
       const byte = buffer[at];
-      if (byte === undefined) throw badRequest("truncated protobuf");
+      if (byte === undefined) throw new SyntaxError("unexpected EOF");
       at += 1;
       value |= BigInt(byte & 0x7f) << shift;
       if (byte < 0x80) return value;
     }
   };
   const take = (length: number): Buffer => {
-    if (at + length > buffer.length) throw badRequest("truncated protobuf");
+    if (at + length > buffer.length) throw new SyntaxError("unexpected EOF");
     at += length;
     return buffer.subarray(at - length, at);
   };
@@ -208,7 +207,7 @@ function fieldsOf(buffer: Buffer): { readonly number: number; readonly value: Wi
         fields.push({ number, value: take(4) });
         break;
       default:
-        throw badRequest(`protobuf wire type ${tag & 7} is not supported`);
+        throw new SyntaxError(`protobuf wire type ${tag & 7} is not supported`);
     }
   }
   return fields;

@@ -3,8 +3,8 @@
  *
  * Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
  */
-import { methodNotAllowed } from "../scheme/api-error.ts";
-import { findResource, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { methodNotAllowed, notAcceptable } from "../scheme/api-error.ts";
+import { findResource, RESOURCE_DEFINITIONS, type ResourceDefinition } from "../scheme/resource-definitions.ts";
 
 export interface ApiRequest {
   readonly method: string;
@@ -37,6 +37,22 @@ export function parseResourcePath(path: string): ResourcePath | undefined {
   if (root === "api") return locate("", rest);
   if (root === "apis") return locate(rest[0] ?? "", rest.slice(1));
   return undefined;
+}
+
+/** Upstream answers below the path of a group that it serves with a Status, elsewhere with text. */
+export function isGroupServed(path: string): boolean {
+  const [, root, group = ""] = path.split("/");
+  return root === "api" || (root === "apis" && RESOURCE_DEFINITIONS.some((definition) => definition.group === group));
+}
+
+const MEDIA_TYPES = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/** JSON is sent to whoever accepts one of upstream's media types. @throws {ApiError} 406 */
+export function checkAccepted(accept: string | undefined, { name }: ResourcePath): void {
+  const asked = (accept ?? "").split(",").map((clause) => clause.split(";")[0]?.trim() ?? "");
+  if (asked.some((type) => type === "" || type === "*/*" || type === "application/*" || MEDIA_TYPES.includes(type))) return;
+  const streams = name === "" ? ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"] : [];
+  throw notAcceptable([...MEDIA_TYPES, ...streams]);
 }
 
 function locate(group: string, [version = "", ...segments]: readonly string[]): ResourcePath | undefined {

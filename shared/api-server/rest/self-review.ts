@@ -3,14 +3,24 @@ import { type JsonObject, objectAt } from "@deltaloop/base";
 
 const USER = { username: "kubernetes-admin", groups: ["system:masters", "system:authenticated"] };
 
-/** The response to a review posted to `path`, or `undefined` if `path` is not a review. */
-export function review(path: string, body: JsonObject): JsonObject | undefined {
+const REVIEWS = {
+  SelfSubjectReview: "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+  SelfSubjectAccessReview: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+  SelfSubjectRulesReview: "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+};
+
+export function isReview(path: string): boolean {
+  return Object.values(REVIEWS).includes(path);
+}
+
+/** The response to a review posted to `path`, which is one. */
+export function review(path: string, body: JsonObject): JsonObject {
   switch (path) {
-    case "/apis/authentication.k8s.io/v1/selfsubjectreviews":
+    case REVIEWS.SelfSubjectReview:
       return { ...body, kind: "SelfSubjectReview", apiVersion: "authentication.k8s.io/v1", status: { userInfo: { ...USER } } };
-    case "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+    case REVIEWS.SelfSubjectAccessReview:
       return { ...body, kind: "SelfSubjectAccessReview", apiVersion: "authorization.k8s.io/v1", status: { allowed: true } };
-    case "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews":
+    default:
       return {
         ...body,
         kind: "SelfSubjectRulesReview",
@@ -22,7 +32,5 @@ export function review(path: string, body: JsonObject): JsonObject | undefined {
           incomplete: false,
         },
       };
-    default:
-      return undefined;
   }
 }

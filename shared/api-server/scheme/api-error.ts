@@ -14,7 +14,7 @@ export interface GroupResource {
 }
 
 export interface FieldError {
-  readonly type: "FieldValueInvalid" | "FieldValueRequired" | "FieldValueForbidden" | "FieldValueNotSupported" | "FieldValueDuplicate";
+  readonly type: `FieldValue${"Invalid" | "Required" | "Forbidden" | "NotSupported" | "Duplicate" | "TooLong" | "NotFound"}`;
   readonly field: string;
   readonly message: string;
 }
@@ -47,7 +47,7 @@ function qualified({ group, resource }: GroupResource): string {
 }
 
 function detailsOf({ group, resource }: GroupResource, name: string): JsonObject {
-  return { ...(name === "" ? {} : { name }), ...(group === "" ? {} : { group }), kind: resource };
+  return { ...(name === "" ? {} : { name }), ...(group === "" ? {} : { group }), ...(resource === "" ? {} : { kind: resource }) };
 }
 
 export function notFound(about: GroupResource, name: string): ApiError {
@@ -101,6 +101,17 @@ export function unsupportedMediaType(): ApiError {
   return new ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {});
 }
 
+/** A body that is not JSON or protobuf. */
+export function unknownBodyFormat(): ApiError {
+  const accepted = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+  const why = `the body of the request was in an unknown format - accepted media types include: ${accepted.join(", ")}`;
+  return new ApiError(415, "UnsupportedMediaType", why);
+}
+
+export function notAcceptable(available: readonly string[]): ApiError {
+  return new ApiError(406, "NotAcceptable", `406: Not Acceptable\n\nAvailable representations: ${available.join(", ")}`, {});
+}
+
 /** An inapplicable JSON patch: upstream gives no reason. */
 export function patchNotApplicable(): ApiError {
   return new ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {});
@@ -137,6 +148,14 @@ export function fieldForbidden(field: string, why: string): FieldError {
 
 export function fieldDuplicate(field: string, value: Json): FieldError {
   return { type: "FieldValueDuplicate", field, message: `Duplicate value: ${exactText(value)}` };
+}
+
+export function fieldNotFound(field: string, value: Json): FieldError {
+  return { type: "FieldValueNotFound", field, message: `Not found: ${exactText(value)}` };
+}
+
+export function fieldTooLong(field: string, bytesMax: number): FieldError {
+  return { type: "FieldValueTooLong", field, message: `Too long: may not be more than ${bytesMax} bytes` };
 }
 
 export function fieldNotSupported(field: string, value: Json | undefined, supported: readonly string[]): FieldError {

@@ -1,5 +1,4 @@
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { LAYOUT_VERSION } from "@deltaloop/kube/pod-template";
 import type { EpochRecord } from "@deltaloop/store/ports";
 
 /**
@@ -11,5 +10,6 @@ const PROJECTION_VERSION = 2;
 
 /** Identity of an epoch that this build can read and write; watcher and functions of one installation must agree on it. */
 export function cacheIdentity(digester: Digester): Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout"> {
-  return { projection: PROJECTION_VERSION, digestPrefix: digester.prefix, hashLayout: `v${LAYOUT_VERSION}` };
+  const [oldest, newest] = [digester.releases[0], digester.releases.at(-1)];
+  return { projection: PROJECTION_VERSION, digestPrefix: digester.prefix, hashLayout: `v${oldest?.name}-v${newest?.name}` };
 }

@@ -6,13 +6,13 @@
  *     | a Deployment                              | itself, always                                     | act if it comes, goes, or changes generation, selector, labels, owner or deletionTimestamp, else status |
  *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it comes, goes, or changes labels, controller or deletionTimestamp, else status |
  *     | a ReplicaSet without one                  | every Deployment that selects it, when it comes, loses its controller or changes labels | act |
- *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, if it was the last pod there | act |
+ *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, although others may remain | status |
  *     | a controller reference that names no valid object | nothing is looked up or queued | none |
  *
  * Source: deployment_controller.go addReplicaSet, updateReplicaSet, deleteReplicaSet, deletePod.
  */
 import type { CachedDeployment, CachedPod, CachedReplicaSet, Labels, ObjectMeta, OwnerReference } from "@deltaloop/kube/objects";
-import { podOwnerId, sameOwner, controllerRef, referencedKey, sameControllerRef, objectKey } from "@deltaloop/kube/objects";
+import { sameOwner, controllerRef, referencedKey, sameControllerRef, objectKey } from "@deltaloop/kube/objects";
 import { matches, selectorOf, selectsEverything } from "@deltaloop/kube/selectors";
 import type { AffectedKeys, Lookups } from "../cache/affected-keys.ts";
 import type { Effect } from "@deltaloop/store/ports";
@@ -97,8 +97,8 @@ function selects(d: CachedDeployment, labels: Labels): boolean {
 }
 
 /**
- * A Recreate Deployment waits for its old pods. Only the Store knows whether this was the last pod of its ReplicaSet, in the step that
- * removes it (informer §11.2 step 4): the last two pods may leave by two lanes, and neither would see zero.
+ * A Recreate Deployment waits for its old pods. Upstream enqueues it with each pod from 1.37 on, and before with the last one; here it is
+ * each one on every release, since a sync while others remain changes nothing. Urgency `status` lets pods that go together cause one sync.
  */
 function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
   const { owner, namespace } = before;
@@ -111,7 +111,7 @@ function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lo
   const deployment = referencedKey(namespace, ref);
   const d = deployment === undefined ? undefined : lookups.get("deployments", deployment);
   if (d === undefined || d.metadata.uid !== ref.uid || d.spec.strategy?.type !== "Recreate") return [];
-  return [{ ...effect(d, "act"), ifEmpty: podOwnerId(namespace, owner) }];
+  return [effect(d, "status")];
 }
 
 function effect({ metadata }: CachedDeployment, urgency: Urgency): Effect {

@@ -2,6 +2,8 @@
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "@deltaloop/kube/objects";
 import { getCondition, setDeploymentCondition } from "@deltaloop/kube/objects";
 import { podTemplateHash } from "@deltaloop/kube/pod-template";
+import { OWN_RELEASE } from "@deltaloop/kube/releases";
+import type { Release } from "@deltaloop/kube/releases";
 import type { Decision } from "../kit/reason.ts";
 import type { EventNote } from "../kit/writes.ts";
 import { createdReplicaSetAnnotations, existingReplicaSetAnnotations } from "./annotations.ts";
@@ -82,16 +84,21 @@ function revisionStatus(d: CachedDeployment, revision: string, condition: Deploy
  *
  *     web, hash 7f8fbb96d, R 3, surge 1, old 3 → web-7f8fbb96d with min(4 − 3, 3) = 1 replica, revision max(old) + 1
  *
- * @throws {Error} if the size cannot be computed (§11.2), or the cached Deployment has no hash state, which is a bug.
+ * @throws {Error} if the size cannot be computed (§11.2), or the cached Deployment has no hash state of the cluster's release, which is a bug.
  * Source: sync.go getNewReplicaSet.
  */
-export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplicaSet[]): Decision<CreateReplicaSet, DeploymentReason> {
-  const { hashState } = d.spec.template;
-  if (hashState === undefined) throw new Error(`deployment ${d.metadata.namespace}/${d.metadata.name} is cached without its hash state`);
+export function newReplicaSet(
+  d: CachedDeployment,
+  oldRSs: readonly CachedReplicaSet[],
+  release: Release = OWN_RELEASE,
+): Decision<CreateReplicaSet, DeploymentReason> {
+  const hashState = d.spec.template.hashStates?.[release.name];
+  if (hashState === undefined)
+    throw new Error(`deployment ${d.metadata.namespace}/${d.metadata.name} is cached without its hash state of Kubernetes ${release.name}`);
   const hash = podTemplateHash(hashState, d.status.collisionCount);
   const { set, copied } = createdReplicaSetAnnotations(d, nextRevision(oldRSs));
   const { decided: replicas, why } = newRSNewReplicas(d, 0, oldRSs);
-  const name = replicaSetName(d.metadata.name, hash);
+  const name = replicaSetName(d.metadata.name, hash, release.behaviour.cutsReplicaSetNames);
   const write: CreateReplicaSet = {
     kind: "CreateReplicaSet",
     owner: ownerOf(d),
@@ -106,15 +113,15 @@ export function newReplicaSet(d: CachedDeployment, oldRSs: readonly CachedReplic
 }
 
 /**
- * `<deployment>-<hash>`, at most 253 characters: the Deployment's part is truncated, unless nothing of it would remain.
+ * `<deployment>-<hash>`. `isCut` to 253 characters: the Deployment's part is truncated, unless nothing of it would remain.
  *
  *     250 × "b", hash of 10: 253 − 1 − 10 = 242 characters of the name remain
  *
  * Source: sync.go generateReplicaSetName.
  */
-export function replicaSetName(deployment: string, hash: string): string {
+export function replicaSetName(deployment: string, hash: string, isCut = true): string {
   const lengthMax = NAME_LENGTH_MAX - 1 - hash.length;
-  return `${lengthMax > 0 ? deployment.slice(0, lengthMax) : deployment}-${hash}`;
+  return `${isCut && lengthMax > 0 ? deployment.slice(0, lengthMax) : deployment}-${hash}`;
 }
 
 /** The Event of a created ReplicaSet; none if it has no replicas. */

@@ -1,6 +1,7 @@
 /** Whether a rollout progresses, is stuck, paused or complete (deployment §13.3–§13.5). */
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus, Condition } from "@deltaloop/kube/objects";
 import { getCondition, removeCondition, setDeploymentCondition, parseTime } from "@deltaloop/kube/objects";
+import type { Release } from "@deltaloop/kube/releases";
 import type { Decision } from "../kit/reason.ts";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import { cleanupDeployment } from "./history.ts";
@@ -21,8 +22,13 @@ export function hasProgressDeadline(d: CachedDeployment): boolean {
  * replicas updated, reason NewReplicaSetAvailable) is evaluated again only after a rollout changes that.
  * Source: progress.go syncRolloutStatus.
  */
-export function rolloutStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): Decision<DeploymentStatus, DeploymentReason> {
-  const { decided: sums, why } = calculateStatus(d, split, nowMs);
+export function rolloutStatus(
+  d: CachedDeployment,
+  split: ReplicaSetSplit,
+  nowMs: number,
+  release?: Release,
+): Decision<DeploymentStatus, DeploymentReason> {
+  const { decided: sums, why } = calculateStatus(d, split, nowMs, release);
   const { verdict, conditions: judged } = progress(d, split.newRS, sums, nowMs);
   const failure = replicaFailure(split);
   const conditions = failure === undefined ? removeCondition(judged, "ReplicaFailure") : setDeploymentCondition(judged, failure);

@@ -1,6 +1,8 @@
 /** The status of a Deployment, summed over its ReplicaSets (deployment §13.1), and when to write it. */
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus, Condition } from "@deltaloop/kube/objects";
 import { setDeploymentCondition } from "@deltaloop/kube/objects";
+import { OWN_RELEASE } from "@deltaloop/kube/releases";
+import type { Release } from "@deltaloop/kube/releases";
 import { type DeploymentCondition, newCondition } from "./conditions.ts";
 import type { Decision } from "../kit/reason.ts";
 import { unavailableOf } from "./max-surge-max-unavailable.ts";
@@ -17,10 +19,15 @@ import { COUNTERS, explicit } from "./writes.ts";
  *
  * Source: sync.go calculateStatus.
  */
-export function calculateStatus(d: CachedDeployment, split: ReplicaSetSplit, nowMs: number): Decision<DeploymentStatus, DeploymentReason> {
+export function calculateStatus(
+  d: CachedDeployment,
+  split: ReplicaSetSplit,
+  nowMs: number,
+  { behaviour }: Pick<Release, "behaviour"> = OWN_RELEASE,
+): Decision<DeploymentStatus, DeploymentReason> {
   const all = allReplicaSets(split);
   const available = totalAvailable(all);
-  const terminating = terminatingReplicas(all);
+  const terminating = behaviour.countsTerminating ? terminatingReplicas(all) : undefined;
   const { collisionCount } = d.status;
   const { condition, why } = availability(d, available, nowMs);
   const status: DeploymentStatus = {

@@ -19,6 +19,7 @@ export type ListReason =
   | "last list contradicted the cache"
   | "earlier owner of that name"
   | "pods to adopt"
+  | "losses show nowhere"
   | "status above the pods"
   | "status below the pods";
 
@@ -34,6 +35,8 @@ export interface Intended {
   readonly verb: "create" | "delete";
   /** Cached pods without controller that the selector matches. */
   readonly adopts: boolean;
+  /** The Store may have lost pods' events without a sign (informer §11.11). */
+  readonly losesUnseen?: boolean;
 }
 
 /**
@@ -43,14 +46,16 @@ export interface Intended {
  *     mark listed at 90, a lane at 80, deletes                  → list: pods that were gone at 90 may still enter the cache
  *     mark listed at 90, a lane at 80, creates                  → cache: such pods can only make it create too few
  *     mark of the fence before                                  → list
+ *     the same lane at 95, deletes, where losses show nowhere  → list
  *     mark of our own create at 90, a lane at 80                → cache, unless pods of an earlier owner of that name may exist
  */
-export function basisByMark(snapshot: Known, { verb, adopts }: Intended): ListReason | undefined {
+export function basisByMark(snapshot: Known, { verb, adopts, losesUnseen = false }: Intended): ListReason | undefined {
   const { pods, mark, predecessorGone } = snapshot;
   if (pods === undefined) return undefined; // the Store keeps no marks
   if (mark?.fence !== pods.fence) return "first under this fence";
   if (mark.suspects !== pods.suspects) return "first after SUSPECT";
   if (mark.kind === "disputed") return "last list contradicted the cache";
+  if (losesUnseen && verb === "delete") return "losses show nowhere";
   if (compareResourceVersions(pods.watermark, mark.version) >= 0) return undefined;
   if (mark.kind === "listed") return verb === "delete" ? "cache behind the last list" : undefined;
   if (predecessorGone !== undefined) return "earlier owner of that name";

@@ -1,5 +1,6 @@
 /** What a session is made of, and how a sync ends. */
 import type { Digester } from "@deltaloop/kube/pod-template";
+import type { Release } from "@deltaloop/kube/releases";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { AffectedKeys } from "../cache/affected-keys.ts";
 import type { Clock, Log } from "@deltaloop/base";
@@ -47,6 +48,8 @@ export type TraceLine = { readonly controller: Controller; readonly key: string 
 /** One take of one key. */
 export interface Run extends Taken {
   readonly snapshot: Snapshot;
+  /** The release that the cluster runs. Absent where no watcher publishes one, as in tests: OWN_RELEASE. */
+  readonly release?: Release;
   /**
    * Whether an API write may start now: the lease is ours and ends more than one request timeout + 1 s from now, and so does
    * the invocation.

@@ -11,7 +11,7 @@ import { liveSigner } from "./live-signer.ts";
 const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
 
 /** Connects everything except the API server. Follows MAC keys; a refused password makes it read the secrets again. */
-export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Connections {
+export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">, anyDigestKey = false): Connections {
   const { current } = live;
   const outside = connect(
     current,
@@ -24,6 +24,7 @@ export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">): Co
       current.cluster,
       () => void live.renew("macKey"),
     ),
+    anyDigestKey,
   );
   const { store } = outside;
   return { ...outside, store: { ...store, take: async (...args) => noticed(await store.take(...args)) } };

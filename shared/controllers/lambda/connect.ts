@@ -6,6 +6,7 @@ import type { StoreIdentity, StoreOptions, Signer, Doorbells, Store } from "@del
 import { createSystemClock, createSystemRandom } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import type { Digester } from "@deltaloop/kube/pod-template";
+import { ACTING_RELEASES, RELEASED } from "@deltaloop/kube/releases";
 import { createSigner } from "@deltaloop/store/ports";
 import { cacheIdentity } from "../cache/identity.ts";
 import type { Clock, Random } from "@deltaloop/base";
@@ -27,17 +28,20 @@ type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
 
 /**
  * The cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer`: replaces the configuration's
- * keys by ones that are followed.
+ * keys by ones that are followed. `anyDigestKey`: for the sweeper, which compares no digests.
  */
 export function openCache(
   { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,
   make: MakeStore,
   signer: Signer = createSigner(macKeys, cluster),
+  anyDigestKey = false,
 ): Cache {
   const digester = createDigester(digestKey);
-  const identity = cacheIdentity(digester);
+  const identity = { ...cacheIdentity(digester), ...(anyDigestKey && { digestPrefix: "" }) };
   const ignoresStop = mode === "shadow" || guard === "off";
-  return { store: make({ deployment, cluster, identity, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop }), identity, digester, signer };
+  const releases = (mode === "shadow" ? RELEASED : ACTING_RELEASES).map(({ name }) => name);
+  const store = make({ deployment, cluster, identity, releases, signer, holeLimitMs: HOLE_LIMIT_MS, ignoresStop });
+  return { store, identity, digester, signer };
 }
 
 /** A Store on its own connection, which `close` ends. `onError` reports a loss between calls; calls fail by themselves. */
@@ -58,9 +62,14 @@ export interface Connections extends Cache {
 }
 
 /** Everything except the API server, for which each component has its own credentials. */
-export function connect(configuration: CacheConfiguration & Pick<Configuration, "queues">, make: MakeStore, signer?: Signer): Connections {
+export function connect(
+  configuration: CacheConfiguration & Pick<Configuration, "queues">,
+  make: MakeStore,
+  signer?: Signer,
+  anyDigestKey?: boolean,
+): Connections {
   const { endpoint, doorbells: queueUrls } = configuration.queues;
-  const cache = openCache(configuration, make, signer);
+  const cache = openCache(configuration, make, signer, anyDigestKey);
   const sqs = sqsCalls(endpoint === undefined ? {} : { endpoint });
   return {
     ...cache,

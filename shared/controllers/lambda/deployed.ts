@@ -4,7 +4,9 @@
  * DE1 the first invocation reads all secrets at once; it fails with the reason, and the next one retries.
  * DE2 the configuration is refreshed before each invocation (live-configuration.ts). When its connections no longer serve, the function is
  *    created anew; work of the former one ends on its own connections, which are then closed.
+ * DE3 the sweeper reads no row and no message. Without the deployment's keys, it has keys of its own that fit nothing.
  */
+import { randomBytes } from "node:crypto";
 import { createSecretReader } from "@deltaloop/store/secrets";
 import { liveConfiguration } from "./live-configuration.ts";
 import type { LiveConfiguration } from "./live-configuration.ts";
@@ -33,7 +35,11 @@ export function deployed<A extends readonly unknown[], R>(
   let made: Made<A, R> | undefined;
 
   async function start(): Promise<LiveConfiguration> {
-    starting ??= liveConfiguration(environment, { secrets: createSecretReader, now: Date.now, log: createLogger(service, "info") });
+    starting ??= liveConfiguration(component === "sweep" ? withKeys(environment) : environment, {
+      secrets: createSecretReader,
+      now: Date.now,
+      log: createLogger(service, "info"),
+    });
     try {
       return await starting;
     } catch (error) {
@@ -60,4 +66,9 @@ export function deployed<A extends readonly unknown[], R>(
       if (own !== made && own.running === 0) await own.wiring.close();
     }
   };
+}
+
+function withKeys(environment: Variables): Variables {
+  const missing = ["DELTALOOP_MAC_KEY", "DELTALOOP_DIGEST_KEY"].filter((name) => !environment[name] && !environment[`${name}_SECRET`]);
+  return { ...environment, ...Object.fromEntries(missing.map((name) => [name, randomBytes(32).toString("hex")])) };
 }

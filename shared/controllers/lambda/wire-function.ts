@@ -29,7 +29,7 @@ export function wireFunction(component: Component, live: LiveConfiguration, kube
   const configuration = live.current;
   const { cluster, mode, queues } = configuration;
   const log = createLogger(componentService(component), configuration.logLevel);
-  const outside = connectLive(live, log);
+  const outside = connectLive(live, log, component === "sweep");
   const metrics =
     kubeConfig.metrics ??
     (configuration.metrics === "emf" ? functionMetrics(component, configuration.deployment, outside.clock) : undefined);

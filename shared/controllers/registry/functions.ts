@@ -18,6 +18,8 @@ export interface FunctionEntry {
   readonly controller?: string;
   /** Calls the API server, with its own service account and token. */
   readonly usesKube: boolean;
+  /** Reads rows or messages, so it has the keys for MACs and digests. */
+  readonly usesKeys: boolean;
   /** Rings doorbells, so Lambda may take its chain of invocations for a loop. */
   readonly rings: boolean;
 }
@@ -32,6 +34,7 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       // A FIFO queue never runs more invocations than it has busy groups (25 lanes).
       queue: { logical: "DeltasQueue", maximumConcurrency: "25", makesVisible: true },
       usesKube: true,
+      usesKeys: true,
       rings: true,
     },
     {
@@ -42,6 +45,7 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       // Lambda's minimum. Dead letters are not urgent.
       queue: { logical: "DeltasDeadQueue", maximumConcurrency: "2", makesVisible: false },
       usesKube: false,
+      usesKeys: true,
       rings: false,
     },
     ...controllers.map((entry): FunctionEntry => ({
@@ -51,6 +55,7 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       queue: { logical: `${logicalName(entry, resources)}Queue`, maximumConcurrency: "${param:maximumConcurrency}", makesVisible: true },
       controller: entry.name,
       usesKube: true,
+      usesKeys: true,
       rings: true,
     })),
     {
@@ -58,6 +63,7 @@ export function functionsOf({ controllers, resources }: Registry): readonly Func
       logical: pascalCase("sweep"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS.sweep,
       usesKube: false,
+      usesKeys: false,
       rings: true,
     },
   ];

@@ -15,6 +15,9 @@ export function serviceAccount(component: string): string {
 /** Where our own objects are, unless DELTALOOP_LEASE_NAMESPACE says otherwise. */
 export const NAMESPACE = "deltaloop";
 
+/** The ReplicaSet by which the guard tells a controller of the whole cluster from a writer in one namespace (informer §11.9). */
+export const CANARY = "deltaloop-canary";
+
 /** The Lease that the watchers of a deployment compete for. */
 export function watcherLease(deployment: string): string {
   return `deltaloop-watcher-${deployment}`;

@@ -2,7 +2,7 @@
  * RBAC of the product, made of the contract that the write gateway enforces: what is not in there cannot be sent, and what is
  * not granted here would be refused. One service account a role, so that each process has its own rights and no more.
  */
-import { serviceAccount, syncFunction } from "./names.ts";
+import { CANARY, serviceAccount, syncFunction } from "./names.ts";
 import { REGISTRY, watchedBy } from "./registry.ts";
 import type { ControllerEntry, Registry } from "./registry.ts";
 
@@ -62,8 +62,11 @@ export function rolesOf(registry: Registry): readonly Role[] {
         // Its uid is the cluster's identity (informer §11.7).
         { ...rule("namespaces", ["get"]), name: "kube-system" },
       ]),
-      // The Lease and the one PUT of the whole product.
-      namespaceRules: [rule("leases", ["get", "create", "update"])],
+      // The Lease and the one PUT of the whole product; the status of the guard's canary, whose spec could start pods.
+      namespaceRules: [
+        ...(watchedBy(registry).includes("replicasets") ? [{ ...rule("replicasets", ["patch"], "status"), name: CANARY }] : []),
+        rule("leases", ["get", "create", "update"]),
+      ],
     },
     ...registry.controllers.map(syncRole),
     // Reads live what was too big to travel (informer §10.4).

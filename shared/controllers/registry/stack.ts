@@ -42,6 +42,8 @@ const OWN_ZONES = 2;
 const NODE_TYPES = { valkey: "cache.t4g.small", memorydb: "db.t4g.small", given: "" } as const;
 /** For MAC key, digest key, and each that calls the API server: apply-deltas, three syncs, the watcher. */
 const SECRETS = 7;
+/** Of the store's users: each function's, and the watcher's. */
+const STORE_SECRETS = 7;
 const ENDPOINTS = 2;
 /** Logs and two of the image's registry. */
 const WATCHER_ENDPOINTS = 3;
@@ -59,7 +61,7 @@ export function madeOf(stack: Stack): Made {
     zones: stack.zones,
     node: { type, count: makesStore ? stack.storeNodes : 0 },
     keys: stack.key === "make" ? 1 : 0,
-    secrets: (stack.secrets === "make" ? SECRETS : 0) + (makesStore ? 1 : 0),
+    secrets: (stack.secrets === "make" ? SECRETS : 0) + (makesStore ? STORE_SECRETS : 0),
     alarms:
       ALARMS.always +
       (stack.metrics === "emf" ? ALARMS.metrics : 0) +

@@ -1,6 +1,7 @@
 /** When to requeue because a ready pod becomes available with time (replicaset §11). */
 import type { CachedPod, CachedReplicaSet, ReplicaSetStatus } from "@deltaloop/kube/objects";
 import { isAvailable, isReady, parseTime } from "@deltaloop/kube/objects";
+import type { Behaviour } from "@deltaloop/kube/releases";
 import type { Succeeded } from "../kit/run.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
@@ -14,7 +15,8 @@ export interface NextLook {
  *
  *     minReadySeconds 5, pods ready for 2 s and for 4.3 s → again after 700 ms
  *
- * A ready pod whose condition has no time counts as just ready.
+ * A ready pod whose condition has no time counts as just ready. Before 1.34 (`all ready`) upstream looks again only once every replica is
+ * ready, and then after the whole time.
  *
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet (its last step), controller_utils.go FindMinNextPodAvailabilityCheck.
  */
@@ -25,12 +27,21 @@ export function nextAvailabilityCheck(
     claimed,
     statusNowMs,
     nowMs,
-  }: { readonly claimed: readonly CachedPod[]; /** The `now` of the status. */ readonly statusNowMs: number; readonly nowMs: number },
+    availabilityCheck = "next pod",
+  }: {
+    readonly claimed: readonly CachedPod[];
+    /** The `now` of the status. */
+    readonly statusNowMs: number;
+    readonly nowMs: number;
+    readonly availabilityCheck?: Behaviour["availabilityCheck"];
+  },
 ): NextLook {
   const minReadySeconds = rs.spec.minReadySeconds ?? 0;
   const { readyReplicas: ready = 0, availableReplicas: available = 0 } = status;
   if (minReadySeconds <= 0 || ready === available) return { next: { kind: "done" }, why: [] };
-  const dueMs = claimed
+  const isAllReady = availabilityCheck === "all ready";
+  if (isAllReady && ready !== (rs.spec.replicas ?? 1)) return { next: { kind: "done" }, why: [] };
+  const dueMs = (isAllReady ? [] : claimed)
     .filter((pod) => isReady(pod) && !isAvailable(pod, minReadySeconds, statusNowMs))
     .map((pod) => parseTime(pod.ready?.since))
     .filter((sinceMs) => sinceMs !== undefined)

@@ -35,7 +35,7 @@ export async function liveBasis(session: SyncSession, observed: Observed, kind: 
   const acts = observed.pending === 0 && surplus !== 0;
   if (!acts && (rs.status.replicas ?? 0) <= claimed.length) return { observed };
 
-  let why = acts ? basisByMark(snapshot, { verb, adopts: adopted.length > 0 }) : undefined;
+  let why = acts ? basisByMark(snapshot, { verb, adopts: adopted.length > 0, losesUnseen: session.losesUnseen }) : undefined;
   if (why === undefined) {
     // Without a create or delete the status write's own resourceVersion says whether the cached status is the live one.
     const status = acts ? await session.liveStatus(owner, verb) : statusOf(rs);

@@ -53,7 +53,7 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   const statusNowMs = session.clock.now();
   const input = {
     claimed,
-    ...(kind.countsTerminating && { terminating: terminatingPods(observed) }),
+    ...(kind.countsTerminating && session.release.behaviour.countsTerminating && { terminating: terminatingPods(observed) }),
     ...(managed.error && { manageError: managed.error }),
     isWaiting: waitMs !== undefined,
     nowMs: statusNowMs,
@@ -63,7 +63,8 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   const status = calculateStatus(observed.rs, input);
   because(session, ...whyStatus(observed.rs, status, first !== undefined));
   const nextLook = (): NextLook => {
-    const look = nextAvailabilityCheck(observed.rs, status, { claimed, statusNowMs, nowMs: session.clock.now() });
+    const times = { statusNowMs, nowMs: session.clock.now() };
+    const look = nextAvailabilityCheck(observed.rs, status, { claimed, ...times, ...session.release.behaviour });
     if (waitMs === undefined) return look;
     return { ...look, next: { kind: "again", afterMs: look.next.kind === "again" ? Math.min(look.next.afterMs, waitMs) : waitMs } };
   };

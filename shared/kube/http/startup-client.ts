@@ -92,7 +92,7 @@ function retryWindowMs(error: unknown): number {
   return error.code === 429 || error.code >= 500 ? Number.POSITIVE_INFINITY : 0;
 }
 
-function isCertificateError(error: Error): boolean {
+export function isCertificateError(error: Error): boolean {
   for (let each: unknown = error; each instanceof Error; each = each.cause)
     if ("code" in each && CERTIFICATE_ERROR.test(String(each.code))) return true;
   return false;

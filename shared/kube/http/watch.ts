@@ -10,10 +10,11 @@ import { LIST_TIMEOUT_MS } from "./streams.ts";
 /** Source: client-go metadata/metadata.go, for JSON. */
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-/** Pages and lines as the server sent them (KL1). */
-export function createWatch(client: KubeClient): KubeWatch<Resource> {
+/** Pages and lines as the server sent them (KL1). @param namespace of namespaced resources; empty: all */
+export function createWatch(client: KubeClient, namespace = ""): KubeWatch<Resource> {
+  const pathOf = (resource: Resource): string => resourcePath(resource, resource === "nodes" ? "" : namespace);
   const listPage = async (resource: Resource, { metadataOnly, ...query }: ListQuery, signal: AbortSignal): Promise<ListPage> => {
-    const path = resourcePath(resource, "");
+    const path = pathOf(resource);
     const accept = metadataOnly ? { accept: METADATA_ONLY } : {};
     const answer = await client.json({ method: "GET", path, query, signal, timeoutMs: LIST_TIMEOUT_MS, ...accept });
     if (isFailure(answer)) throw statusError(500, {}, exactText(answer));
@@ -21,7 +22,7 @@ export function createWatch(client: KubeClient): KubeWatch<Resource> {
   };
   return {
     listPage,
-    watch: (resource, query, signal) => client.lines({ path: resourcePath(resource, ""), query: { watch: true, ...query }, signal }),
+    watch: (resource, query, signal) => client.lines({ path: pathOf(resource), query: { watch: true, ...query }, signal }),
     newestVersion: async (resource, query, signal) => (await listPage(resource, { ...query, limit: 1 }, signal)).resourceVersion,
   };
 }

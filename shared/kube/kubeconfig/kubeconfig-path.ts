@@ -1,5 +1,5 @@
 import { homedir } from "node:os";
-import { delimiter, join } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 
 /**
  * The path from the flag, KUBECONFIG, or ~/.kube/config, as in kubectl. KUBECONFIG may list several files, which `readKubeconfig` merges.
@@ -11,4 +11,11 @@ export function kubeconfigPath(flag: string | undefined): string {
 /** Splits a path list as in PATH. */
 export function filesIn(list: string): readonly string[] {
   return list.split(delimiter).filter((path) => path !== "");
+}
+
+/** The list for a process in another folder. */
+export function absolutePaths(list: string): string {
+  return filesIn(list)
+    .map((path) => resolve(path))
+    .join(delimiter);
 }

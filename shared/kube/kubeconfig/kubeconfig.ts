@@ -49,7 +49,7 @@ const User = v.object({
   "auth-provider": v.nullish(v.unknown()),
   exec: v.nullish(v.unknown()),
 });
-const Context = v.object({ cluster: text, user: text });
+const Context = v.object({ cluster: text, user: text, namespace: text });
 const Kubeconfig = v.object({
   clusters: v.nullish(v.array(v.object({ name: v.string(), cluster: v.nullish(Cluster, {}) })), []),
   users: v.nullish(v.array(v.object({ name: v.string(), user: v.nullish(User, {}) })), []),
@@ -114,7 +114,7 @@ async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & 
     parsed = parseYaml(content);
   } catch (error) {
     // The last line of the parser's message quotes the input, which may hold a secret.
-    throw new Error(`kubeconfig ${path} is not YAML: ${messageOf(error).split("\n")[0]}`);
+    throw new Error(`kubeconfig ${path} is ${messageOf(error).split("\n")[0]}`);
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
   if (config.success) return { config: config.output, folder: dirname(resolve(path)) };
@@ -175,6 +175,13 @@ export async function kubeHttpConfigFrom(
       last = await named(path, context, credentialsOf(latest.user, latest.user.folder, execCluster(latest.cluster, ca)));
     return last;
   }
+}
+
+/** The namespace of a context (default: the current one). @throws {Error} when the kubeconfig cannot be read */
+export async function namespaceOf(path: string, context?: string): Promise<string> {
+  const config = await readKubeconfig(path);
+  const found = config.contexts.find(({ name }) => name === (context ?? config["current-context"]));
+  return found?.context?.namespace || "default";
 }
 
 /** Where a kubeconfig keeps its user's client certificate; files by absolute path. */

@@ -45,8 +45,8 @@ export interface CachedTemplate {
   readonly labels?: Labels;
   /** `<keyId>.<form>.<HMAC-SHA-256>`. Digests of different `<keyId>.<form>` prefix are never compared. */
   readonly digest: string;
-  /** Deployments only: FNV-1a state of upstream's hash text before the collision count (deployment §7.1 step 3). */
-  readonly hashState?: number;
+  /** Deployments only: FNV-1a states of upstream's hash text before the collision count, by release (deployment §7.1 step 3). */
+  readonly hashStates?: Readonly<Record<string, number>>;
 }
 
 /**

@@ -16,8 +16,12 @@ export type NodeResource =
   | "certificatesigningrequests"
   | "runtimeclasses";
 
+/** Resources that a capture and `explain` read beside the cached ones, where rights allow. They are never queued or cached. */
+export const EVIDENCE_RESOURCES = ["events", "nodes", "horizontalpodautoscalers", "poddisruptionbudgets", "resourcequotas"] as const;
+export type EvidenceResource = (typeof EVIDENCE_RESOURCES)[number];
+
 /** All resources that are read or written. Only the cached ones are queued and cached. */
-export type Resource = CachedResource | "leases" | "events" | "namespaces" | NodeResource;
+export type Resource = CachedResource | EvidenceResource | "leases" | "namespaces" | NodeResource;
 
 export interface ResourceInfo {
   /** `apis/apps/v1` or `api/v1`. */
@@ -58,6 +62,14 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
     group: "certificates.k8s.io",
     kind: "CertificateSigningRequest",
   },
+  horizontalpodautoscalers: {
+    path: "apis/autoscaling/v2",
+    apiVersion: "autoscaling/v2",
+    group: "autoscaling",
+    kind: "HorizontalPodAutoscaler",
+  },
+  poddisruptionbudgets: { path: "apis/policy/v1", apiVersion: "policy/v1", group: "policy", kind: "PodDisruptionBudget" },
+  resourcequotas: { path: "api/v1", apiVersion: "v1", group: "", kind: "ResourceQuota" },
   runtimeclasses: { path: "apis/node.k8s.io/v1", apiVersion: "node.k8s.io/v1", group: "node.k8s.io", kind: "RuntimeClass" },
 };
 

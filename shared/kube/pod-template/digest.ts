@@ -9,7 +9,8 @@ import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
 import { exactText } from "@deltaloop/base";
 import { podTemplateHashState } from "./pod-template-hash.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
-import { LAYOUT_VERSION } from "./pod-template-types.ts";
+import { RELEASED } from "../releases/acting.ts";
+import type { Release } from "../releases/release.ts";
 import { numericQuantity } from "../quantity/quantity.ts";
 import { parseTime } from "../objects/time.ts";
 import type { PodTemplateSpec } from "../objects/wire.ts";
@@ -17,10 +18,12 @@ import type { PodTemplateSpec } from "../objects/wire.ts";
 export interface Digester {
   /** `<keyId>.<form>`: the prefix of a digest. Digests of different prefixes are never compared. */
   readonly prefix: string;
+  /** The releases whose hash states it computes. */
+  readonly releases: readonly Release[];
   /** `<keyId>.<form>.<HMAC-SHA-256 in hex>`. */
   digest(template: PodTemplateSpec): string;
-  /** The digest, and on request the state of upstream's hash (pod-template-hash.ts). Recent templates are cached. */
-  template(template: PodTemplateSpec, withHashState: boolean): TemplateDigest;
+  /** The digest, and on request the states of upstream's hash by release (pod-template-hash.ts). Recent templates are cached. */
+  template(template: PodTemplateSpec, withHashStates: boolean): TemplateDigest;
   /**
    * `<keyId>.a1.<128 bits of an HMAC-SHA-256 in hex>` of one annotation. The key is part of the input, so that equal
    * values of different keys have different digests.
@@ -32,7 +35,7 @@ export interface Digester {
 
 export interface TemplateDigest {
   readonly digest: string;
-  readonly hashState?: number;
+  readonly hashStates?: Readonly<Record<string, number>>;
 }
 
 /** Format of `Digester.annotation`, under any key. */
@@ -45,20 +48,25 @@ export function isAnnotationDigest(value: unknown): value is string {
 /** Limit of cached template digests: more than roll out at a time. */
 const TEMPLATES_MAX = 256;
 /**
+ * The layout of the normal form, whatever release the cluster runs: releases add fields and change none, so templates of one release are
+ * equal in it exactly if they are in their own, and a digest outlives an upgrade of the cluster.
+ */
+const FORM_RELEASE = RELEASED.at(-1);
+/**
  * Version of the normal form and of its layout. 2: integers beyond 2^53 are exact. A digest of rounded integers would differ from
  * the live one forever and requeue its key without end.
  */
-const FORM = `2-${LAYOUT_VERSION.replace(".", "_")}`;
+const FORM = `2-${FORM_RELEASE?.name.replace(".", "_")}`;
 const HASH_LABEL = "pod-template-hash";
 /** Go's zero time, year 1. */
 const ZERO_TIME_MS = -62_135_596_800_000;
 
 /**
- * A digester for `DELTALOOP_DIGEST_KEY`. The key id is the start of the key's SHA-256.
+ * A digester for `DELTALOOP_DIGEST_KEY`, with hash states of `releases`. The key id is the start of the key's SHA-256.
  *
  * @throws {RangeError} for an empty key: digests could be guessed.
  */
-export function createDigester(key: Buffer | string): Digester {
+export function createDigester(key: Buffer | string, releases: readonly Release[] = RELEASED): Digester {
   const bytes = Buffer.from(key);
   if (bytes.length === 0) throw new RangeError("the digest key is empty");
   const keyId = createHash("sha256").update(bytes).digest("hex").slice(0, 8);
@@ -66,11 +74,14 @@ export function createDigester(key: Buffer | string): Digester {
   const secret = createSecretKey(bytes);
   const hmac = (text: string): Buffer => createHmac("sha256", secret).update(text).digest();
   const digest = (template: PodTemplateSpec): string => `${prefix}.${hmac(normalTemplate(template)).toString("hex")}`;
-  const lately = new Map<string, { readonly digest: string; hashState?: number }>();
+  const lately = new Map<string, { readonly digest: string; hashStates?: Readonly<Record<string, number>> }>();
+  const hashStatesOf = (template: PodTemplateSpec): Readonly<Record<string, number>> =>
+    Object.fromEntries(releases.map((release) => [release.name, podTemplateHashState(template, release)]));
   return {
     prefix,
+    releases,
     digest,
-    template(template, withHashState) {
+    template(template, withHashStates) {
       // A template recurs with each status update of its object. Only the hash of its text is kept.
       const text = hash("sha256", exactText(template), "base64");
       let known = lately.get(text);
@@ -79,8 +90,8 @@ export function createDigester(key: Buffer | string): Digester {
         if (oldest !== undefined) lately.delete(oldest);
         lately.set(text, (known = { digest: digest(template) }));
       }
-      if (!withHashState) return { digest: known.digest };
-      return { digest: known.digest, hashState: (known.hashState ??= podTemplateHashState(template)) };
+      if (!withHashStates) return { digest: known.digest };
+      return { digest: known.digest, hashStates: (known.hashStates ??= hashStatesOf(template)) };
     },
     annotation(key, value) {
       // Not a JSON object, unlike a template's normal form, so no text can be digested as both.
@@ -102,9 +113,9 @@ export function templatesEqual(a: PodTemplateSpec, b: PodTemplateSpec): boolean 
  */
 export function normalTemplate(template: PodTemplateSpec): string {
   const metadata = template.metadata;
-  if (metadata?.labels?.[HASH_LABEL] === undefined) return normalStruct(podTemplateLayout(), template) ?? "{}";
+  if (metadata?.labels?.[HASH_LABEL] === undefined) return normalStruct(podTemplateLayout(FORM_RELEASE), template) ?? "{}";
   const { [HASH_LABEL]: _hash, ...labels } = metadata.labels;
-  return normalStruct(podTemplateLayout(), { ...template, metadata: { ...metadata, labels } }) ?? "{}";
+  return normalStruct(podTemplateLayout(FORM_RELEASE), { ...template, metadata: { ...metadata, labels } }) ?? "{}";
 }
 
 /** The value's normal form, or undefined if it equals an absent one. A value of a wrong type is kept unchanged. */

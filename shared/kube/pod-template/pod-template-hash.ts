@@ -1,11 +1,13 @@
 /**
  * Upstream's pod-template-hash (deployment §7). The template is printed as Go prints its value, with zero fields and type names,
- * and the text is hashed with FNV-1a; so the hash depends on the API version's Go types.
+ * and the text is hashed with FNV-1a; so the hash depends on the release's Go types.
  *
  * Differs from upstream: a creationTimestamp or deletionTimestamp in the template, which is unusual, is printed
  * without the host's time zone tables, which upstream's text would contain.
  */
 import { exactText } from "@deltaloop/base";
+import { OWN_RELEASE } from "../releases/acting.ts";
+import type { Release } from "../releases/release.ts";
 import { type GoStruct, type GoType, podTemplateLayout } from "./pod-template-layout.ts";
 import { quantityText } from "../quantity/quantity-text.ts";
 import { parseTime } from "../objects/time.ts";
@@ -20,8 +22,8 @@ const ALPHABET = "bcdfghjklmnpqrstvwxz2456789";
  * FNV-1a state after the template's text. A cached Deployment carries it, so that a sync can finish the hash with the
  * current collision count. Source: pkg/controller/controller_utils.go ComputeHash.
  */
-export function podTemplateHashState(template: PodTemplateSpec): number {
-  return fnv1a(FNV_OFFSET, Buffer.from(podTemplateText(template)));
+export function podTemplateHashState(template: PodTemplateSpec, release: Release = OWN_RELEASE): number {
+  return fnv1a(FNV_OFFSET, Buffer.from(podTemplateText(template, release)));
 }
 
 /**
@@ -36,8 +38,8 @@ export function podTemplateHash(state: number, collisionCount?: number): string 
 }
 
 /** The text to hash. It contains the template's values: never log or store it. Source: k8s.io/utils/dump ForHash. */
-export function podTemplateText(template: PodTemplateSpec): string {
-  return `(v1.PodTemplateSpec)${structText(podTemplateLayout(), template)}`;
+export function podTemplateText(template: PodTemplateSpec, release: Release = OWN_RELEASE): string {
+  return `(v1.PodTemplateSpec)${structText(podTemplateLayout(release), template)}`;
 }
 
 function fnv1a(state: number, bytes: Buffer): number {
@@ -65,7 +67,7 @@ function valueText(type: GoType, value: unknown): string {
     case "int":
       return absent ? "0" : plainText(value);
     case "quantity":
-      return quantityText(absent ? "0" : plainText(value));
+      return quantityText(absent ? "0" : plainText(value), type.textType);
     case "intOrString":
       return intOrStringText(value);
     case "time":

@@ -3,48 +3,67 @@
  * and the normal form (deployment §6.1) use them, so that they cannot disagree. The text is parsed at first use, to keep
  * the import cheap.
  */
-import { POD_TEMPLATE_TYPES } from "./pod-template-types.ts";
+import { OWN_RELEASE } from "../releases/acting.ts";
+import type { Release } from "../releases/release.ts";
+import { typeTable } from "./type-table.ts";
 
-export interface GoStruct {
-  readonly fields: readonly GoField[];
+type TemplateKind = "string" | "bool" | "int" | "quantity" | "time" | "intOrString";
+/** Kinds of scalars in all tables; a pod template has only the first ones. */
+export type ScalarKind = TemplateKind | "bytes" | "float" | "duration" | "timeOrDuration";
+
+export interface GoStruct<Kind extends ScalarKind = TemplateKind> {
+  readonly fields: readonly GoField<Kind>[];
   /** By JSON key, with embedded structs flattened, as they are in JSON. */
-  readonly byKey: ReadonlyMap<string, GoType>;
+  readonly byKey: ReadonlyMap<string, GoType<Kind>>;
 }
 
-export interface GoField {
+export interface GoField<Kind extends ScalarKind = TemplateKind> {
   readonly name: string;
   /** JSON key; unused for an embedded field. */
   readonly key: string;
   readonly embedded: boolean;
-  readonly type: GoType;
+  readonly type: GoType<Kind>;
 }
 
 /** `text` is the type as Go prints it: `[]v1.Container`, `*int64`, `v1.ResourceList`. */
-export type GoType =
-  | { readonly kind: "string" | "bool" | "int" | "quantity" | "time" | "intOrString"; readonly text: string }
-  | { readonly kind: "pointer" | "list" | "map"; readonly text: string; readonly element: GoType }
-  | { readonly kind: "struct"; readonly text: string; readonly struct: GoStruct };
+export type GoType<Kind extends ScalarKind = TemplateKind> =
+  | { readonly kind: Exclude<Kind, "quantity">; readonly text: string }
+  /** `textType`: the type of a Quantity's own field `s`, which is part of the hash. */
+  | { readonly kind: "quantity"; readonly text: string; readonly textType: QuantityTextType }
+  | { readonly kind: "pointer" | "list" | "map"; readonly text: string; readonly element: GoType<Kind> }
+  | { readonly kind: "struct"; readonly text: string; readonly struct: GoStruct<Kind> };
 
-let parsed: GoStruct | undefined;
+/** Of any table. */
+export type AnyStruct = GoStruct<ScalarKind>;
+export type AnyType = GoType<ScalarKind>;
 
-/** PodTemplateSpec with everything it refers to. */
-export function podTemplateLayout(): GoStruct {
-  parsed ??= parseLayout(POD_TEMPLATE_TYPES, "PodTemplateSpec");
-  return parsed;
+/** Go's string, or from 1.38 a string with its format. */
+export type QuantityTextType = "string" | "cachedString";
+
+const parsed = new WeakMap<Release, GoStruct>();
+
+/** PodTemplateSpec of a release, with everything it refers to. */
+export function podTemplateLayout(release: Release = OWN_RELEASE): GoStruct {
+  let layout = parsed.get(release);
+  // No other kinds are in its table.
+  if (layout === undefined) parsed.set(release, (layout = parseGoTypes(release.types)("PodTemplateSpec") as GoStruct));
+  return layout;
 }
 
-function parseLayout(layout: string, root: string): GoStruct {
-  const bodies = new Map<string, string>();
-  for (const [, name = "", body = ""] of layout.matchAll(/(\w+)\{([^}]*)\}/g)) bodies.set(name, body);
+/** Structs of tables by name, each of which may change or continue those before. @throws {RangeError} for one that they lack */
+export function parseGoTypes(tables: readonly string[]): (name: string) => AnyStruct {
+  const bodies = new Map(typeTable(tables));
   // It has exactly the fields of Container.
-  bodies.set("EphemeralContainerCommon", bodies.get("Container") ?? "");
-  const structs = new Map<string, GoStruct>();
+  bodies.set("EphemeralContainerCommon", bodies.get("Container") ?? []);
+  const builtIns = builtInTypes(quantityTextType(bodies));
+  const structs = new Map<string, AnyStruct>();
 
-  function structOf(name: string, body: string): GoStruct {
+  function structOf(name: string, body: readonly string[]): AnyStruct {
     const known = structs.get(name);
     if (known !== undefined) return known;
-    const fields = [...body.matchAll(/(\w+)(?:=(\w+))?(\^?):(\S+)/g)].map(([, field = "", key, embedded, type = ""]): GoField => {
-      const prefix = /^(\*|\[\])?/.exec(type)?.[0] ?? "";
+    const fields = body.map((word): GoField<ScalarKind> => {
+      const [, field = "", key, embedded, type = ""] = /^(\w+)(?:=(\w+))?(\^?):(\S+)$/.exec(word) ?? [];
+      const prefix = /^(?:\*|\[\]|%)*/.exec(type)?.[0] ?? "";
       const base = type.slice(prefix.length);
       return {
         name: field,
@@ -53,7 +72,7 @@ function parseLayout(layout: string, root: string): GoStruct {
         type: prefixed(prefix, baseType(base === "~" ? field : base)),
       };
     });
-    const byKey = new Map<string, GoType>();
+    const byKey = new Map<string, AnyType>();
     for (const { key, embedded, type } of fields) {
       if (embedded && type.kind === "struct") for (const [inner, innerType] of type.struct.byKey) byKey.set(inner, innerType);
       else byKey.set(key, type);
@@ -63,33 +82,63 @@ function parseLayout(layout: string, root: string): GoStruct {
     return struct;
   }
 
-  function baseType(name: string): GoType {
-    const builtIn = BUILT_IN[name];
+  function baseType(name: string): AnyType {
+    const builtIn = builtIns[name];
     if (builtIn !== undefined) return builtIn;
     const body = bodies.get(name);
     const text = name.includes(".") ? name : `v1.${name}`;
     return body === undefined ? { kind: "string", text } : { kind: "struct", text, struct: structOf(name, body) };
   }
 
-  return structOf(root, bodies.get(root) ?? "");
+  return (name) => {
+    const body = bodies.get(name);
+    if (body === undefined) throw new RangeError(`no Go type ${name}`);
+    return structOf(name, body);
+  };
 }
 
-function prefixed(prefix: string, element: GoType): GoType {
-  if (prefix === "") return element;
-  return { kind: prefix === "*" ? "pointer" : "list", text: prefix + element.text, element };
+function prefixed(prefix: string, base: AnyType): AnyType {
+  if (prefix === "") return base;
+  const [first = "", rest = ""] = /^(\*|\[\]|%)(.*)$/.exec(prefix)?.slice(1) ?? [];
+  const element = prefixed(rest, base);
+  if (first === "%") return { kind: "map", text: `map[string]${element.text}`, element };
+  return { kind: first === "*" ? "pointer" : "list", text: first + element.text, element };
 }
 
-const STRING: GoType = { kind: "string", text: "string" };
-const QUANTITY: GoType = { kind: "quantity", text: "resource.Quantity" };
+/** The printed forms of a Quantity's fields that quantity-text.ts knows. */
+const QUANTITY_FIELDS = "i:resource.int64Amount d:resource.infDecAmount s:TEXT Format^:resource.Format";
+const CACHED_STRING = "str:s format:resource.formatCode";
 
-const BUILT_IN: Readonly<Record<string, GoType>> = {
-  s: STRING,
-  b: { kind: "bool", text: "bool" },
-  i32: { kind: "int", text: "int32" },
-  i64: { kind: "int", text: "int64" },
-  m: { kind: "map", text: "map[string]string", element: STRING },
-  Time: { kind: "time", text: "v1.Time" },
-  "resource.Quantity": QUANTITY,
-  "intstr.IntOrString": { kind: "intOrString", text: "intstr.IntOrString" },
-  ResourceList: { kind: "map", text: "v1.ResourceList", element: QUANTITY },
-};
+/** @throws {Error} for a table with a Quantity that quantity-text.ts cannot print: every hash would be wrong */
+function quantityTextType(bodies: ReadonlyMap<string, readonly string[]>): QuantityTextType {
+  const fields = bodies.get("resource.Quantity")?.join(" ");
+  if (fields === undefined) return "string"; // a table that is not hashed
+  if (fields === QUANTITY_FIELDS.replace("TEXT", "s")) return "string";
+  const isCached = bodies.get("resource.cachedString")?.join(" ") === CACHED_STRING;
+  if (isCached && fields === QUANTITY_FIELDS.replace("TEXT", "resource.cachedString")) return "cachedString";
+  throw new Error(`resource.Quantity has unknown fields: ${fields}`);
+}
+
+const STRING: AnyType = { kind: "string", text: "string" };
+
+function builtInTypes(textType: QuantityTextType): Readonly<Record<string, AnyType>> {
+  const quantity: AnyType = { kind: "quantity", text: "resource.Quantity", textType };
+  return {
+    s: STRING,
+    b: { kind: "bool", text: "bool" },
+    i32: { kind: "int", text: "int32" },
+    i64: { kind: "int", text: "int64" },
+    u32: { kind: "int", text: "uint32" },
+    f64: { kind: "float", text: "float64" },
+    bytes: { kind: "bytes", text: "[]uint8" },
+    m: { kind: "map", text: "map[string]string", element: STRING },
+    Time: { kind: "time", text: "v1.Time" },
+    MicroTime: { kind: "time", text: "v1.MicroTime" },
+    Duration: { kind: "duration", text: "v1.Duration" },
+    TimeOrMetaDuration: { kind: "timeOrDuration", text: "v1.TimeOrMetaDuration" },
+    "resource.QuantityValue": quantity,
+    "resource.Quantity": quantity,
+    "intstr.IntOrString": { kind: "intOrString", text: "intstr.IntOrString" },
+    ResourceList: { kind: "map", text: "v1.ResourceList", element: quantity },
+  };
+}

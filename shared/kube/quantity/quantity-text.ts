@@ -33,16 +33,25 @@ export function canonicalQuantity(text: string): string | undefined {
   return shortest(nanos, 1000n, FINEST_SCALE, 3, binary ? "DecimalSI" : quantity.format);
 }
 
+/** Codes of the formats in Go. From 1.38 on. */
+const FORMAT_CODES = { DecimalExponent: 1, BinarySI: 2, DecimalSI: 3 } as const;
+
 /**
- * Go's print of a stored quantity, without its type; an absent one is stored as `0`.
+ * Go's print of a stored quantity, without its type; an absent one is stored as `0`. `textType`: `cachedString` (1.38) has the text of
+ * every quantity and its format, `string` only a canonical text.
  * `{i:(resource.int64Amount){value:(int64)100 scale:(resource.Scale)-3} d:… s:(string)100m Format:(resource.Format)DecimalSI}`.
  */
-export function quantityText(text: string): string {
+export function quantityText(text: string, textType: "string" | "cachedString"): string {
   const stored = canonicalQuantity(text) ?? "0";
   const quantity = parseQuantity(stored) ?? ZERO;
   const fast = fastAmount(quantity);
-  if (fast === undefined) return printed({ value: 0n, scale: 0 }, decimalText(quantityNanos(quantity)), "", quantity.format);
-  return printed(fast, "<nil>", isCanonical(stored, quantity) ? stored : "", quantity.format);
+  const cached = fast !== undefined && isCanonical(stored, quantity) ? stored : "";
+  const field =
+    textType === "string"
+      ? `(string)${cached}`
+      : `(resource.cachedString){str:(string)${stored} format:(resource.formatCode)${FORMAT_CODES[quantity.format]}}`;
+  if (fast === undefined) return printed({ value: 0n, scale: 0 }, decimalText(quantityNanos(quantity)), field, quantity.format);
+  return printed(fast, "<nil>", field, quantity.format);
 }
 
 /** The smallest mantissa after dividing by powers of `base`, with the suffix of the resulting exponent. */
@@ -75,10 +84,10 @@ function isCanonical(text: string, { digits, fractionDigits, exponent, format }:
   return (exponent - fractionDigits) % 3 === 0 && !digits.endsWith("000") && !digits.startsWith("0");
 }
 
-function printed({ value, scale }: Amount, decimal: string, text: string, format: string): string {
+function printed({ value, scale }: Amount, decimal: string, textField: string, format: string): string {
   return (
     `{i:(resource.int64Amount){value:(int64)${value} scale:(resource.Scale)${scale}} d:(resource.infDecAmount){Dec:(*inf.Dec)${decimal}}` +
-    ` s:(string)${text} Format:(resource.Format)${format}}`
+    ` s:${textField} Format:(resource.Format)${format}}`
   );
 }
 

@@ -2,7 +2,7 @@
  * Builds everything that is cached (design decision 5). The watcher and write-through call it.
  *
  *   ST1 no template value, env value or secret passes: pods are built field by field, templates are replaced
- *      by `{ labels, digest, hashState? }`, annotation values by digests unless a decision reads them.
+ *      by `{ labels, digest, hashStates? }`, annotation values by digests unless a decision reads them.
  *   ST2 idempotent: stripped objects pass unchanged, so captures and retries may be stripped again.
  *   ST3 the input is not changed. The result shares labels, status and the rest of spec with it, so neither may be changed.
  *   ST4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are kept.
@@ -184,21 +184,29 @@ function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
 }
 
 /** A template with a digest and without metadata and spec is already stripped. */
-function stripTemplate(template: JsonObject, withHashState: boolean, digester: Digester): CachedTemplate {
-  const { digest, hashState } = template;
+function stripTemplate(template: JsonObject, withHashStates: boolean, digester: Digester): CachedTemplate {
+  const { digest, hashState, hashStates } = template;
   if (typeof digest === "string" && !("metadata" in template) && !("spec" in template)) {
-    return cachedTemplate(template["labels"], digest, typeof hashState === "number" ? hashState : undefined);
+    // Captures of earlier versions have one state, of 1.36.
+    const states = typeof hashState === "number" ? { "1.36": hashState } : hashStates;
+    return cachedTemplate(template["labels"], digest, isHashStates(states) ? states : undefined);
   }
   // Any JSON object can be digested and hashed; fields the layout does not know are kept in both.
   const whole = template as unknown as PodTemplateSpec;
   const labels = isObject(template["metadata"]) ? template["metadata"]["labels"] : undefined;
-  const made = digester.template(whole, withHashState);
-  return cachedTemplate(labels, made.digest, made.hashState);
+  const made = digester.template(whole, withHashStates);
+  return cachedTemplate(labels, made.digest, made.hashStates);
 }
 
-function cachedTemplate(labels: unknown, digest: string, hashState: number | undefined): CachedTemplate {
+type HashStates = NonNullable<CachedTemplate["hashStates"]>;
+
+function isHashStates(value: unknown): value is HashStates {
+  return isObject(value) && Object.values(value).every((state) => typeof state === "number");
+}
+
+function cachedTemplate(labels: unknown, digest: string, hashStates: HashStates | undefined): CachedTemplate {
   const out: Mutable<CachedTemplate> = isNonEmptyObject(labels) ? { labels: labels as Labels, digest } : { digest };
-  if (hashState !== undefined) out.hashState = hashState;
+  if (hashStates !== undefined) out.hashStates = hashStates;
   return out;
 }
 

@@ -1,5 +1,5 @@
 /** YAML as Kubernetes programs read it: kubeconfigs, static pods, and the node's configuration files. */
-import { parseAllDocuments, parse, stringify, visit, isScalar, YAMLParseError } from "yaml";
+import { parseAllDocuments, parse, stringify, visit, isPair, isScalar, YAMLParseError } from "yaml";
 import type { Document, ScalarTag } from "yaml";
 
 /**
@@ -42,6 +42,25 @@ export function parseYaml(text: string): unknown {
   } catch (error) {
     throw new Error(problemOf(error));
   }
+}
+
+/** Paths of keys that the first document has twice in one object: `authentication.webhook`. It is one that parseYaml takes. */
+export function repeatedKeys(text: string): readonly string[] {
+  const [document] = parseAllDocuments(text.replace(/^\uFEFF/u, ""), {
+    uniqueKeys: false,
+    logLevel: "error",
+  }) as readonly Document.Parsed[];
+  const repeated: string[] = [];
+  if (document === undefined) return repeated;
+  visit(document, {
+    Map(_, { items }, ancestors) {
+      const above = ancestors.flatMap((node) => (isPair(node) ? [String(node.key)] : []));
+      const keys = items.map(({ key }) => String(key));
+      for (const [i, key] of keys.entries())
+        if (keys.indexOf(key) === i && keys.lastIndexOf(key) !== i) repeated.push([...above, key].join("."));
+    },
+  });
+  return repeated;
 }
 
 /** Parses a file in which every value is a string: `off` is not a boolean and `0123` not a number. @throws as parseYaml */

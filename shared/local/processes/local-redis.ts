@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { redisClient } from "@deltaloop/store/redis";
+import { inspectRedis, redisClient } from "@deltaloop/store/redis";
 import { startProgram } from "./child-process.ts";
 import type { Child } from "./child-process.ts";
 import { createOwnFolder } from "./own-folder.ts";
@@ -20,6 +20,7 @@ const STOP_GRACE_MS = 500;
 /**
  * Starts redis-server. Returns undefined if it is not on the PATH or does not start.
  *
+ * @throws {UnfitRedisError} if it is too old
  * @param password contained in the URL, and in a configuration file with mode 0600; empty: none
  */
 export async function startLocalRedis(password = randomBytes(32).toString("hex")): Promise<LocalRedis | undefined> {
@@ -48,6 +49,12 @@ export async function startLocalRedis(password = randomBytes(32).toString("hex")
   const decided = new AbortController();
   const ready = await Promise.race([child.exited.then(() => false), reachable(url, decided.signal)]);
   decided.abort();
+  try {
+    if (ready) await inspectRedis({ url, cluster: false });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
   if (ready) return { url, child, stop };
   await stop();
   return undefined;

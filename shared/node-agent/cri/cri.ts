@@ -7,7 +7,7 @@ import type { Cri } from "../ports/cri.ts";
 import { connect } from "./connection.ts";
 import type { CallOptions } from "./connection.ts";
 import * as decode from "./decode.ts";
-import { containerConfig, containerFilter, podSandboxFilter } from "./encode.ts";
+import { authConfig, containerConfig, containerFilter, podSandboxFilter } from "./encode.ts";
 import { ListReader } from "./listed.ts";
 import { message, method } from "./load.ts";
 
@@ -79,7 +79,7 @@ export function createCri(endpoint: string): CriAdapter {
 
     imageStatus: async (image) => decode.imageStatus(await images("ImageStatus", { image })),
     pullImage: async (image, { auth, sandboxConfig, signal } = {}) =>
-      decode.imageRef(await images("PullImage", { image, auth, sandboxConfig }, signal ? { signal } : {})),
+      decode.imageRef(await images("PullImage", { image, auth: authConfig(auth), sandboxConfig }, signal ? { signal } : {})),
     removeImage: (image) => done(images("RemoveImage", { image })),
     listImages: async () => decode.images(await images("ListImages", {})),
     imageFsInfo: async () => decode.filesystems(await images("ImageFsInfo", {})),

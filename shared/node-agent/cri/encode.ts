@@ -1,8 +1,17 @@
 /** Converts the port's types into CRI messages where they differ. All other messages have the same names and shape. */
-import type { ContainerConfig, ContainerFilter, PodSandboxFilter } from "../ports/cri-types.ts";
+import { bytesOfText } from "@deltaloop/base";
+import type { AuthConfig, ContainerConfig, ContainerFilter, PodSandboxFilter } from "../ports/cri-types.ts";
 
 export function containerConfig(config: ContainerConfig): object {
-  return { ...config, envs: config.envs?.map(({ key, value }) => ({ key, value: Buffer.from(value, "utf8") })) };
+  return { ...config, envs: config.envs?.map(({ key, value }) => ({ key, value: bytesOfText(value) })) };
+}
+
+/** Only `auth`, which is base64 of `user:password`, can carry bytes that are not UTF-8. */
+export function authConfig(auth: AuthConfig | undefined): object | undefined {
+  if (auth === undefined) return undefined;
+  const { username = "", password = "", ...rest } = auth;
+  const user = `${username}:${password}`;
+  return user.isWellFormed() ? auth : { ...rest, auth: bytesOfText(user).toString("base64") };
 }
 
 /** CRI wraps the state in a message, because proto3 cannot tell value 0 from an absent value. */

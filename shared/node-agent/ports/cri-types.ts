@@ -177,7 +177,7 @@ export interface ContainerConfig {
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   readonly workingDir?: string;
-  /** Sent to the runtime as UTF-8. */
+  /** Values are bytes, see `textOfBytes`. */
   readonly envs?: readonly { readonly key: string; readonly value: string }[];
   readonly mounts?: readonly Mount[];
   readonly labels?: StringMap;
@@ -264,6 +264,7 @@ export interface Image {
 
 /** One entry of a pull secret. Never logged. */
 export interface AuthConfig {
+  /** Bytes, as the password: see `textOfBytes`. */
   readonly username?: string;
   readonly password?: string;
   readonly auth?: string;

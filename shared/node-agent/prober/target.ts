@@ -1,39 +1,44 @@
 /** Targets of HTTP probes and of their redirects. */
+import { redirectOf } from "../http/get.ts";
+import type { Header } from "../http/get.ts";
+import type { Response } from "../http/response.ts";
+import { byteString, escapePath, parseUrl } from "../http/url.ts";
+import type { Url } from "../http/url.ts";
 import type { HttpProbe } from "../ports/prober.ts";
 
-export type Header = HttpProbe["headers"][number];
-
 export interface Target {
-  readonly url: URL;
-  /** The request target; `url` would normalize it. */
-  readonly path: string;
+  readonly url: Url;
   /** Includes Host. */
   readonly headers: readonly Header[];
 }
 
-export interface Answer {
-  readonly status: number;
-  readonly location: string | undefined;
-  readonly body: string;
-  /** Why the body is incomplete. */
-  readonly brokenOff?: string;
-}
-
-/** Status codes that Go's client follows. */
-const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308];
 const BAD_HOST = /[\s/\\?#@]/u;
 
 /**
+ * The path may be a whole URL, of which scheme and host are replaced. What is no URL is escaped.
+ *
+ *     "//healthz" → "/"      "http://other/x" → "/x"      "/%zz" → "/%25zz"
+ *
  * Source: pkg/probe/http/request.go NewRequestForHTTPGetAction, formatURL.
  *
  * @throws {TypeError} for an invalid host
  */
 export function firstTarget({ scheme, host, port, path, headers }: HttpProbe): Target {
   const authority = authorityOf(host, port);
-  const requestPath = escaped(path);
-  const url = new URL(`${scheme.toLowerCase()}://${authority}${requestPath}`);
+  const parsed = parsedPath(byteString(path));
+  const rooted = parsed.path === "" || parsed.path.startsWith("/") ? parsed.path : `/${parsed.path}`;
+  // A URL such as `mailto:a` has no host, so the request fails as upstream's.
+  const url = { ...parsed, scheme: scheme.toLowerCase(), host: parsed.opaque ? "" : authority, path: rooted };
   const own = headers.find(({ name, value }) => isHost(name) && value !== "")?.value;
-  return { url, path: requestPath, headers: withHost(headers, own ?? authority) };
+  return { url, headers: withHost(headers, own ?? authority) };
+}
+
+function parsedPath(path: string): Url {
+  try {
+    return parseUrl(path);
+  } catch {
+    return { scheme: "", host: "", path: escapePath(path) };
+  }
 }
 
 /** `10.0.0.1:80`, `[fd00::1]:80`. @throws {TypeError} for an invalid host */
@@ -45,14 +50,14 @@ export function authorityOf(host: string, port: number): string {
 /**
  * Returns the target of a redirect, if any. Headers are kept; the spec's Host only if the location is relative.
  *
- * Source: Go net/http Client.do, redirectBehavior.
+ * Source: Go net/http Client.do, redirectBehavior. Differs from upstream: sends no Referer.
+ *
+ * @throws {Error} for a location that is no URL
  */
-export function redirectTarget({ url, headers }: Target, { status, location }: Answer): Target | "unusable" | undefined {
-  if (!REDIRECTS.includes(status) || location === undefined || location === "") return undefined;
-  const next = URL.parse(location, url.href);
-  if (next === null || !/^https?:$/u.test(next.protocol)) return "unusable";
-  const isAbsolute = /^[a-z][a-z0-9+.-]*:/iu.test(location);
-  return { url: next, path: `${next.pathname}${next.search}`, headers: isAbsolute ? withHost(headers, next.host) : headers };
+export function redirectTarget({ url, headers }: Target, response: Response): Target | undefined {
+  const found = redirectOf(url, response);
+  if (found === undefined) return undefined;
+  return { url: found.url, headers: found.isAbsolute ? withHost(headers, found.url.host) : headers };
 }
 
 function withHost(headers: readonly Header[], host: string): readonly Header[] {
@@ -61,11 +66,4 @@ function withHost(headers: readonly Header[], host: string): readonly Header[] {
 
 function isHost(name: string): boolean {
   return name.toLowerCase() === "host";
-}
-
-/** Adds a leading slash, removes the fragment, and escapes characters that a request line forbids. */
-function escaped(path: string): string {
-  const [withoutFragment = ""] = path.split("#", 1);
-  const rooted = withoutFragment.startsWith("/") ? withoutFragment : `/${withoutFragment}`;
-  return rooted.replaceAll(/[^\x21-\x7e]/gu, encodeURIComponent);
 }

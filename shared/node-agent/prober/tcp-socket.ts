@@ -2,7 +2,7 @@
 import { connect } from "node:net";
 import type { ProbeOutcome, TcpProbe } from "../ports/prober.ts";
 import { within } from "./deadline.ts";
-import { lookupUntil } from "./lookup.ts";
+import { lookupUntil } from "../http/lookup.ts";
 import { authorityOf } from "./target.ts";
 
 /** Source: pkg/probe/tcp/tcp.go DoTCPProbe. */

@@ -5,12 +5,18 @@
  * SU2 an empty response is an empty list, and an error.
  * SU3 logs and errors contain no header value and no secret part of the URL; headers are sent to the URL's origin only.
  */
+import { gunzipSync } from "node:zlib";
 import { parseYaml } from "@deltaloop/kube/yaml";
 import { messageOf } from "@deltaloop/kube/objects";
-import { isObject } from "@deltaloop/base";
+import { isObject, VERSION } from "@deltaloop/base";
 import { shownUrl, StaticPodError } from "../kubelet/config/static-pod.ts";
 import type { NodePod } from "../kubelet/types/pod.ts";
 import type { Clock, Log } from "@deltaloop/base";
+import { get, redirectOf } from "../http/get.ts";
+import type { Header } from "../http/get.ts";
+import type { Response } from "../http/response.ts";
+import { byteString, hostnameOf, parseUrl, portOf } from "../http/url.ts";
+import type { Url } from "../http/url.ts";
 import { MANIFEST_BYTES_MAX, podOfManifest } from "./manifest.ts";
 
 export interface UrlSourceOptions {
@@ -31,7 +37,6 @@ const TIMEOUT_MS = 10_000;
 /** Limit of Go's client, which upstream uses. */
 const REDIRECTS_MAX = 10;
 const OK = 200;
-const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 /**
  * Runs until `signal` aborts.
@@ -45,7 +50,7 @@ export async function runUrlSource(options: UrlSourceOptions, signal: AbortSigna
   let [lastText, lastError]: [string | undefined, string | undefined] = [undefined, undefined];
   while (!signal.aborted) {
     try {
-      const text = await withinMs(TIMEOUT_MS, clock, signal, (ends) => textAt(options, ends));
+      const text = await withinMs(TIMEOUT_MS, clock, signal, (ends) => manifestText(options, ends));
       if (text === "") {
         lastText = undefined;
         emit([]);
@@ -86,53 +91,65 @@ export function podsOf(text: string, url: string, nodeName: string): readonly No
   });
 }
 
-async function textAt({ url, headers }: UrlSourceOptions, signal: AbortSignal): Promise<string> {
-  const first = new URL(url);
-  const { origin } = first;
-  const own = new Headers(headers.map(([name, value]): [string, string] => [name, value]));
-  if (first.username !== "" && !own.has("authorization"))
-    own.set(
-      "authorization",
-      `Basic ${Buffer.from(`${decodeURIComponent(first.username)}:${decodeURIComponent(first.password)}`).toString("base64")}`,
-    );
-  let at = withoutUser(first);
-  for (let redirects = 0; ; redirects++) {
-    const answer = await request(at, at.origin === origin ? own : new Headers(), signal);
-    const location = REDIRECTS.has(answer.status) ? answer.headers.get("location") : null;
-    if (location === null && answer.status === OK) return await boundedText(answer);
-    await answer.body?.cancel();
-    if (location === null) throw new StaticPodError(`the server responded with status ${answer.status}`);
-    if (redirects === REDIRECTS_MAX) throw new StaticPodError(`more than ${REDIRECTS_MAX} redirects`);
-    if (!URL.canParse(location, at.href)) throw new StaticPodError("the server redirects to an invalid URL");
-    at = withoutUser(new URL(location, at));
-    if (!/^https?:$/.test(at.protocol)) throw new StaticPodError("the server redirects to a URL that is neither http nor https");
+/** The text at the URL of `options`. @throws {StaticPodError} */
+export async function manifestText({ url, headers }: Pick<UrlSourceOptions, "url" | "headers">, signal: AbortSignal): Promise<string> {
+  const first = parseUrl(byteString(url));
+  const own = headers.map(([name, value]) => ({ name, value })).filter(({ name }) => name.toLowerCase() !== "host");
+  let at = first;
+  for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
+    const answer = await visit(at, at === first || isSameOrigin(at, first) ? own : [], signal);
+    if (typeof answer === "string") return answer;
+    const { user: _, ...bare } = answer;
+    at = first.user !== undefined && isSameOrigin(bare, first) ? { ...bare, user: first.user } : bare;
   }
+  throw new StaticPodError(`more than ${REDIRECTS_MAX} redirects`);
 }
 
-/** Hides the message of fetch, which may contain the URL; its cause has the reason. */
-async function request(at: URL, headers: Headers, signal: AbortSignal): Promise<Response> {
+function isSameOrigin(a: Url, b: Url): boolean {
+  return a.scheme === b.scheme && hostnameOf(a) === hostnameOf(b) && portOf(a) === portOf(b);
+}
+
+/** Returns the text, or the URL of a redirect. Hides messages that may contain a URL. */
+async function visit(url: Url, own: readonly Header[], signal: AbortSignal): Promise<string | Url> {
+  const isGzipOurs = !own.some(({ name }) => name.toLowerCase() === "accept-encoding");
+  const hasAgent = own.some(({ name }) => name.toLowerCase() === "user-agent");
+  const headers = [
+    { name: "Host", value: url.host },
+    ...(hasAgent ? [] : [{ name: "User-Agent", value: `deltaloop/${VERSION}` }]),
+    ...(isGzipOurs ? [{ name: "Accept-Encoding", value: "gzip" }] : []),
+    ...own,
+  ];
+  if (url.scheme !== "http" && url.scheme !== "https")
+    throw new StaticPodError("the server redirects to a URL that is neither http nor https");
   try {
-    return await fetch(at, { headers, signal, redirect: "manual" });
+    return await get({ url, headers, signal, verifiesCertificate: true }, async (response) => {
+      const next = redirectOf(url, response)?.url;
+      if (next !== undefined) return next;
+      if (response.status !== OK) throw new StaticPodError(`the server responded with status ${response.status}`);
+      const bytes = await boundedBytes(response);
+      const isZipped = isGzipOurs && response.header("content-encoding")?.toLowerCase() === "gzip" && bytes.length > 0;
+      return (isZipped ? gunzipSync(bytes, { maxOutputLength: MANIFEST_BYTES_MAX }) : bytes).toString("utf8");
+    });
   } catch (error) {
     signal.throwIfAborted();
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : undefined;
-    throw new StaticPodError(`no response from ${at.host}${cause === undefined ? "" : ` (${causeText(cause)})`}`);
+    if (error instanceof StaticPodError) throw error;
+    throw new StaticPodError(`no response from ${url.host} (${causeText(error)})`);
   }
 }
 
-function causeText(cause: Error): string {
-  return "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
+function causeText(cause: unknown): string {
+  return cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : messageOf(cause);
 }
 
-async function boundedText({ body }: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length;
-    if (bytes > MANIFEST_BYTES_MAX) throw new StaticPodError("the response is larger than 1 MiB");
+async function boundedBytes({ body }: Response): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > MANIFEST_BYTES_MAX) throw new StaticPodError("the response is larger than 1 MiB");
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return Buffer.concat(chunks);
 }
 
 async function withinMs<T>(ms: number, clock: Clock, signal: AbortSignal, act: (ends: AbortSignal) => Promise<T>): Promise<T> {
@@ -147,10 +164,4 @@ async function withinMs<T>(ms: number, clock: Clock, signal: AbortSignal, act: (
     done.abort();
     await timer;
   }
-}
-
-function withoutUser(url: URL): URL {
-  const bare = new URL(url);
-  bare.username = bare.password = "";
-  return bare;
 }

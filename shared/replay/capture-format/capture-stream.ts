@@ -9,7 +9,7 @@
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { isInitialEnd, keyOf } from "./captured-object.ts";
 import { CaptureError, RecordReader, refuseArchive } from "./capture.ts";
-import type { CaptureNote, CaptureRecord } from "./capture.ts";
+import type { CaptureNote, CaptureRecord, EvidenceRecord } from "./capture.ts";
 import { CutOffError, linesOf, openBytes } from "./line-stream.ts";
 import type { ByteSource } from "./line-stream.ts";
 import { TimeWindow, WINDOW_LINES } from "./time-window.ts";
@@ -31,6 +31,8 @@ export interface Census {
   /** The read restarts: discard the state. */
   begin(): void;
   see(record: CaptureRecord): void;
+  /** In the order of the file. */
+  seeEvidence?(record: EvidenceRecord): void;
 }
 
 export interface OpenOptions {
@@ -70,7 +72,9 @@ export async function captureIn(source: ByteSource, name: string, options: OpenO
   const scan = async (): Promise<Scan> => {
     census?.begin();
     const scanned = new Scan(name, standingBytesMax);
-    for await (const batch of batchesOf(source, name, { note: (text) => notes.push(text), bytes: (bytes) => scanned.unpacked(bytes) }))
+    const evidence = (record: EvidenceRecord): void => census?.seeEvidence?.(record);
+    const heard: Heard = { note: (text) => notes.push(text), bytes: (bytes) => scanned.unpacked(bytes), evidence };
+    for await (const batch of batchesOf(source, name, heard))
       for (const { record, bytes } of batch) {
         scanned.see(record, bytes);
         census?.see(record);
@@ -178,10 +182,15 @@ interface Sized {
 interface Heard {
   readonly note?: CaptureNote;
   readonly bytes?: (bytes: number) => void;
+  readonly evidence?: (record: EvidenceRecord) => void;
 }
 
-async function* batchesOf(source: ByteSource, name: string, { note = UNHEARD, bytes: heard }: Heard): AsyncGenerator<readonly Sized[]> {
-  const reader = new RecordReader(name, STREAMED_RECORDS_MAX, note);
+async function* batchesOf(
+  source: ByteSource,
+  name: string,
+  { note = UNHEARD, bytes: heard, evidence }: Heard,
+): AsyncGenerator<readonly Sized[]> {
+  const reader = new RecordReader(name, STREAMED_RECORDS_MAX, note, evidence);
   const window = new TimeWindow();
   let batch: Sized[] = [];
   let size = 0;
@@ -205,6 +214,7 @@ async function* batchesOf(source: ByteSource, name: string, { note = UNHEARD, by
       }
     }
   }
+  reader.end();
   for (const each of window.rest()) {
     batch.push(each);
     size += each.bytes;

@@ -5,8 +5,10 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { constants, gunzipSync } from "node:zlib";
 import { parseExact } from "@deltaloop/base";
-import { CACHED_RESOURCES, RESOURCES, messageOf } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { CACHED_RESOURCES, EVIDENCE_RESOURCES, RESOURCES, messageOf } from "@deltaloop/kube/objects";
+import type { CachedResource, EvidenceResource } from "@deltaloop/kube/objects";
+import { isObject } from "../evidence/fields.ts";
+import { evidenceResourceOf } from "../evidence/other-evidence.ts";
 
 /** One line of a capture. */
 export interface CaptureRecord {
@@ -21,6 +23,17 @@ export interface CaptureRecord {
   readonly rv?: string;
   /** `event`: the user who wrote it, if from an audit log. */
   readonly by?: string;
+  /** Format 2: what an incident needs to know beyond the stripped object. */
+  readonly evidence?: CapturedObject;
+}
+
+/** One line of a resource that only findings read, or the refusal to read one. */
+export interface EvidenceRecord {
+  readonly atMs: number;
+  readonly resource: EvidenceResource;
+  readonly kind: "item" | "listed" | "event" | "denied";
+  readonly type?: string;
+  readonly object?: CapturedObject;
 }
 
 /** An object as captured: whole, or stripped (then a pod has no metadata, see CachedPod). */
@@ -31,8 +44,18 @@ export class CaptureError extends Error {
   override readonly name = "CaptureError";
 }
 
-/** Format version of the `meta` line. */
-export const CAPTURE_FORMAT = 1;
+/** Another program's format, which an import reads. */
+export class ForeignFormatError extends CaptureError {}
+
+/** A line that is not JSON. */
+class TornLineError extends CaptureError {}
+
+/** A file that begins with so many torn lines is no capture. */
+const TORN_MAX = 1_000;
+
+/** Format version of the `meta` line. 1 has no evidence. */
+export const CAPTURE_FORMAT = 2;
+const FORMATS_READ: readonly unknown[] = [1, CAPTURE_FORMAT];
 
 /** The file is read whole, so this bounds the memory of a replay. */
 const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
@@ -90,7 +113,7 @@ export function isGzip(bytes: Buffer): boolean {
 /** @throws {CaptureError} for an archive that another command reads */
 export function refuseArchive(path: string, head: Buffer): void {
   if (path.endsWith(".kshrk") || isZip(head))
-    throw new CaptureError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
+    throw new ForeignFormatError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
 }
 
 /** Reads in chunks, because a pipe or device has no known size. */
@@ -149,6 +172,7 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
     if (record) records.push(record);
     start = end + 1;
   }
+  reader.end();
   return records.sort((a, b) => a.atMs - b.atMs);
 }
 
@@ -157,15 +181,21 @@ export class RecordReader {
   readonly #name: string;
   readonly #recordsMax: number;
   readonly #note: CaptureNote;
+  readonly #onEvidence: ((record: EvidenceRecord) => void) | undefined;
   #records = 0;
   #blankLines = 0;
+  #torn = 0;
+  #tornLine = 0;
+  /** The first line that is not JSON. */
+  #problem: CaptureError | undefined;
   #firstMs = Infinity;
   #lastMs = -Infinity;
 
-  constructor(name: string, recordsMax: number, note: CaptureNote) {
+  constructor(name: string, recordsMax: number, note: CaptureNote, onEvidence?: (record: EvidenceRecord) => void) {
     this.#name = name;
     this.#recordsMax = recordsMax;
     this.#note = note;
+    this.#onEvidence = onEvidence;
   }
 
   /** @param isOpen without a final line feed. @returns undefined for a line that no replay needs. @throws {CaptureError} with the line */
@@ -175,7 +205,7 @@ export class RecordReader {
     if (isCutOff) this.#note(`${place}: the last line is cut off and left out`);
     if (text.trim() === "" && ++this.#blankLines > BLANK_LINES_MAX)
       throw new CaptureError(`${place}: is beyond ${BLANK_LINES_MAX} blank lines; a replay takes no more`);
-    const record = isCutOff || text.trim() === "" ? undefined : parseLine(text, place, this.#note);
+    const record = isCutOff || text.trim() === "" ? undefined : this.#parsed(text, line);
     if (!record) return undefined;
     [this.#firstMs, this.#lastMs] = [Math.min(this.#firstMs, record.atMs), Math.max(this.#lastMs, record.atMs)];
     if (this.#lastMs - this.#firstMs > SPAN_HOURS_MAX * HOUR_MS)
@@ -183,6 +213,28 @@ export class RecordReader {
     if (++this.#records > this.#recordsMax)
       throw new CaptureError(`${place}: is beyond ${this.#recordsMax} records; a replay takes no more`);
     return record;
+  }
+
+  /** @throws {CaptureError} with the first line that is not JSON when no line was a record */
+  end(): void {
+    if (this.#problem === undefined) return;
+    if (this.#records === 0) throw this.#problem;
+    this.#note(
+      `${this.#name}: ${this.#torn} line${this.#torn === 1 ? " is" : "s are"} not whole and left out, as after a crash, a rotation or a full disk; the first is line ${this.#tornLine}`,
+    );
+  }
+
+  /** A torn line costs itself, and reading continues. */
+  #parsed(text: string, line: number): CaptureRecord | undefined {
+    try {
+      return parseLine(text, `${this.#name}:${line}`, this.#note, this.#onEvidence);
+    } catch (error) {
+      if (!(error instanceof TornLineError)) throw error;
+      this.#problem ??= error;
+      if (this.#torn === 0) this.#tornLine = line;
+      if (++this.#torn > TORN_MAX && this.#records === 0) throw this.#problem;
+      return undefined;
+    }
   }
 }
 
@@ -208,26 +260,35 @@ interface Line {
   readonly to?: unknown;
   readonly why?: unknown;
   readonly by?: unknown;
+  readonly evidence?: unknown;
   readonly format?: unknown;
 }
 
 export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
 
 /** Undefined for lines that a replay does not need: requests, other resources, notes. */
-function parseLine(line: string, place: string, note: CaptureNote): CaptureRecord | undefined {
+function parseLine(
+  line: string,
+  place: string,
+  note: CaptureNote,
+  onEvidence: ((record: EvidenceRecord) => void) | undefined,
+): CaptureRecord | undefined {
   let parsed: unknown;
   try {
     parsed = parseExact(line);
   } catch (error) {
-    const opens = /^\s*[{[]\s*$/.test(line) ? "; what kubectl prints over several lines is read by `deltaloop import`" : "";
-    throw new CaptureError(`${place}: not JSON (${messageOf(error)})${opens}`);
+    if (/^\s*[{[]\s*$/.test(line))
+      throw new ForeignFormatError(
+        `${place}: not JSON (${messageOf(error)}); what kubectl prints over several lines is read by \`deltaloop import\``,
+      );
+    throw new TornLineError(`${place}: not JSON (${messageOf(error)})`);
   }
   if (!isObject(parsed)) throw new CaptureError(`${place}: is no JSON object`);
   const value: Line = parsed;
   const kind = value.k ?? "event";
-  if (kind === "meta" && value.format !== undefined && value.format !== CAPTURE_FORMAT)
+  if (kind === "meta" && value.format !== undefined && !FORMATS_READ.includes(value.format))
     throw new CaptureError(
-      `${place}: is a capture of format ${JSON.stringify(value.format).slice(0, QUOTED_MAX)}; this version of deltaloop reads format ${CAPTURE_FORMAT}`,
+      `${place}: is a capture of format ${JSON.stringify(value.format).slice(0, QUOTED_MAX)}; this version of deltaloop reads formats ${FORMATS_READ.join(" and ")}`,
     );
   if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
   if (kind === "gap") {
@@ -237,17 +298,21 @@ function parseLine(line: string, place: string, note: CaptureNote): CaptureRecor
   const atMs = typeof value.t === "string" && RFC_3339.test(value.t) ? Date.parse(value.t) : NaN;
   if (Number.isNaN(atMs)) {
     const foreign = value.t === undefined ? foreignFormat(parsed) : undefined;
-    throw new CaptureError(
-      foreign === undefined
-        ? `${place}: t is no RFC 3339 time`
-        : `${place}: is ${foreign} and no capture; \`deltaloop import FILE -o capture.jsonl.gz\` makes one of it`,
-    );
+    if (foreign === undefined) throw new CaptureError(`${place}: t is no RFC 3339 time`);
+    throw new ForeignFormatError(`${place}: is ${foreign} and no capture; \`deltaloop import FILE -o capture.jsonl.gz\` makes one of it`);
   }
   const object = isObject(value.object) ? value.object : undefined;
   const resource = CACHED_RESOURCES.find((known) => known === value.r) ?? (value.r === undefined ? resourceOfKind(object) : undefined);
-  if (!resource) return undefined;
+  const evidenceResource = EVIDENCE_RESOURCES.find((each) => each === value.r) ?? evidenceResourceOf(object?.["kind"]);
+  if (!resource && (!evidenceResource || !onEvidence)) return undefined;
   const wrong = object && wrongShape(object);
   if (wrong !== undefined) throw new CaptureError(`${place}: ${wrong}`);
+  if (!resource) {
+    const record = evidenceResource && evidenceRecord(value, evidenceResource, { atMs, object });
+    if (record !== undefined) onEvidence?.(record);
+    return undefined;
+  }
+  const evidence = isObject(value.evidence) && !isDeeper(value.evidence, DEPTH_MAX) ? { evidence: value.evidence } : {};
   switch (kind) {
     case "close":
       return { atMs, resource, kind: "close" };
@@ -255,13 +320,36 @@ function parseLine(line: string, place: string, note: CaptureNote): CaptureRecor
       return typeof value.rv === "string" ? { atMs, resource, kind: "listed", rv: value.rv } : undefined;
     case "item":
       if (!object) throw new CaptureError(`${place}: an item without object`);
-      return { atMs, resource, kind: "item", object };
+      return { atMs, resource, kind: "item", object, ...evidence };
     case "event":
       if (typeof value.type !== "string" || !object) throw new CaptureError(`${place}: an event needs type and object`);
-      return { atMs, resource, kind: "event", type: value.type, object, ...(typeof value.by === "string" && { by: value.by }) };
+      return {
+        atMs,
+        resource,
+        kind: "event",
+        type: value.type,
+        object,
+        ...evidence,
+        ...(typeof value.by === "string" && { by: value.by }),
+      };
     default:
       throw new CaptureError(`${place}: unknown kind ${JSON.stringify(kind).slice(0, QUOTED_MAX)}`);
   }
+}
+
+/** Undefined for a line that findings do not need. */
+function evidenceRecord(
+  { k, type }: Line & { readonly type?: unknown },
+  resource: EvidenceResource,
+  { atMs, object }: { readonly atMs: number; readonly object: CapturedObject | undefined },
+): EvidenceRecord | undefined {
+  if (k === "listend") return { atMs, resource, kind: "listed" };
+  if (k === "denied") return { atMs, resource, kind: "denied" };
+  if (object === undefined) return undefined;
+  if (k === "item") return { atMs, resource, kind: "item", object };
+  return k === undefined || k === "event"
+    ? { atMs, resource, kind: "event", ...(typeof type === "string" && { type }), object }
+    : undefined;
 }
 
 /** The format of a line of another program that `deltaloop import` reads. */
@@ -288,9 +376,7 @@ function resourceOfKind(object: CapturedObject | undefined): CachedResource | un
   return CACHED_RESOURCES.find((resource) => RESOURCES[resource].kind === object?.["kind"]);
 }
 
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
+export { isObject };
 
 /** The shape error of an object, checked before its kind is known. A stripped pod has no metadata. */
 export function wrongShape(object: CapturedObject): string | undefined {

@@ -5,12 +5,13 @@
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText, parseExact } from "@deltaloop/base";
 import { RESOURCES } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import type { EvidenceResource } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
 import { KubeApiError } from "@deltaloop/kube/client";
 import type { KubeWatch, ListPage, ListQuery, WatchQuery } from "@deltaloop/kube/client";
 import { CAPTURE_FORMAT } from "./capture.ts";
-import { redacted } from "./redact.ts";
+import type { RecordedResource } from "./recorded-resources.ts";
+import { recorded } from "./redact.ts";
 
 export interface RecorderOptions {
   /** Takes one line without its newline; first called with the first event. */
@@ -25,7 +26,9 @@ export interface RecorderOptions {
   readonly keeps?: boolean;
 }
 
-export interface RecordingWatch extends KubeWatch {
+export interface RecordingWatch extends KubeWatch<RecordedResource> {
+  /** Records that the API server does not let its user read the resource. */
+  denied(resource: EvidenceResource): void;
   /** A list is in progress: no new file can begin between its pages. */
   readonly isListing: boolean;
   /** Begins another file: a meta line, and all current objects as a list of each resource. */
@@ -42,12 +45,19 @@ interface ResourceState {
   ended?: string;
   listing?: { readonly keys: Set<string> };
   /** Filled only if `keeps` is set. */
-  readonly objects: Map<string, unknown>;
+  readonly objects: Map<string, Shown>;
 }
 
-export function recordingWatch(kube: KubeWatch, options: RecorderOptions): RecordingWatch {
+/** The fields of a line. */
+interface Shown {
+  readonly object: object;
+  readonly evidence?: object;
+}
+
+export function recordingWatch(kube: KubeWatch<RecordedResource>, options: RecorderOptions): RecordingWatch {
   const { clock, digester, raw, keeps = false } = options;
-  const states = new Map<CachedResource, ResourceState>();
+  const states = new Map<RecordedResource, ResourceState>();
+  const refused = new Set<EvidenceResource>();
   let lines = 0;
   const started = clock.now();
   const put = (fields: object): void => {
@@ -58,11 +68,15 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
     const now = clock.now();
     options.write(exactText({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }));
   };
-  const seen = (resource: CachedResource, object: unknown): unknown => (raw ? object : redacted(resource, object, digester));
+  const seen = (resource: RecordedResource, object: unknown): Shown => {
+    const shown = raw ? { object: object as object } : recorded(resource, object, digester); // as received
+    if (shown === undefined) throw new Error(`an object of ${resource} without name, uid or version`);
+    return shown;
+  };
   const begin = (): void =>
     putLine({ k: "meta", format: CAPTURE_FORMAT, server: options.server, raw, digest: raw ? undefined : digester.prefix });
-  const stateOf = (resource: CachedResource): ResourceState => {
-    const known = states.get(resource) ?? { atMs: started, objects: new Map<string, unknown>() };
+  const stateOf = (resource: RecordedResource): ResourceState => {
+    const known = states.get(resource) ?? { atMs: started, objects: new Map<string, Shown>() };
     states.set(resource, known);
     return known;
   };
@@ -74,13 +88,18 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
     restart(): void {
       lines = 0;
       begin();
+      for (const resource of refused) put({ r: resource, k: "denied" });
       for (const [resource, { version, objects }] of states) {
         if (version === undefined) continue;
-        for (const object of objects.values()) put({ r: resource, k: "item", object });
+        for (const shown of objects.values()) put({ r: resource, k: "item", ...shown });
         put({ r: resource, k: "listend", rv: version });
       }
     },
-    async listPage(resource: CachedResource, query: ListQuery, signal: AbortSignal): Promise<ListPage> {
+    denied(resource) {
+      refused.add(resource);
+      put({ r: resource, k: "denied" });
+    },
+    async listPage(resource: RecordedResource, query: ListQuery, signal: AbortSignal): Promise<ListPage> {
       const of = stateOf(resource);
       const page = await kube.listPage(resource, query, signal).catch((error: unknown) => {
         delete of.listing;
@@ -90,11 +109,11 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
       if (query.continue === undefined) of.listing = { keys: new Set() };
       for (const item of page.items) {
         try {
-          const object = seen(resource, item);
-          put({ r: resource, k: "item", object });
-          const key = keyOf(object);
+          const shown = seen(resource, item);
+          put({ r: resource, k: "item", ...shown });
+          const key = keyOf(shown.object);
           of.listing?.keys.add(key);
-          if (keeps) of.objects.set(key, object);
+          if (keeps) of.objects.set(key, shown);
         } catch {
           putUndecodable(resource, exactText(item));
         }
@@ -103,7 +122,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
       return page;
     },
     newestVersion: (...args) => kube.newestVersion(...args),
-    async *watch(resource: CachedResource, query: WatchQuery, signal: AbortSignal): AsyncGenerator<readonly string[]> {
+    async *watch(resource: RecordedResource, query: WatchQuery, signal: AbortSignal): AsyncGenerator<readonly string[]> {
       if (query.sendInitialEvents) throw new KubeApiError({ code: 422, reason: "Invalid", message: "lists are captured by pages" });
       let how = "clean";
       try {
@@ -122,7 +141,7 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
   };
 
   /** A later list follows a gap: only the outcome of the changes in between is known. */
-  function putListEnd(resource: CachedResource, of: ResourceState, version: string): void {
+  function putListEnd(resource: RecordedResource, of: ResourceState, version: string): void {
     const { version: from, ended, listing } = of;
     if (from !== undefined)
       put({ r: resource, k: "gap", from, to: version, ms: clock.now() - of.atMs, ...(ended !== undefined && { why: ended }) });
@@ -134,24 +153,25 @@ export function recordingWatch(kube: KubeWatch, options: RecorderOptions): Recor
   }
 
   /** An undecodable line cannot be stripped: only a raw capture keeps its bytes. */
-  function putUndecodable(resource: CachedResource, text: string): void {
+  function putUndecodable(resource: RecordedResource, text: string): void {
     put({ r: resource, k: "raw", bytes: Buffer.byteLength(text), b: raw ? Buffer.from(text).toString("base64") : undefined });
   }
 
-  function noteEvent(of: ResourceState, type: string, object: unknown): void {
+  function noteEvent(of: ResourceState, type: string, shown: Shown): void {
+    const { object } = shown;
     of.atMs = clock.now();
     of.version = metaOf(object).resourceVersion ?? of.version ?? "0";
     if (!keeps || type === "BOOKMARK") return;
     if (type === "DELETED") of.objects.delete(keyOf(object));
-    else of.objects.set(keyOf(object), object);
+    else of.objects.set(keyOf(object), shown);
   }
 
-  function putEvent(resource: CachedResource, line: string): void {
+  function putEvent(resource: RecordedResource, line: string): void {
     try {
       const { type, object } = parseExact(line) as { readonly type: string; readonly object: unknown };
       const known = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
-      const shown = known ? seen(resource, object) : raw ? object : bare(resource, type, object);
-      put({ r: resource, type, object: shown });
+      const shown = known ? seen(resource, object) : { object: raw ? (object as object) : bare(resource, type, object) };
+      put({ r: resource, type, ...shown });
       if (type === "ERROR") stateOf(resource).ended = reasonOf(object);
       else noteEvent(stateOf(resource), type, shown);
     } catch {
@@ -183,7 +203,7 @@ function reasonOf(error: unknown): string {
 }
 
 /** Reduces a bookmark to its version, and an ERROR to the code and reason of its Status. */
-function bare(resource: CachedResource, type: string, object: unknown): unknown {
+function bare(resource: RecordedResource, type: string, object: unknown): object {
   if (type !== "BOOKMARK") {
     const { kind, code, reason } = object as { readonly kind?: string; readonly code?: number; readonly reason?: string };
     return { kind, code, reason };

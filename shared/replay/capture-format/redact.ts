@@ -7,6 +7,12 @@ import type { Cached, CachedResource } from "@deltaloop/kube/objects";
 import { withoutForeignMessages } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { strip } from "@deltaloop/kube/strip";
+import { evidenceOf } from "../evidence/evidence.ts";
+import type { Evidence } from "../evidence/evidence.ts";
+import { isObject } from "../evidence/fields.ts";
+import { otherEvidence } from "../evidence/other-evidence.ts";
+import { isEvidenceResource } from "./recorded-resources.ts";
+import type { RecordedResource } from "./recorded-resources.ts";
 
 /**
  * Strips the object and its condition messages. A cached object keeps them whole for status patches, which a capture does not need.
@@ -16,4 +22,18 @@ import { strip } from "@deltaloop/kube/strip";
 export function redacted(resource: CachedResource, object: unknown, digester: Digester): Cached {
   const stripped: Cached = strip(resource, object, digester);
   return "status" in stripped ? ({ ...stripped, status: withoutForeignMessages(stripped.status) } as Cached) : stripped; // of the same kind
+}
+
+/** A record's object without secrets, and the evidence beside it. Undefined for an Event, Node, … without identity. */
+export function recorded(
+  resource: RecordedResource,
+  object: unknown,
+  digester: Digester,
+): { readonly object: object; readonly evidence?: Evidence } | undefined {
+  if (isEvidenceResource(resource)) {
+    const shown = isObject(object) ? otherEvidence(resource, object, digester) : undefined;
+    return shown && { object: shown };
+  }
+  const stripped = redacted(resource, object, digester);
+  return { object: stripped, ...(isObject(object) && { evidence: evidenceOf(resource, object, digester) }) };
 }

@@ -1,16 +1,18 @@
 /** The common result of all importers, and its conversion to a capture. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText } from "@deltaloop/base";
-import { compareResourceVersions, isResourceVersion, CACHED_RESOURCES, RESOURCES, objectKey } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { CACHED_RESOURCES, compareResourceVersions, isResourceVersion, RESOURCES, objectKey } from "@deltaloop/kube/objects";
 import { CAPTURE_FORMAT, isObject } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
-import { redacted } from "../capture-format/redact.ts";
+import { RECORDED_RESOURCES } from "../capture-format/recorded-resources.ts";
+import type { RecordedResource } from "../capture-format/recorded-resources.ts";
+import { isEvidenceResource } from "../capture-format/recorded-resources.ts";
+import { recorded } from "../capture-format/redact.ts";
 import type { ImportReport } from "./report.ts";
 
 export interface ImportedEvent {
   readonly atMs: number;
-  readonly resource: CachedResource;
+  readonly resource: RecordedResource;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   /** May be read from disk on each access (spool.ts). */
   readonly object: CapturedObject;
@@ -23,7 +25,7 @@ export interface Imported {
   readonly startMs: number;
   readonly endMs: number;
   /** The initial objects. A list's version is older than each event of its resource. */
-  readonly lists: ReadonlyMap<CachedResource, { readonly rv: string; readonly items: readonly Pick<ImportedEvent, "object">[] }>;
+  readonly lists: ReadonlyMap<RecordedResource, { readonly rv: string; readonly items: readonly Pick<ImportedEvent, "object">[] }>;
   /** In watch order. */
   readonly events: readonly ImportedEvent[];
   /** Sorted by time. */
@@ -33,7 +35,7 @@ export interface Imported {
 /** Missing records between two versions. */
 export interface ImportedGap {
   readonly atMs: number;
-  readonly resource: CachedResource;
+  readonly resource: RecordedResource;
   readonly from: string;
   readonly to: string;
   /** Time since the last record before it. */
@@ -53,14 +55,15 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
   let lines = 0;
   const line = (atMs: number, fields: object): string =>
     exactText({ t: new Date(atMs).toISOString().replace("Z", "000Z"), n: lines++, m: Math.round((atMs - startMs) * 1000), ...fields });
-  const seen = (resource: CachedResource, object: CapturedObject): object | undefined => {
+  const seen = (resource: RecordedResource, object: CapturedObject): object | undefined => {
     try {
-      const stripped = redacted(resource, object, digester);
-      return redact ? stripped : object;
+      const shown = recorded(resource, object, digester);
+      if (shown !== undefined) return !redact ? { object } : format === "queue" ? { object: shown.object } : shown;
     } catch {
-      report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which no cache holds");
-      return undefined;
+      // Reported as an object without identity is.
     }
+    report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which no cache holds");
+    return undefined;
   };
   // Objects of a queue were digested with the deployment's key.
   const isDigestedHere = redact && format !== "queue";
@@ -71,11 +74,12 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
     raw: !redact,
     digest: isDigestedHere ? digester.prefix : undefined,
   });
-  for (const resource of CACHED_RESOURCES) {
+  for (const resource of RECORDED_RESOURCES) {
     const list = lists.get(resource);
+    if (list === undefined && isEvidenceResource(resource)) continue;
     for (const item of list?.items ?? []) {
-      const object = seen(resource, item.object);
-      if (object) yield line(startMs, { r: resource, k: "item", object });
+      const shown = seen(resource, item.object);
+      if (shown) yield line(startMs, { r: resource, k: "item", ...shown });
     }
     yield line(startMs, { r: resource, k: "listend", rv: list?.rv ?? "0" });
   }
@@ -92,8 +96,8 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
     yield* gapsUntil(atMs);
     // Components and service accounts are kept; names of people are redacted.
     const by = redact && event.by?.startsWith("system:") !== true ? undefined : event.by;
-    const object = seen(resource, event.object);
-    if (object) yield line(atMs, { r: resource, type, by, object });
+    const shown = seen(resource, event.object);
+    if (shown) yield line(atMs, { r: resource, type, by, ...shown });
   }
   yield* gapsUntil(Infinity);
   for (const resource of CACHED_RESOURCES) yield line(endMs, { r: resource, k: "close", how: "stopped" });
@@ -115,14 +119,14 @@ function namedIn(object: CapturedObject): CapturedObject {
 }
 
 /** Resource and key: identifies one object in the cache. */
-export function placeOf(resource: CachedResource, object: CapturedObject): string {
+export function placeOf(resource: RecordedResource, object: CapturedObject): string {
   const { namespace, name } = namedIn(object);
   return `${resource} ${objectKey(String(namespace), String(name))}`;
 }
 
-export function resourceOfObject(object: CapturedObject): CachedResource | undefined {
+export function resourceOfObject(object: CapturedObject): RecordedResource | undefined {
   const { kind, apiVersion } = object;
-  return CACHED_RESOURCES.find(
+  return RECORDED_RESOURCES.find(
     (each) => RESOURCES[each].kind === kind && (apiVersion === undefined || apiVersion === RESOURCES[each].apiVersion),
   );
 }

@@ -5,11 +5,12 @@
 import { zstdDecompressSync } from "node:zlib";
 import { fromBufferPromise } from "yauzl";
 import type { Entry, ZipFile } from "yauzl";
-import { messageOf, minResourceVersion, CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
+import { CACHED_RESOURCES, messageOf, minResourceVersion, RESOURCES } from "@deltaloop/kube/objects";
 import { parseExact } from "@deltaloop/base";
-import type { CachedResource } from "@deltaloop/kube/objects";
 import { CaptureError, RFC_3339, isObject } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
+import { RECORDED_RESOURCES } from "../capture-format/recorded-resources.ts";
+import type { RecordedResource } from "../capture-format/recorded-resources.ts";
 import { metadataOf, placeOf, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";
@@ -18,7 +19,7 @@ import type { ImportReport } from "./report.ts";
 interface Poll {
   readonly atMs: number;
   readonly path: string;
-  readonly resource: CachedResource;
+  readonly resource: RecordedResource;
   readonly rv: string;
   readonly items: readonly CapturedObject[];
 }
@@ -26,7 +27,7 @@ interface Poll {
 type Change = Pick<ImportedEvent, "type" | "object">;
 
 const RECORD = /(?:^|\/)records\/[^/]+\/[^/]+\.json(?<packed>\.zst)?$/;
-const LIST_PATHS = CACHED_RESOURCES.map((resource) => ({
+const LIST_PATHS = RECORDED_RESOURCES.map((resource) => ({
   resource,
   pattern: new RegExp(`^/${RESOURCES[resource].path}/(?:namespaces/[^/?]+/)?${resource}$`),
 }));
@@ -121,14 +122,14 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
 }
 
 /** A list has the type once for all its items. */
-function typeOf(resource: CachedResource): CapturedObject {
+function typeOf(resource: RecordedResource): CapturedObject {
   return { kind: RESOURCES[resource].kind, apiVersion: RESOURCES[resource].apiVersion };
 }
 
 /** The first poll of each path is the initial state; later ones are compared with their predecessor. */
 function watched(polls: readonly Poll[], report: ImportReport): Imported {
   const previous = new Map<string, ReadonlyMap<string, CapturedObject>>();
-  const lists = new Map<CachedResource, { readonly rv: string; readonly items: readonly Change["object"][] }>();
+  const lists = new Map<RecordedResource, { readonly rv: string; readonly items: readonly Change["object"][] }>();
   const events: ImportedEvent[] = [];
   for (const { path, resource, atMs, rv, items } of polls) {
     const now = new Map(items.map((item) => [placeOf(resource, item), item]));

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { exactText, parseExact } from "@deltaloop/base";
 import { CaptureError } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
+import type { RecordedResource } from "../capture-format/recorded-resources.ts";
 import { placeOf, versionOf } from "./imported.ts";
 import type { ImportedEvent } from "./imported.ts";
-import type { CachedResource } from "@deltaloop/kube/objects";
 
 /** An object that is read on demand, with its frequently used fields. */
 export interface Kept {
@@ -36,7 +36,7 @@ export class Spool {
   }
 
   /** @throws {CaptureError} beyond OBJECTS_MAX; {Error} when the disk is full */
-  keep(resource: CachedResource, object: CapturedObject): Kept {
+  keep(resource: RecordedResource, object: CapturedObject): Kept {
     if (++this.#count > OBJECTS_MAX)
       throw new CaptureError(`more than ${OBJECTS_MAX} objects in what is imported; import it in several parts, one hour each`);
     const bytes = Buffer.from(exactText(object));
@@ -71,7 +71,7 @@ export function eventOf(kept: Kept, fields: Omit<ImportedEvent, "object">): Impo
 class KeptEvent implements ImportedEvent {
   readonly #kept: Kept;
   readonly atMs: number;
-  readonly resource: CachedResource;
+  readonly resource: RecordedResource;
   readonly type: ImportedEvent["type"];
   readonly by?: string;
 

@@ -11,6 +11,7 @@ export function newestTimeIn(object: CapturedObject): number {
   const grace = typeof deletionGracePeriodSeconds === "number" ? deletionGracePeriodSeconds * 1_000 : 0;
   return Math.max(
     timeOf(creationTimestamp),
+    timeOf(object["lastTimestamp"]),
     timeOf(deletionTimestamp) - grace,
     timeOf(status["startTime"]),
     ...listOf(managedFields).map(({ time }) => timeOf(time)),

@@ -5,10 +5,11 @@
  * The stream has no times. They are derived from the objects, to the second, and never decrease; a `t` on each
  * line (`kubectl … | while read`) takes precedence.
  */
-import { CACHED_RESOURCES, tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
 import { CaptureError, RFC_3339, isObject } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
+import { isEvidenceResource, RECORDED_RESOURCES } from "../capture-format/recorded-resources.ts";
+import type { RecordedResource } from "../capture-format/recorded-resources.ts";
 import { eachOnce, inVersionOrder, metadataOf, placeOf, resourceOfObject, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";
@@ -20,7 +21,7 @@ import { newestTimeIn } from "./times.ts";
 
 /** One per event, changed in place. */
 interface Seen {
-  readonly resource: CachedResource;
+  readonly resource: RecordedResource;
   type: ImportedEvent["type"] | "LISTED";
   readonly isGone: boolean;
   readonly kept: Kept;
@@ -30,7 +31,7 @@ interface Seen {
 }
 
 interface ParsedState {
-  readonly resource: CachedResource;
+  readonly resource: RecordedResource;
   readonly type: Seen["type"];
   readonly object: CapturedObject;
   readonly atMs: number | undefined;
@@ -41,7 +42,7 @@ const STARTED_BEFORE_MS = 2_000;
 
 export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
   const newest = new Map<string, string>();
-  const listed = new Map<CachedResource, string>();
+  const listed = new Map<RecordedResource, string>();
   const seen: Seen[] = [];
   const again = (): void => report.lost("a state that had come before, as after a watch that was begun anew");
   for await (const value of values) {
@@ -65,7 +66,7 @@ export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool
   return sequenced([...eachOnce(inVersionOrder(seen), again)], listed, report);
 }
 
-function* seenIn({ value, place }: JsonValue, listed: Map<CachedResource, string>, report: ImportReport): Generator<ParsedState> {
+function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, string>, report: ImportReport): Generator<ParsedState> {
   if (value["k"] !== undefined)
     throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` takes the file as it is`);
   const { object: inner, t } = value;
@@ -114,7 +115,7 @@ function timeOf(t: unknown, place: string): number | undefined {
  * Assigns times and separates the initial state from events. Watch streams mark new objects; otherwise the first state of each
  * object counts as new.
  */
-function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, string>, report: ImportReport): Imported {
+function sequenced(seen: readonly Seen[], listed: ReadonlyMap<RecordedResource, string>, report: ImportReport): Imported {
   let latestMs = 0;
   const existing = new Set<string>();
   for (const each of seen) {
@@ -135,7 +136,7 @@ function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, st
     if (rv !== undefined) return type === "ADDED" && compareResourceVersions(kept.version, rv) <= 0;
     return type === "LISTED" || (type === "ADDED" && atMs < (changed?.atMs ?? atMs) - STARTED_BEFORE_MS);
   };
-  const before = tableOf(CACHED_RESOURCES, (): Kept[] => []);
+  const before = tableOf(RECORDED_RESOURCES, (): Kept[] => []);
   const events: ImportedEvent[] = [];
   for (const each of seen) {
     const { type, resource, kept, atMs } = each;
@@ -143,9 +144,10 @@ function sequenced(seen: readonly Seen[], listed: ReadonlyMap<CachedResource, st
     else events.push(eventOf(kept, { resource, atMs, type: type === "LISTED" ? "ADDED" : type }));
   }
   const lists: Imported["lists"] = new Map(
-    CACHED_RESOURCES.map((resource) => {
-      const items = before[resource];
-      return [resource, { rv: listed.get(resource) ?? newestVersion(items), items }];
+    RECORDED_RESOURCES.flatMap((resource) => {
+      const [items, rv] = [before[resource], listed.get(resource)];
+      const isUnknown = isEvidenceResource(resource) && rv === undefined && items.length === 0;
+      return isUnknown ? [] : [[resource, { rv: rv ?? newestVersion(items), items }] as const];
     }),
   );
   return { format: "watch", startMs: events[0]?.atMs ?? latestMs, endMs: latestMs, lists, events };

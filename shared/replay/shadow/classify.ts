@@ -3,8 +3,8 @@
  * ours, and our syncs must be idle where upstream was.
  *
  * SH1 upstream's caches lag behind the API server by an unknown time: a write may be based on the state just before it (`exact`) or
- *    on one up to half a second older (`older`). A status write names its base version; if the first attempt met a conflict, it
- *    was the version before (updateReplicaSetStatus sends the same status again).
+ *    on one up to three seconds older (`older`); under load two seconds were seen. A status write names its base version; if the first
+ *    attempt met a conflict, it was the version before (updateReplicaSetStatus sends the same status again).
  * SH2 among pods that are equal in deletion order upstream takes any: ours may be another of them (`tie`).
  * SH3 idle is a state without changes for a second; upstream had seen it and wrote nothing, so we must not write either.
  * SH4 a deletion or release that we do not make, and whose author is unknown, belongs to another client (`foreign`).
@@ -21,15 +21,17 @@ import { areTied } from "./ties.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type Verdict =
-  | { readonly kind: "exact" | "older" | "tie" | "foreign" }
+  | { readonly kind: "exact" | "tie" | "foreign" }
+  /** Age of the state that explains the write. */
+  | { readonly kind: "older"; readonly lagMs: number }
   /** SH5: number of pods that ours and upstream would write. */
   | { readonly kind: "excess"; readonly ours: number; readonly upstream: number }
   /** `before`: the object before the write, if it existed. */
   | { readonly kind: "unexplained"; readonly want: unknown; readonly ours: readonly unknown[]; readonly before: unknown };
 
 /** Limits of the lag of upstream's caches: number and age of changes. */
-const LAG_MAX = 40;
-export const LAG_MS_MAX = 500;
+const LAG_MAX = 400;
+export const LAG_MS_MAX = 3_000;
 export const REST_MS = 1_000;
 /** Maximum duration of one sync's writes; in live mode, the wait for them. */
 export const EXCESS_MS = 1_000;
@@ -61,7 +63,7 @@ export async function classify(history: History, write: UpstreamWrite, place: Sy
       if (lag === 0) nearest = ours;
       if (ours.some((each) => same(each, want)))
         return lag > 0 || own !== (madeOn ?? own)
-          ? { kind: "older" }
+          ? { kind: "older", lagMs: Math.max(0, nowMs - (changes[before - lag]?.atMs ?? nowMs)) }
           : (excessOf(ours, write, { owner, later: changes.slice(before) }) ?? { kind: "exact" });
       tie ||= verb === "delete" && ours.some((each) => areTied(each, want, { state, nowMs }));
     }

@@ -1,6 +1,7 @@
 /** Runs one sync of our controllers on a recorded state, with an API server and a cache that hold it. */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import { createMemoryStore } from "@deltaloop/store/memory";
+import type { Release } from "@deltaloop/kube/releases";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { metaOf, HOLE_LIMIT_MS } from "@deltaloop/base";
 import type { JsonObject, Log } from "@deltaloop/base";
@@ -24,6 +25,8 @@ export interface SyncPlace {
   /** The controllers' sync handlers, injected by the caller; a controller without one is not compared. */
   readonly handlers: { readonly [C in Controller]?: SyncHandler };
   readonly digester: Digester;
+  /** That the cluster runs. Default: OWN_RELEASE. */
+  readonly release?: Release;
 }
 
 export interface Situation {
@@ -53,7 +56,7 @@ const STEP_MS = 100;
 export async function syncOnce(
   state: readonly LiveObject[],
   { controller, owner, nowMs, failure }: Situation,
-  { handlers, digester }: SyncPlace,
+  { handlers, digester, release }: SyncPlace,
 ): Promise<readonly OwnWrite[]> {
   const clock = createVirtualClock(nowMs);
   const server = createApiServer({ clock, random: createSeededRandom(1), garbageCollection: false });
@@ -86,7 +89,7 @@ export async function syncOnce(
   const handler = handlers[controller];
   if (handler === undefined) throw new Error(`no sync handler for the ${controller} controller`);
   const { taken, snapshot } = await take(store, controller, key);
-  const session = createSession(ports, { ...taken, snapshot, mayWrite: () => true });
+  const session = createSession(ports, { ...taken, snapshot, mayWrite: () => true, ...(release && { release }) });
   await ended(
     handler(session).catch(() => undefined),
     clock,

@@ -4,7 +4,7 @@
  * RS1 a write is classified when later writes of the same sync have been read, too (SH5), and its own version if it has one; an idle
  *    state after its second without changes.
  * RS2 of each namespace only what a classification may need is kept: the current objects, the previous versions of owners, and the
- *    changes from half a second before the oldest unclassified write.
+ *    changes from three seconds before the oldest unclassified write.
  */
 import { compareResourceVersions } from "@deltaloop/kube/objects";
 import { EXCESS_MS, classify, LAG_MS_MAX, REST_MS, restAt } from "./classify.ts";

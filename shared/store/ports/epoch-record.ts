@@ -7,8 +7,10 @@ export interface EpochRecord {
   readonly projection: number;
   /** `<keyId>.<form>` of the template digests. */
   readonly digestPrefix: string;
-  /** The pod template layout whose hash is computed, as `v1.36`. */
+  /** The releases whose template hashes are cached, as `v1.35-v1.37`. */
   readonly hashLayout: string;
   /** Fence of the watcher that created the epoch. */
   readonly fence: string;
+  /** The release that the cluster runs, as `1.36`. Published by the watcher, and no part of the identity: an upgrade changes it in place. */
+  readonly release?: string;
 }

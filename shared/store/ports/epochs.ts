@@ -69,9 +69,13 @@ export interface EpochStore {
     readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
     readonly beat: number;
     readonly answered: number;
+    /** The caller's clock, by which jumps of the Store's are found (informer §12.5). Absent: the Store's time is its server's. */
+    readonly nowMs?: number;
     /** LN3. `confirmed`: the greatest count that a checkpoint was answered for. */
     readonly token?: TermToken;
     readonly confirmed?: number;
+    /** Published with the epoch (EpochRecord.release). Absent: as it is. */
+    readonly release?: string;
   }): Promise<
     | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[]; readonly full?: boolean }
     | { readonly kind: "setBack"; readonly why: string }

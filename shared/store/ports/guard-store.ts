@@ -1,19 +1,23 @@
 /**
- * Whether another controller writes our objects, and whether a user has resumed (informer §11.9). Per deployment and cluster.
+ * Whether another controller writes our objects, where, and whether a user has resumed (informer §11.9). Per deployment and cluster.
  *
- * GD1 from the step that accepts a report, `take` and `renew` answer `stopped`, gates are closed and `sweep` returns no doorbells. Keys stay
- *     dirty; deltas are still applied.
+ * GD1 from the step that accepts a report, `take` and `renew` of its namespace's keys answer `stopped`, and `sweep` returns no doorbells of
+ *     them; if everything is stopped, gates are closed too. Keys stay dirty; deltas are still applied.
  * GD2 it is outside epochs: no change of a cache affects it.
  * GD3 a report of a write that is not newer than the forgiven ones has no effect.
  * GD4 of several reports the newest write is stored, with the start time of the first.
  * GD5 `resume` removes exactly what its caller has seen; the forgiven time only grows.
  * GD6 a stop applies regardless of its writer; a text that fails its MAC forgives nothing.
  * GD7 a caller that ignores stops (shadow; DELTALOOP_GUARD=off) is not stopped.
+ * GD8 at most STOPS_MAX namespaces are stopped; one more stops everything. A build that knows no namespaces takes each stop for one of
+ *     everything.
  */
+import { splitKey } from "@deltaloop/kube/objects";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 
 /** Allowed clock skew: a later time counts as now, or as forged. */
 export const SKEW_MS = 5_000;
+export const STOPS_MAX = 1_000;
 
 /** A status write by another controller. */
 export interface ForeignWrite {
@@ -25,42 +29,128 @@ export interface ForeignWrite {
 }
 
 export type Stop =
-  /** `sinceMs`: by the clock of the watcher that first saw the write. */
-  | { readonly kind: "seen"; readonly write: ForeignWrite; readonly sinceMs: number }
+  /** `sinceMs`: by the clock of the watcher that first saw the write. `isOverMax`: everything, since more than STOPS_MAX namespaces. */
+  | { readonly kind: "seen"; readonly write: ForeignWrite; readonly sinceMs: number; readonly isOverMax?: true }
   /** The text fails its MAC. */
   | { readonly kind: "unbelieved" };
 
-export interface GuardState {
+/** Of everything, or of one namespace. */
+export interface StopState {
   /** Absent: not stopped. */
   readonly stop?: Stop;
   /** Writes up to this time are forgiven; 0: none. */
   readonly forgivenMs: number;
-  /** Version of exactly this state. */
-  readonly version: string;
 }
 
-export type Reported =
-  /** Stopped, by this report or an earlier one. */
-  { readonly kind: "stopped" } | { readonly kind: "forgiven"; readonly forgivenMs: number };
+export interface GuardState extends StopState {
+  /** Those that are stopped or were resumed alone. */
+  readonly namespaces: ReadonlyMap<string, StopState>;
+}
+
+/** The newest writes. */
+export interface ForeignWrites {
+  /** Of an object that no tenant can write: stops everything. */
+  readonly everything?: ForeignWrite;
+  /** One of each namespace. */
+  readonly namespaces: readonly ForeignWrite[];
+}
+
+export interface ResumeRequest {
+  /** Absent: everything. */
+  readonly namespace?: string;
+  /** What the caller has seen. */
+  readonly seen: GuardState;
+  readonly forgivenMs: number;
+}
 
 export interface GuardStore {
   guard(): Promise<GuardState>;
-  /** `nowMs`: by the caller's clock. */
-  reportForeignWrite(write: ForeignWrite, nowMs: number): Promise<Reported>;
-  /** `version`: of the state that the caller has seen. `changed`: the state differs; read it again. */
-  resume(request: { readonly version: string; readonly forgivenMs: number }): Promise<"resumed" | "changed">;
+  /** `nowMs`: by the caller's clock. Answers the state after it. */
+  reportForeignWrites(writes: ForeignWrites, nowMs: number): Promise<GuardState>;
+  /** `changed`: the state differs from what the caller has seen; read it again. */
+  resume(request: ResumeRequest): Promise<"resumed" | "changed">;
 }
 
-/** The stop after an unforgiven report, or undefined if it does not change (GD4). */
-export function stopAfter({ stop }: Pick<GuardState, "stop">, write: ForeignWrite, nowMs: number): Stop | undefined {
+export const NOTHING_STOPPED: GuardState = { forgivenMs: 0, namespaces: new Map() };
+
+/** Up to when writes in a namespace are forgiven. */
+function forgivenUntil({ forgivenMs, namespaces }: GuardState, namespace: string): number {
+  return Math.max(forgivenMs, namespaces.get(namespace)?.forgivenMs ?? 0);
+}
+
+/** The namespaces that are stopped, unless everything is. */
+export function stoppedNamespaces({ stop, namespaces }: GuardState): ReadonlyMap<string, Stop> {
+  if (stop) return new Map();
+  return new Map([...namespaces].flatMap(([namespace, { stop: own }]) => (own ? [[namespace, own] as const] : [])));
+}
+
+/** GD3, GD4, GD8. */
+export function afterReport(state: GuardState, { everything, namespaces: writes }: ForeignWrites, nowMs: number): GuardState {
+  if (everything && everything.atMs > state.forgivenMs) return { ...state, stop: stopAfter(state.stop, everything, nowMs) };
+  if (state.stop) return state; // it includes every namespace; what is not forgiven then is reported again
+  const namespaces = new Map(state.namespaces);
+  let left = STOPS_MAX - stoppedNamespaces(state).size;
+  for (const write of writes) {
+    const { namespace } = splitKey(write.key);
+    const own = namespaces.get(namespace) ?? { forgivenMs: 0 };
+    if (write.atMs <= forgivenUntil(state, namespace)) continue;
+    if (!own.stop && left-- <= 0) return { ...state, stop: { kind: "seen", write, sinceMs: nowMs, isOverMax: true } };
+    namespaces.set(namespace, { ...own, stop: stopAfter(own.stop, write, nowMs) });
+  }
+  return { ...state, namespaces };
+}
+
+/** GD5. Undefined: the state is not what the caller has seen. */
+export function afterResume(state: GuardState, { namespace, seen, forgivenMs }: ResumeRequest): GuardState | undefined {
+  if (namespace === undefined) {
+    if (!isSame(state, seen)) return undefined;
+    const all = Math.max(state.forgivenMs, forgivenMs);
+    return { forgivenMs: all, namespaces: newestForgiven(state.namespaces, all) };
+  }
+  const own = state.namespaces.get(namespace);
+  if (!isSame({ ...state, namespaces: mapOf(namespace, own) }, { ...seen, namespaces: mapOf(namespace, seen.namespaces.get(namespace)) }))
+    return undefined;
+  const forgiven = { forgivenMs: Math.max(own?.forgivenMs ?? 0, forgivenMs) };
+  const stopped = [...state.namespaces].filter(([name, { stop }]) => stop && name !== namespace);
+  const resumed = newestForgiven(new Map([...state.namespaces, [namespace, forgiven]]), state.forgivenMs);
+  return { ...state, namespaces: new Map([...resumed, ...stopped]) };
+}
+
+/** Forgiveness beyond that of everything, of at most STOPS_MAX namespaces. What goes forgives less. */
+function newestForgiven(namespaces: GuardState["namespaces"], allMs: number): GuardState["namespaces"] {
+  const longer = [...namespaces].filter(([, { forgivenMs }]) => forgivenMs > allMs);
+  const newest = longer.toSorted(([, a], [, b]) => b.forgivenMs - a.forgivenMs).slice(0, STOPS_MAX);
+  return new Map(newest.map(([name, { forgivenMs }]) => [name, { forgivenMs }]));
+}
+
+function mapOf(namespace: string, own: StopState | undefined): GuardState["namespaces"] {
+  return new Map(own ? [[namespace, own]] : []);
+}
+
+function isSame(a: GuardState, b: GuardState): boolean {
+  const text = ({ stop, forgivenMs, namespaces }: GuardState): string =>
+    JSON.stringify([partsOf({ ...(stop && { stop }), forgivenMs }), [...namespaces].map(([name, own]) => [name, ...partsOf(own)]).sort()]);
+  return text(a) === text(b);
+}
+
+function partsOf({ stop, forgivenMs }: StopState): readonly unknown[] {
+  if (stop?.kind !== "seen") return [stop?.kind ?? "", forgivenMs];
+  const { resource, key, manager, atMs } = stop.write;
+  return [resource, key, manager, atMs, stop.sinceMs, forgivenMs];
+}
+
+/** The stop after an unforgiven report (GD4). */
+function stopAfter(stop: Stop | undefined, write: ForeignWrite, nowMs: number): Stop {
   if (stop?.kind !== "seen") return { kind: "seen", write, sinceMs: nowMs };
-  return write.atMs > stop.write.atMs ? { ...stop, write } : undefined;
+  return write.atMs > stop.write.atMs ? { ...stop, write } : stop;
 }
 
 /** Describes a stop for users. */
 export function describeStop(stop: Stop): string {
   if (stop.kind === "unbelieved") return "stopped by a report that is signed with none of our keys";
-  return `stopped since ${new Date(stop.sinceMs).toISOString()}: ${describeForeignWrite(stop.write)}`;
+  const since = `stopped since ${new Date(stop.sinceMs).toISOString()}: `;
+  const why = stop.isOverMax ? `other controllers wrote in more than ${STOPS_MAX} namespaces; at last ` : "";
+  return since + why + describeForeignWrite(stop.write);
 }
 
 export function describeForeignWrite({ resource, key, manager, atMs }: ForeignWrite): string {

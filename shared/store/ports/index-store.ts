@@ -87,8 +87,6 @@ export interface Effect {
   readonly urgency: "act" | "status";
   /** The item is that primary itself (also when it goes away). */
   readonly self?: boolean;
-  /** Queue only if this owner's pod slice is empty after the item (last pod of a Recreate Deployment, informer §11.2 step 4). */
-  readonly ifEmpty?: OwnerId;
 }
 
 /** One object's change with what was read to decide its effects. */

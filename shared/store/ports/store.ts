@@ -57,7 +57,7 @@
  *
  * Lineage (informer §11.11): LN1–LN5 in store/ports/lineage.ts.
  *
- * Guard (informer §11.9): GD1–GD7 in store/guard-store.ts.
+ * Guard (informer §11.9): GD1–GD8 in store/guard-store.ts.
  *
  * Intents (informer §13)
  * IT1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
@@ -84,7 +84,7 @@ export type * from "./intents.ts";
 export type * from "./key-use.ts";
 export type * from "./events.ts";
 export type * from "./tallies.ts";
-export type { ForeignWrite, GuardState, GuardStore, Reported, Stop } from "./guard-store.ts";
+export type { ForeignWrite, ForeignWrites, GuardState, GuardStore, ResumeRequest, Stop, StopState } from "./guard-store.ts";
 
 export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore, TallyStore, GuardStore {
   /** Ends connections that the adapter opened itself. */

@@ -43,7 +43,14 @@ export interface Snapshot {
 }
 
 export type TakeResult =
-  | { readonly kind: "ok"; readonly snapshot: Snapshot; readonly leaseUntilMs: number; readonly lineage?: TakenLineage }
+  | {
+      readonly kind: "ok";
+      readonly snapshot: Snapshot;
+      readonly leaseUntilMs: number;
+      readonly lineage?: TakenLineage;
+      /** That the cluster runs, as far as it is published. */
+      readonly release?: string;
+    }
   /**
    * Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on: it has the primary
    * and exactly the expired ops, which are the run's own from here on (else IT1 would forbid it to lower them).

@@ -147,14 +147,13 @@ class EffectTable {
       this.#byKey.set(effect.key, known);
     }
     for (const each of known) if (isSame(each.effect, effect)) return each.index;
-    const { controller, key, uid, urgency, ifEmpty } = effect;
+    const { controller, key, uid, urgency } = effect;
     const base = this.#table.block(this.#names.queue(controller));
     const dependents =
       urgency === "status"
         ? this.#table.slot(this.#names.slice(CONTROLLER_INFO[controller].dependents, primaryAsOwner(controller, key, uid)))
         : 0;
-    const empty = ifEmpty === undefined ? 0 : this.#table.slot(this.#names.slice("pods", ifEmpty));
-    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${empty},${uid}`;
+    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${uid}`;
     const index = this.args.push({ meta, key: effect.key });
     known.push({ effect, index });
     return index;
@@ -163,13 +162,7 @@ class EffectTable {
 
 /** Whether two effects on one key are equal. */
 function isSame(a: Effect, b: Effect): boolean {
-  return (
-    a.controller === b.controller &&
-    a.uid === b.uid &&
-    a.urgency === b.urgency &&
-    a.ifEmpty === b.ifEmpty &&
-    Boolean(a.self) === Boolean(b.self)
-  );
+  return a.controller === b.controller && a.uid === b.uid && a.urgency === b.urgency && Boolean(a.self) === Boolean(b.self);
 }
 
 const OUTCOMES: Readonly<Record<string, ItemOutcome>> = { c: "changed", s: "same", l: "late", a: "absent", f: "full" };

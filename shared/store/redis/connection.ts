@@ -2,6 +2,7 @@
 import { Cluster } from "ioredis";
 import type { Redis } from "ioredis";
 import { oneWritePerTurn } from "./one-write.ts";
+import { requireVersion } from "./server.ts";
 import { SCRIPTS } from "./scripts/load.ts";
 import type { ScriptName } from "./scripts/layouts.ts";
 
@@ -33,14 +34,30 @@ export function connect(client: Redis | Cluster): Connection {
   // ioredis adds the commands at run time, and flattens arrays among their arguments.
   const commands = client as unknown as Readonly<Record<string, Command>>;
   const beforeCommand = oneWritePerTurn(client);
+  let checking: Promise<void> | undefined;
+  let isChecked = false;
+  /** Once for a connection; after a failure the next call checks again. */
+  const check = async (): Promise<void> => {
+    try {
+      await (checking ??= requireVersion(client));
+      isChecked = true;
+    } catch (error) {
+      checking = undefined;
+      throw error;
+    }
+  };
   return {
     async run(script, keys, args) {
+      if (!isChecked) await check();
       const command = commands[PREFIX + script];
       if (!command) throw new Error(`script ${script} is not defined`);
       beforeCommand();
       return command.call(client, keys.length, keys, args);
     },
-    fields: (key, fields) => client.hmget(key, ...fields),
+    async fields(key, fields) {
+      if (!isChecked) await check();
+      return await client.hmget(key, ...fields);
+    },
     replicated: (replicas, timeoutMs) => client.wait(replicas, timeoutMs),
     isCluster: client instanceof Cluster,
   };

@@ -90,12 +90,13 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
 
 /** Arguments of the gate (scripts/lib/gate.lua) for `resources`. */
 export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, resources: readonly CachedResource[]): GateArgs {
-  const { identity, holeLimitMs, ignoresStop = false } = context.options;
+  const { identity, holeLimitMs, releases = [], ignoresStop = false } = context.options;
   return {
     holeLimitMs,
     projection: String(identity.projection),
     digestPrefix: identity.digestPrefix,
     hashLayout: identity.hashLayout,
+    releases: releases.join(", "),
     gate: resources.map((resource) => {
       const lanes = context.lanes(resource);
       return { resource, metaSlot: table.slot(names.meta(resource)), lanesBase: table.block(firstOfLanes(names, resource, lanes)), lanes };

@@ -14,7 +14,7 @@ import { US } from "./rows.ts";
 import { openStop } from "./stop-store.ts";
 import { endedArgs } from "./tally-store.ts";
 
-const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence"] as const;
+const RECORD_FIELDS = ["epoch", "clusterUid", "projection", "digestPrefix", "hashLayout", "fence", "release"] as const;
 const NO_GATE = "there is no epoch";
 
 export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpochs"> {
@@ -44,12 +44,13 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
     },
 
     async openEpoch(record, over, token) {
-      const { epoch, clusterUid, projection, digestPrefix, hashLayout, fence } = record;
+      const { epoch, clusterUid, projection, digestPrefix, hashLayout, release = "", fence } = record;
       const identity = { clusterUid, projection: String(projection), digestPrefix, hashLayout };
       const call = context.keys("openEpoch", { opened: root.opened }).call(epoch, {
         over: typeof over === "object" ? over.record.epoch : (over ?? ""),
         overLineage: typeof over === "object" ? lineageText(over) : "",
         ...identity,
+        release,
         fence: checkFence(fence),
         term: token?.term ?? "",
         termCount: String(token?.count ?? ""),
@@ -101,7 +102,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       return { kind: "open", generation: asNumber(reply[1]), floor: asText(reply[2]) };
     },
 
-    async checkpoint({ epoch, fence, sent, beat, answered, token, confirmed = 0 }) {
+    async checkpoint({ epoch, fence, sent, beat, answered, nowMs, token, confirmed = 0, release = "" }) {
       const names = root.of(epoch);
       const { reply: answer } = await context.runByLanes(() => {
         const table = context.keys("checkpoint", {});
@@ -109,9 +110,11 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
           fence: checkFence(fence),
           beat,
           answered,
+          leaderNow: nowMs,
           term: token?.term ?? "",
           termCount: token?.count,
           confirmed,
+          release,
           queues: CONTROLLERS.map((controller) => ({ base: table.block(names.queue(controller)) })),
           resources: CACHED_RESOURCES.map((resource) => {
             const lanes = context.lanes(resource);
@@ -143,7 +146,8 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
         return table.call(names.epoch, gateArgs(context, names, table, CONTROLLER_INFO[controller].reads));
       });
       if (!answer) return { open: false, reason: NO_GATE };
-      if (answer.reply[0] === "stopped") return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]))) };
+      if (answer.reply[0] === "stopped")
+        return { open: false, reason: describeStop(openStop(context, asText(answer.reply[1]), asText(answer.reply[2]))) };
       return answer.reply[0] === "open" ? { open: true } : { open: false, reason: asText(answer.reply[1]) };
     },
 
@@ -190,6 +194,7 @@ function recordOf(pairs: readonly (readonly [field: string, value: string])[]): 
     digestPrefix: text("digestPrefix"),
     hashLayout: text("hashLayout"),
     fence: text("fence"),
+    ...(text("release") !== "" && { release: text("release") }),
   };
 }
 

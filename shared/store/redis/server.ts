@@ -2,16 +2,17 @@
 import type { Cluster, Redis } from "ioredis";
 import { redisClient } from "./client.ts";
 
-/** This Redis would evict part of the cache. The operator sets another policy. */
+/** This Redis is too old, or would evict part of the cache. The operator replaces it or sets another policy. */
 export class UnfitRedisError extends Error {
   override readonly name = "UnfitRedisError";
 }
 
-/** Inspects a server on a temporary connection. @throws {Error} if it cannot connect */
+/** Inspects a server on a temporary connection. @throws {UnfitRedisError}; {Error} if it cannot connect */
 export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Promise<void> {
   const client = redisClient(redis).on("error", () => undefined); // the call says it
   try {
-    await requireNoEviction(client);
+    const info = await client.info();
+    throwIf(versionProblem(infoField(info, "redis_version")) ?? evictionProblem(info));
   } finally {
     client.disconnect();
   }
@@ -19,8 +20,28 @@ export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Pr
 
 /** @throws {UnfitRedisError} if it may evict keys; a server that does not report its policy is accepted */
 export async function requireNoEviction(client: Redis | Cluster): Promise<void> {
-  const problem = evictionProblem(await client.info("memory"));
+  throwIf(evictionProblem(await client.info("memory")));
+}
+
+/** @throws {UnfitRedisError} if it is too old; one that refuses INFO is accepted */
+export async function requireVersion(client: Redis | Cluster): Promise<void> {
+  const info = await client.info("server").catch((error: unknown) => {
+    if (error instanceof Error && error.message.startsWith("NOPERM")) return "";
+    throw error;
+  });
+  throwIf(versionProblem(infoField(info, "redis_version")));
+}
+
+function throwIf(problem: string | undefined): void {
   if (problem !== undefined) throw new UnfitRedisError(problem);
+}
+
+/** Every script that queues needs `ZADD LT`, which Redis has since 6.2. Valkey reports the Redis version that it is compatible with. */
+export function versionProblem(version: string | undefined): string | undefined {
+  if (version === undefined) return undefined;
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major > 6 || (major === 6 && minor >= 2)) return undefined;
+  return `Redis ${version} is too old: use Redis 6.2 or newer, or Valkey`;
 }
 
 /** `info`: section "memory". */

@@ -1,97 +1,124 @@
 /**
- * The guard (informer §11.9): two texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot verify a MAC, so texts are verified
- * here and written by compare-and-set. Scripts stop if a text of `stop` exists at all (GD6).
+ * The guard (informer §11.9): texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot verify a MAC, so texts are verified
+ * here and written by compare-and-set. Scripts stop if a text exists at all (GD6).
+ *
+ *     stop, resumed          of everything. While only namespaces are stopped, `stop` ends with their number: a build that knows no
+ *                            namespaces stops everything, and two reports at once compare it
+ *     stop:shop, resumed:shop   of the namespace shop
  */
 import { SIGNATURE_CHARACTERS } from "../signer.ts";
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
-import type { ForeignWrite, GuardState, GuardStore, Stop } from "../ports/store.ts";
-import { stopAfter } from "../ports/guard-store.ts";
-import { asList } from "./connection.ts";
-import type { Reply } from "./connection.ts";
+import type { ForeignWrite, GuardState, GuardStore, Stop, StopState } from "../ports/store.ts";
+import { afterReport, afterResume, stoppedNamespaces } from "../ports/guard-store.ts";
+import { asList, asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { US } from "./rows.ts";
 
 /** Reports and resumes rarely collide; more rounds in a row are no manual writes. */
 const ROUNDS_MAX = 8;
+/** As lib/stop.lua compares it. JSON has no unescaped quotes within a text. */
+const OF_NAMESPACES = /"namespaces":\d+\}\}$/;
 
-/** The stored texts; undefined: absent. */
-interface Texts {
-  readonly stop: string | undefined;
-  readonly resumed: string | undefined;
-}
+/** The stored texts by field. */
+type Texts = ReadonlyMap<string, string>;
 
 export function createStopStore(context: Context): GuardStore {
-  const { names, options } = context;
-  const { signer, deployment } = options;
-  const seal = (field: keyof Texts, value: object): string => {
-    const json = JSON.stringify(value);
-    return signer.sign("g", [deployment, field, json]) + US + json;
-  };
-  const read = async (): Promise<Texts> => textsOf(asList(await context.run(context.keys("readStop", { stop: names.stop }).call("", {}))));
-  /** The stored texts if they differ from `seen`, or undefined if `next` was written. */
-  const write = async (seen: Texts, next: Texts): Promise<Texts | undefined> => {
+  const { names } = context;
+  const read = async (): Promise<Texts> =>
+    new Map(asPairs(asList(await context.run(context.keys("readStop", { stop: names.stop }).call("", {})))));
+  /** Writes what differs between two states. The stored texts if they are not `texts` any more, or undefined. */
+  const write = async (texts: Texts, next: Texts): Promise<Texts | undefined> => {
     const given = (text: string | undefined): string => (text === undefined ? "" : `=${text}`);
-    const [kind, ...standing] = asList(
-      await context.run(
-        context.keys("setStop", { stop: names.stop }).call("", {
-          oldStop: given(seen.stop),
-          oldResumed: given(seen.resumed),
-          newStop: given(next.stop),
-          newResumed: given(next.resumed),
-        }),
-      ),
-    );
-    if (kind === "changed") return textsOf(standing);
+    const changed = [...new Set([...texts.keys(), ...next.keys()])].filter((field) => texts.get(field) !== next.get(field));
+    if (changed.length === 0) return undefined;
+    const fields = [...new Set(["stop", "resumed", ...changed])];
+    const call = context.keys("setStop", { stop: names.stop }).call("", {
+      texts: fields.map((field) => ({ field, old: given(texts.get(field)), new: given(next.get(field)) })),
+    });
+    const [kind, stored] = asList(await context.run(call));
+    if (kind === "changed") return new Map(asPairs(stored));
     await context.durable();
     return undefined;
   };
-  const stateOf = ({ stop, resumed }: Texts): GuardState => ({
-    ...(stop !== undefined && { stop: openStop(context, stop) }),
-    forgivenMs: openForgiven(context, resumed),
-    version: JSON.stringify([stop, resumed]),
-  });
+  /** Writes what `decide` makes of the state; undefined: nothing. Answers the state then. */
+  const change = async (decide: (state: GuardState) => GuardState | undefined): Promise<GuardState | undefined> => {
+    let texts = await read();
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      const state = stateOf(context, texts);
+      const next = decide(state);
+      const changed = next && (await write(texts, textsOf(context, { state, texts }, next)));
+      if (!changed) return next;
+      texts = changed;
+    }
+    throw new Error("the guard changes with every call");
+  };
   return {
-    guard: async () => stateOf(await read()),
-
-    async reportForeignWrite(foreign, nowMs) {
-      let texts = await read();
-      for (let round = 0; round < ROUNDS_MAX; round++) {
-        const state = stateOf(texts);
-        if (foreign.atMs <= state.forgivenMs) return { kind: "forgiven", forgivenMs: state.forgivenMs };
-        const stop = stopAfter(state, foreign, nowMs);
-        const changed = stop && (await write(texts, { ...texts, stop: seal("stop", stop) }));
-        if (!changed) return { kind: "stopped" };
-        texts = changed;
-      }
-      throw new Error("reportForeignWrite: the guard changes with every call");
+    guard: async () => stateOf(context, await read()),
+    reportForeignWrites: async (writes, nowMs) => {
+      const state = await change((before) => afterReport(before, writes, nowMs));
+      if (!state) throw new Error("a report has no state"); // afterReport always answers one
+      return state;
     },
-
-    async resume({ version, forgivenMs }) {
-      const texts = await read();
-      const state = stateOf(texts);
-      if (state.version !== version) return "changed";
-      const resumed = seal("resumed", { forgivenMs: Math.max(state.forgivenMs, forgivenMs) });
-      return (await write(texts, { stop: undefined, resumed })) ? "changed" : "resumed";
-    },
+    resume: async (request) => ((await change((state) => afterResume(state, request))) ? "resumed" : "changed"),
   };
 }
 
-function textsOf([stop, resumed]: readonly Reply[]): Texts {
-  return { stop: typeof stop === "string" ? stop : undefined, resumed: typeof resumed === "string" ? resumed : undefined };
+function stateOf(context: Context, texts: Texts): GuardState {
+  const of = (suffix: string): StopState => {
+    const stop = texts.get(`stop${suffix}`);
+    const isStop = stop !== undefined && !(suffix === "" && OF_NAMESPACES.test(stop));
+    return {
+      ...(isStop && { stop: openStop(context, `stop${suffix}`, stop) }),
+      forgivenMs: openForgiven(context, `resumed${suffix}`, texts.get(`resumed${suffix}`)),
+    };
+  };
+  const namespaces = new Set([...texts.keys()].flatMap((field) => (field.includes(":") ? [field.slice(field.indexOf(":") + 1)] : [])));
+  return { ...of(""), namespaces: new Map([...namespaces].map((namespace) => [namespace, of(`:${namespace}`)])) };
 }
 
-/** Verifies the text of `stop` that a script has read. */
-export function openStop(context: Context, text: string): Stop {
-  const value = open(context, "stop", text) as Extract<Stop, { kind: "seen" }> | undefined; // `seal` wrote it
+/** The texts of `next`; those of what is unchanged stay as they are. */
+function textsOf(context: Context, { state, texts }: { readonly state: GuardState; readonly texts: Texts }, next: GuardState): Texts {
+  const all = new Map<string, string>();
+  const put = (field: string, isSame: boolean, value: object | undefined): void => {
+    const text = isSame ? texts.get(field) : value && seal(context, field, value);
+    if (text !== undefined) all.set(field, text);
+  };
+  const ofNamespaces = next.stop ?? summary(stoppedNamespaces(next));
+  put("stop", next.stop !== undefined && next.stop === state.stop, ofNamespaces);
+  put("resumed", next.forgivenMs === state.forgivenMs, { forgivenMs: next.forgivenMs });
+  for (const [namespace, { stop, forgivenMs }] of next.namespaces) {
+    const before = state.namespaces.get(namespace);
+    put(`stop:${namespace}`, stop !== undefined && stop === before?.stop, stop);
+    put(`resumed:${namespace}`, forgivenMs === (before?.forgivenMs ?? 0), { forgivenMs });
+  }
+  return all;
+}
+
+/** What a build that knows no namespaces reads. */
+function summary(stops: ReadonlyMap<string, Stop>): object | undefined {
+  const seen = [...stops.values()].filter((stop) => stop.kind === "seen");
+  const [newest] = seen.toSorted((a, b) => b.write.atMs - a.write.atMs);
+  const sinceMs = Math.min(...seen.map((stop) => stop.sinceMs));
+  return newest && { kind: "seen", sinceMs, write: { ...newest.write, namespaces: stops.size } }; // within `write`, which such a build replaces
+}
+
+function seal({ options: { signer, deployment } }: Context, field: string, value: object): string {
+  const json = JSON.stringify(value);
+  return signer.sign("g", [deployment, field, json]) + US + json;
+}
+
+/** Verifies the text of a stop that a script has read, with its field. */
+export function openStop(context: Context, field: string, text: string): Stop {
+  const value = open(context, field, text) as Extract<Stop, { kind: "seen" }> | undefined; // `seal` wrote it
   return value && isForeignWrite(value.write) ? value : { kind: "unbelieved" };
 }
 
-function openForgiven(context: Context, text: string | undefined): number {
-  const value = (text === undefined ? undefined : open(context, "resumed", text)) as { readonly forgivenMs: number } | undefined; // `seal` wrote it
+function openForgiven(context: Context, field: string, text: string | undefined): number {
+  const value = (text === undefined ? undefined : open(context, field, text)) as { readonly forgivenMs: number } | undefined; // `seal` wrote it
   return value?.forgivenMs ?? 0;
 }
 
-function open({ options: { signer, deployment } }: Context, field: keyof Texts, text: string): object | undefined {
+function open({ options: { signer, deployment } }: Context, field: string, text: string): object | undefined {
   const json = text.slice(SIGNATURE_CHARACTERS + US.length);
   const verdict = signer.verify("g", [deployment, field, json], text.slice(0, SIGNATURE_CHARACTERS));
   return verdict === "current" || verdict === "former" ? (JSON.parse(json) as object) : undefined;

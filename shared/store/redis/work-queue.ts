@@ -118,7 +118,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     case "empty":
       return { kind: reply[0] };
     case "stopped":
-      return { kind: "stopped", stop: openStop(context, asText(reply[1])) };
+      return { kind: "stopped", stop: openStop(context, asText(reply[1]), asText(reply[2])) };
     case "gated":
       return { kind: "gated", reason: asText(reply[1]) };
     case "notYet": {
@@ -144,7 +144,8 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
         ...basisOf(new Map(fields), place.nowMs, reply.slice(9, 13)),
         ...(unbelieved.length > 0 && { forged: unbelieved }),
       };
-      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[13], context) };
+      const [lineage, release] = [takenLineageOf(reply[13], context), asText(reply[14])];
+      return { kind: "ok", snapshot, leaseUntilMs: asNumber(reply[1]), lineage, ...(release !== "" && { release }) };
     }
     case "recover": {
       const intents: readonly Intent[] = parseIntents(asPairs(reply[4]));

@@ -5,11 +5,13 @@ import { CACHED_RESOURCES, type CachedResource } from "../../../shared/kube/obje
 import { laneOf } from "../../../shared/store/lane.ts";
 import type { Forged } from "../../../shared/store/ports/store.ts";
 import { testSigner } from "../../support/signer.ts";
-import { Cluster, type Redis } from "ioredis";
-import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { Cluster, Redis } from "ioredis";
+import { redisAccessOf } from "../../../shared/controllers/registry/redis-access.ts";
+import { REGISTRY } from "../../../shared/controllers/registry/registry.ts";
 import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
 import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
+import { createServerClock } from "../../harness/store/server-clock.ts";
 import type { StoreFactory } from "../store.ts";
 
 /** 2026-03-01T10:00:00Z. No test may depend on which. */
@@ -39,6 +41,42 @@ export function redisFixture(connect: () => Redis): StoreFactory {
   };
 }
 
+/** The same, but each call is made by the ACL users of the functions that make it, in turn; others by a user of all rights. */
+export function functionUsersFixture(url: string): StoreFactory {
+  const make = redisFixture(() => new Redis(url));
+  return async (options) => {
+    const fixture = await make(options);
+    const admin = new Redis(url);
+    const users = redisAccessOf(REGISTRY).map(({ name, methods, controllers, rules }) => {
+      const username = `${options.deployment}-${name}`;
+      const client = new Redis(url, { username, password: "password", lazyConnect: true });
+      const store = createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock: fixture.clock });
+      return { username, methods, controllers, rules: rules(options.deployment), client, store };
+    });
+    for (const { username, rules } of users) await admin.call("ACL", "SETUSER", username, "reset", ...rules.split(" "), ">password");
+    const calls = new Map<string | symbol, number>();
+    const store = new Proxy(fixture.store, {
+      get(target, method) {
+        const theirs = users.filter(({ methods }) => methods.some((name) => name === method));
+        return (...args: readonly [unknown, ...unknown[]]) => {
+          const { controller } = args[0] instanceof Object ? (args[0] as { readonly controller?: string }) : {}; // of a run
+          const whose = method === "correlateEvents" ? args[0] : controller;
+          const able = theirs.filter(({ controllers }) => typeof whose !== "string" || (controllers?.includes(whose) ?? true));
+          const nth = calls.get(method) ?? 0;
+          calls.set(method, nth + 1);
+          return (Reflect.get(able[nth % able.length]?.store ?? target, method) as (...all: readonly unknown[]) => unknown)(...args);
+        };
+      },
+    });
+    const close = async (): Promise<void> => {
+      for (const { client } of users) client.disconnect();
+      admin.disconnect();
+      await fixture.close();
+    };
+    return { ...fixture, store, close };
+  };
+}
+
 /** A fixture on a cluster, which is emptied first. It cannot put a snapshot back: its keys may have moved. */
 export function clusterFixture(connect: () => Cluster): StoreFactory {
   return async (options) => {
@@ -56,7 +94,7 @@ function stores(
   client: Redis | Cluster,
   options: Parameters<StoreFactory>[0],
 ): Pick<Awaited<ReturnType<StoreFactory>>, "store" | "clock" | "beside" | "spoil" | "lose" | "kept"> {
-  const clock = createVirtualClock(START_MS);
+  const clock = createServerClock(START_MS);
   return {
     store: createRedisStore(client, { ...options, signer: testSigner(options.cluster), clock }),
     clock,
@@ -73,7 +111,7 @@ function stores(
 }
 
 export const memoryFixture: StoreFactory = async (options) => {
-  const clock = createVirtualClock(START_MS);
+  const clock = createServerClock(START_MS);
   const data = createMemoryData();
   return {
     store: createMemoryStore({ ...options, clock }, data),

@@ -86,7 +86,9 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.store.takeTurn(harness.epoch, "audit pods", 1_000);
       await harness.store.markSuspect("pods", "somebody said so");
       const write = { resource: "deployments", key: "shop/web", manager: "other", atMs: harness.now() } as const;
-      expect((await harness.store.reportForeignWrite(write, harness.now())).kind).toBe("stopped");
+      expect((await harness.store.reportForeignWrites({ namespaces: [write] }, harness.now())).namespaces.get("shop")?.stop).toMatchObject({
+        write,
+      });
       await harness.raiseFence("200");
       for (const resource of ["pods", "replicasets"] as const) await harness.openGeneration(resource);
       const late = { ...harness.header("pods", { lane: 0 }), sequence: 9 };

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { NotReplicatedError } from "../../../shared/store/redis/durable.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import { requireNoEviction, UnfitRedisError } from "../../../shared/store/redis/server.ts";
-import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createServerClock } from "../../harness/store/server-clock.ts";
 import { cachedPod, cachedReplicaSet, put } from "../../support/builders.ts";
 import { eventually } from "../../support/eventually.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
@@ -32,7 +32,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     return { server, client };
   };
   const rigOn = (client: Redis, durability: "A" | "B" | "C"): StoreHarness => {
-    const clock = createVirtualClock(1_772_359_200_000);
+    const clock = createServerClock(1_772_359_200_000);
     const store = createRedisStore(client, { ...OPTIONS, signer: testSigner(OPTIONS.cluster), clock, durability });
     const unused = (): Promise<never> => Promise.reject(new Error("not in these tests"));
     return new StoreHarness({

@@ -8,7 +8,7 @@ import { LANES } from "../../../shared/store/lane.ts";
 import { cachedReplicaSet, put } from "../../support/builders.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
-import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
+import { createServerClock } from "../../harness/store/server-clock.ts";
 import { HOLE_LIMIT_MS, IDENTITY, StoreHarness } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
@@ -22,7 +22,7 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     server = await startRedis();
     client = new Redis(server.url);
     probe = createRedisProbe({ url: server.url, cluster: false }, CACHE);
-    const clock = createVirtualClock(START_MS);
+    const clock = createServerClock(START_MS);
     const signer = testSigner(CACHE.cluster);
     const store = createRedisStore(client, { ...CACHE, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS, signer, clock });
     const unused = (): Promise<never> => Promise.reject(new Error("not in these tests"));

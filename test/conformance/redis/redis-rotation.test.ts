@@ -99,7 +99,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
       const said: string[] = [];
       const values: (readonly string[])[] = [];
       const environment = {
-        ...environmentOf({ ...CONFIGURATION, redis: { url: server.url, cluster: false } }),
+        ...watchersEnvironment(),
         DELTALOOP_MAC_KEY: undefined,
         DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
       };
@@ -142,7 +142,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     const rotate = (finish: boolean) =>
       rotateMacKey({
         environment: {
-          ...environmentOf({ ...CONFIGURATION, redis: { url: server.url, cluster: false } }),
+          ...watchersEnvironment(),
           DELTALOOP_MAC_KEY: undefined,
           DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
         },
@@ -177,7 +177,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
       let waits = 0;
       const rotating = rotateMacKey({
         environment: {
-          ...environmentOf({ ...CONFIGURATION, redis: { url: server.url, cluster: false } }),
+          ...watchersEnvironment(),
           DELTALOOP_MAC_KEY: undefined,
           DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
         },
@@ -246,9 +246,11 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     { name: "without a key", env: {}, text: "DELTALOOP_MAC_KEY: is missing" },
     { name: "with a short one", env: { DELTALOOP_MAC_KEY: "short" }, text: "at least 16 characters" },
   ])("the command ends with 2 $name", async ({ env, text }) => {
-    const ended = await deltaloop(["keys", "--redis", server.url, "--deployment", CACHE.deployment, "--cluster", CACHE.cluster], env);
+    const ended = await deltaloop(["keys"], { ...watchersEnvironment(), DELTALOOP_MAC_KEY: "", ...env });
     expect(ended).toMatchObject({ code: 2, text: expect.stringContaining(text) as string });
   });
+
+  const watchersEnvironment = () => environmentOf({ ...CONFIGURATION, redis: { url: server.url, cluster: false } });
 
   async function create(name: string, replicas: number): Promise<void> {
     await harness.person.request("POST", REPLICA_SETS, {
@@ -286,8 +288,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   }
 
   function keys(macKeys: readonly string[], ...flags: readonly string[]): ReturnType<typeof deltaloop> {
-    const where = ["--redis", server.url, "--deployment", CACHE.deployment, "--cluster", CACHE.cluster];
-    return deltaloop(["keys", ...where, ...flags], { DELTALOOP_MAC_KEY: macKeys.join(",") });
+    return deltaloop(["keys", ...flags], { ...watchersEnvironment(), DELTALOOP_MAC_KEY: macKeys.join(",") });
   }
 });
 

@@ -191,7 +191,9 @@ export function epochCases(open: OpenStore): void {
       expect(await other.sweep(harness.epoch)).toEqual([]);
       await other.close();
     }
-    expect(await harness.store.gate("replicaset")).toEqual({ open: true });
+    const comparesNone = await harness.fixture.beside({ identity: { ...IDENTITY, digestPrefix: "" } });
+    for (const store of [harness.store, comparesNone]) expect(await store.gate("replicaset")).toEqual({ open: true });
+    await comparesNone.close();
     const young = new StoreHarness({
       ...harness.fixture,
       store: await harness.fixture.beside({ identity: { ...IDENTITY, projection: 2 } }),
@@ -203,6 +205,41 @@ export function epochCases(open: OpenStore): void {
     expect(await young.store.gate("replicaset")).toEqual({ open: true });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
     await young.store.close();
+  });
+
+  it("publishes the cluster's release, and gates a caller that does not decide for it", async ({ harness }) => {
+    await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
+    const { store, epoch, fence } = harness;
+    const acting = await harness.fixture.beside({ releases: ["1.36", "1.37"] });
+    const publish = (release: string | undefined, beat: number): ReturnType<typeof store.checkpoint> =>
+      store.checkpoint({ epoch, fence, sent: {}, beat, answered: beat - 1, ...(release !== undefined && { release }) });
+    const take = async (): Promise<unknown> => {
+      await store.add(epoch, "replicaset", RS, 0);
+      const run = harness.run("replicaset", RS);
+      const { uid } = cachedReplicaSet().metadata;
+      const answer = await acting.take(run, { uid });
+      if (answer.kind === "ok") await store.done(run, { kind: "ok" });
+      return answer.kind === "ok" ? answer.release : answer;
+    };
+    expect(await take()).toBeUndefined();
+    await publish("1.36", 1);
+    expect(await take()).toBe("1.36");
+    await publish(undefined, 2);
+    expect(await take()).toBe("1.36");
+    await publish("1.37", 3);
+    expect([await take(), (await store.epoch())?.release]).toEqual(["1.37", "1.37"]);
+    await publish("1.3", 4);
+    const reason = "the cluster runs Kubernetes 1.3, and this build decides for 1.36, 1.37 only";
+    expect(await take()).toEqual({ kind: "gated", reason });
+    expect(await acting.gate("replicaset")).toEqual({ open: false, reason });
+    expect(await store.gate("replicaset")).toEqual({ open: true });
+    await acting.close();
+  });
+
+  it("opens an epoch with the cluster's release", async () => {
+    const { store } = await open();
+    await store.openEpoch({ ...EPOCH, release: "1.37" });
+    expect(await store.epoch()).toEqual({ ...EPOCH, release: "1.37" });
   });
 
   it("[replicaset P11] [informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async ({

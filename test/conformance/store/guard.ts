@@ -1,7 +1,7 @@
 /** Another controller is at work: who is stopped, by what, and until when (informer §11.9). */
 import { expect, it as base } from "vitest";
 
-import type { ForeignWrite, Stop } from "../../../shared/store/ports/store.ts";
+import type { ForeignWrite, GuardState, Stop, Store } from "../../../shared/store/ports/store.ts";
 import { CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
 import { cachedPod, cachedReplicaSet, effect, put } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
@@ -15,6 +15,14 @@ const wroteAt = (atMs: number, manager = "kube-controller-manager"): ForeignWrit
   manager,
   atMs,
 });
+const reportAll = async (store: Store, write: ForeignWrite, nowMs: number): Promise<GuardState> =>
+  await store.reportForeignWrites({ everything: write, namespaces: [] }, nowMs);
+const reportIn = async (store: Store, nowMs: number, ...namespaces: readonly ForeignWrite[]): Promise<GuardState> =>
+  await store.reportForeignWrites({ namespaces }, nowMs);
+const resumed = async (store: Store, forgivenMs: number, namespace?: string): Promise<string> =>
+  await store.resume({ seen: await store.guard(), forgivenMs, ...(namespace !== undefined && { namespace }) });
+const stoppedIn = ({ namespaces }: GuardState): readonly string[] =>
+  [...namespaces].flatMap(([name, { stop }]) => (stop ? [name] : [])).sort();
 const STOP: Stop = { kind: "seen", write: wroteAt(5_000), sinceMs: 5_100 };
 
 export function guardCases(open: OpenStore): void {
@@ -31,7 +39,7 @@ export function guardCases(open: OpenStore): void {
     harness,
   }) => {
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
-    expect(await harness.store.reportForeignWrite(wroteAt(5_000), 5_100)).toEqual({ kind: "stopped" });
+    expect(await reportAll(harness.store, wroteAt(5_000), 5_100)).toMatchObject({ stop: STOP, forgivenMs: 0 });
     expect(await harness.store.take(harness.run("replicaset", RS), { uid: UID })).toEqual({ kind: "stopped", stop: STOP });
     expect(await harness.store.take(harness.run("replicaset", "shop/none"), {})).toEqual({ kind: "stopped", stop: STOP });
     for (const controller of CONTROLLERS)
@@ -49,7 +57,7 @@ export function guardCases(open: OpenStore): void {
   it("GD1 a running sync learns of it at its renewal, and keeps its lease, its answers and its end", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
-    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    await reportAll(harness.store, wroteAt(5_000), 5_100);
     await harness.fixture.clock.advance(1_000);
     expect(await harness.store.renew(run)).toBe("stopped");
     expect((await harness.store.queued("replicaset"))[0]?.leaseUntilMs).toBe(before);
@@ -61,7 +69,7 @@ export function guardCases(open: OpenStore): void {
 
   it("GD2 a new epoch, fence and list change nothing of it", async () => {
     const harness = await open();
-    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100); // before there is any
+    await reportAll(harness.store, wroteAt(5_000), 5_100); // before there is any
     await harness.synced();
     expect(await harness.store.take(harness.run("replicaset", RS), {})).toEqual({ kind: "stopped", stop: STOP });
     expect(await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1")).toEqual({ kind: "opened" });
@@ -69,55 +77,53 @@ export function guardCases(open: OpenStore): void {
   });
 
   it("GD3 a forgiven write stops nothing, however late it is reported", async ({ harness }) => {
-    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
-    expect(await harness.store.resume({ version: (await harness.store.guard()).version, forgivenMs: 7_000 })).toBe("resumed");
+    await reportAll(harness.store, wroteAt(5_000), 5_100);
+    expect(await resumed(harness.store, 7_000)).toBe("resumed");
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 7_000 });
     for (const atMs of [4_000, 5_000, 7_000])
-      expect(await harness.store.reportForeignWrite(wroteAt(atMs), 9_000)).toEqual({ kind: "forgiven", forgivenMs: 7_000 });
+      expect(await reportAll(harness.store, wroteAt(atMs), 9_000)).toEqual({ forgivenMs: 7_000, namespaces: new Map() });
     expect((await harness.store.guard()).stop).toBeUndefined();
     await harness.pass(6_000);
     expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toEqual([RS]);
     expect((await harness.taken("replicaset", RS)).kind).toBe("ok");
-    expect(await harness.store.reportForeignWrite(wroteAt(8_000), 9_000)).toEqual({ kind: "stopped" });
-    expect((await harness.store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(8_000), sinceMs: 9_000 });
+    expect((await reportAll(harness.store, wroteAt(8_000), 9_000)).stop).toEqual({ kind: "seen", write: wroteAt(8_000), sinceMs: 9_000 });
   });
 
   it("GD4 keeps the newest write, and the time of the first report", async () => {
     const { store } = await open();
-    await store.reportForeignWrite(wroteAt(5_000), 5_100);
-    const { version } = await store.guard();
-    for (const atMs of [5_000, 4_000]) await store.reportForeignWrite(wroteAt(atMs, "k3s"), 6_000);
-    expect(await store.guard()).toMatchObject({ stop: STOP, version });
-    await store.reportForeignWrite(wroteAt(6_000, "k3s"), 6_100);
+    await reportAll(store, wroteAt(5_000), 5_100);
+    for (const atMs of [5_000, 4_000]) await reportAll(store, wroteAt(atMs, "k3s"), 6_000);
+    expect((await store.guard()).stop).toEqual(STOP);
+    await reportAll(store, wroteAt(6_000, "k3s"), 6_100);
     expect((await store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(6_000, "k3s"), sinceMs: 5_100 });
   });
 
   it("GD5 a resume takes away what was seen, and nothing that came after; what is forgiven grows only", async () => {
     const { store } = await open();
-    await store.reportForeignWrite(wroteAt(5_000), 5_100);
+    await reportAll(store, wroteAt(5_000), 5_100);
     const seen = await store.guard();
-    await store.reportForeignWrite(wroteAt(6_000), 6_100);
-    expect(await store.resume({ version: seen.version, forgivenMs: 5_000 })).toBe("changed");
+    await reportAll(store, wroteAt(6_000), 6_100);
+    expect(await store.resume({ seen, forgivenMs: 5_000 })).toBe("changed");
     expect((await store.guard()).stop).toMatchObject({ write: wroteAt(6_000) });
-    expect(await store.resume({ version: (await store.guard()).version, forgivenMs: 6_000 })).toBe("resumed");
-    expect(await store.resume({ version: (await store.guard()).version, forgivenMs: 3_000 })).toBe("resumed");
+    expect(await resumed(store, 6_000)).toBe("resumed");
+    expect(await resumed(store, 3_000)).toBe("resumed");
     expect(await store.guard()).toMatchObject({ forgivenMs: 6_000 });
   });
 
   it("GD5 of a report and a resume at once, none is lost", async () => {
     const { store } = await open();
     for (let round = 1; round <= 20; round++) {
-      await store.reportForeignWrite(wroteAt(round * 10_000), 1);
-      const { version } = await store.guard();
+      await reportAll(store, wroteAt(round * 10_000), 1);
+      const seen = await store.guard();
       const newer = wroteAt(round * 10_000 + 1_000);
-      const [resumed] = await Promise.all([store.resume({ version, forgivenMs: round * 10_000 }), store.reportForeignWrite(newer, 1)]);
-      expect((await store.guard()).stop, resumed).toMatchObject({ write: newer });
-      if (resumed === "resumed") expect((await store.guard()).forgivenMs).toBe(round * 10_000);
+      const [answer] = await Promise.all([store.resume({ seen, forgivenMs: round * 10_000 }), reportAll(store, newer, 1)]);
+      expect((await store.guard()).stop, answer).toMatchObject({ write: newer });
+      if (answer === "resumed") expect((await store.guard()).forgivenMs).toBe(round * 10_000);
     }
   });
 
   it("GD7 a Store that ignores stops continues; another cluster's are separate", async ({ harness }) => {
-    await harness.store.reportForeignWrite(wroteAt(5_000), 5_100);
+    await reportAll(harness.store, wroteAt(5_000), 5_100);
     const careless = await harness.fixture.beside({ ignoresStop: true });
     expect(await careless.gate("replicaset")).toEqual({ open: true });
     const run = harness.run("replicaset", RS);
@@ -127,5 +133,70 @@ export function guardCases(open: OpenStore): void {
     const elsewhere = await harness.fixture.beside({ cluster: "cluster-of-another" });
     expect((await elsewhere.guard()).stop).toBeUndefined();
     await Promise.all([careless.close(), elsewhere.close()]);
+  });
+
+  it("GD1 a stopped namespace: its keys are not handed out and rung, gates stay open, and other namespaces go on", async ({ harness }) => {
+    const bank = {
+      ...cachedReplicaSet(),
+      metadata: { ...cachedReplicaSet().metadata, namespace: "bank", uid: "uid-rs-bank", resourceVersion: "1000" },
+    };
+    await harness.seed("replicasets", [put(bank, { counted: true, effects: [effect("replicaset", bank, { self: true })] })]);
+    const { run } = await harness.taken("replicaset", RS);
+    const stop = { kind: "seen", write: wroteAt(5_000), sinceMs: 5_100 };
+    expect(await reportIn(harness.store, 5_100, wroteAt(5_000))).toEqual({
+      forgivenMs: 0,
+      namespaces: new Map([["shop", { stop, forgivenMs: 0 }]]),
+    });
+    expect(await harness.store.renew(run)).toBe("stopped");
+    await harness.store.done(run, { kind: "requeueAfter", delayMs: 0 });
+    expect(await harness.store.take(harness.run("replicaset", RS), { uid: UID })).toEqual({ kind: "stopped", stop });
+    for (const controller of CONTROLLERS) expect(await harness.store.gate(controller)).toEqual({ open: true });
+    await harness.pass(6_000);
+    expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toEqual(["bank/web"]);
+    const other = harness.run("replicaset", "bank/web");
+    expect(await harness.store.take(other, { uid: "uid-rs-bank" })).toMatchObject({ kind: "ok" });
+    expect(await harness.store.renew(other)).toBeGreaterThan(harness.now());
+    expect(await resumed(harness.store, 5_000, "shop")).toBe("resumed");
+    await harness.pass(6_000);
+    expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toContain(RS);
+  });
+
+  it("GD5 a namespace is resumed alone: what others did is neither forgiven nor a change; a newer write there is", async () => {
+    const { store } = await open();
+    const inBank = { ...wroteAt(5_000), key: "bank/web" };
+    await reportIn(store, 5_100, wroteAt(5_000), inBank);
+    const seen = await store.guard();
+    await reportIn(store, 6_100, { ...inBank, atMs: 6_000 });
+    expect(await store.resume({ namespace: "shop", seen, forgivenMs: 5_000 })).toBe("resumed");
+    expect(await store.resume({ namespace: "bank", seen, forgivenMs: 5_000 })).toBe("changed");
+    expect(await store.resume({ seen, forgivenMs: 5_000 })).toBe("changed");
+    expect(stoppedIn(await reportIn(store, 6_200, wroteAt(5_000), { ...inBank, atMs: 6_000 }))).toEqual(["bank"]);
+    expect(stoppedIn(await reportIn(store, 6_200, wroteAt(5_500)))).toEqual(["bank", "shop"]);
+    expect(await resumed(store, 6_000)).toBe("resumed");
+    expect(await store.guard()).toEqual({ forgivenMs: 6_000, namespaces: new Map() });
+  });
+
+  it("GD5 of reports and resumes of two namespaces at once, none is lost", async () => {
+    const { store } = await open();
+    for (let round = 1; round <= 10; round++) {
+      await reportIn(store, 1, wroteAt(round * 10_000));
+      const inBank = { ...wroteAt(round * 10_000), key: "bank/web" };
+      const answer = await Promise.all([resumed(store, round * 10_000, "shop"), reportIn(store, 1, inBank)]);
+      expect(stoppedIn(await store.guard()), answer[0]).toEqual(answer[0] === "resumed" ? ["bank"] : ["bank", "shop"]);
+      await resumed(store, round * 10_000);
+    }
+  });
+
+  it("GD8 stops at most 1,000 namespaces; one more stops everything, until all of it is resumed", async () => {
+    const { store } = await open();
+    const inEach = Array.from({ length: 1_000 }, (_, nth) => ({ ...wroteAt(5_000), key: `tenant-${nth}/web` }));
+    const full = await reportIn(store, 5_100, ...inEach);
+    expect([full.stop, stoppedIn(full).length]).toEqual([undefined, 1_000]);
+    expect((await reportIn(store, 5_200, ...inEach)).stop).toBeUndefined();
+    const over = await reportIn(store, 6_100, wroteAt(6_000));
+    expect(over.stop).toEqual({ kind: "seen", write: wroteAt(6_000), sinceMs: 6_100, isOverMax: true });
+    expect(await store.guard()).toEqual(over);
+    expect(await resumed(store, 6_000)).toBe("resumed");
+    expect(await reportIn(store, 7_000, ...inEach, wroteAt(6_000))).toEqual({ forgivenMs: 6_000, namespaces: new Map() });
   });
 }

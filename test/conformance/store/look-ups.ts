@@ -3,21 +3,9 @@
  */
 import { expect, it as base } from "vitest";
 
-import { laneOf } from "../../../shared/store/lane.ts";
-import {
-  asOwner,
-  cachedDeployment,
-  cachedPod,
-  cachedReplicaSet,
-  effect,
-  keyOf,
-  ownedBy,
-  put,
-  remove,
-  replicaSetOwner,
-} from "../../support/builders.ts";
+import { cachedDeployment, cachedPod, cachedReplicaSet, effect, put, remove, replicaSetOwner } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
-import { ONE_LANE, outcomes, rung } from "../../harness/store/store.ts";
+import { outcomes, rung } from "../../harness/store/store.ts";
 
 const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
@@ -125,41 +113,5 @@ export function lookUpCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { asRead: true }))).toEqual(["same"]);
     expect(outcomes(await harness.deliver("pods", [remove(cachedPod(), "9")], { asRead: true }))).toEqual(["same"]);
-  });
-
-  it("[deployment T20] [informer T44] the last two pods of a Recreate Deployment die in two lanes: it is queued by the second alone", async () => {
-    const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
-    const deployment = cachedDeployment();
-    const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
-    await harness.seed("deployments", [put(deployment, { counted: true })]);
-    await harness.seed("replicasets", [put(rs, { counted: true })]);
-    const pods = ["a", "b", "c", "d", "e"].map((name, index) =>
-      cachedPod({ name, resourceVersion: `${index + 10}`, owner: ownedBy("ReplicaSet", rs) }),
-    );
-    const [left, right] = [0, 1].map((lane) => pods.find((each) => laneOf(keyOf(each), 2) === lane));
-    if (!left || !right) throw new Error("names of both lanes are needed");
-    await harness.seed("pods", [put(left)]);
-    await harness.seed("pods", [put(right)]);
-    // Both appliers look while both pods are there.
-    const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
-    const [first, second] = [
-      await harness.read("pods", [remove(left, "20", ifEmpty)]),
-      await harness.read("pods", [remove(right, "21", ifEmpty)]),
-    ];
-    expect(rung(await harness.deliver("pods", first, { asRead: true }))).toEqual([]);
-    expect(rung(await harness.deliver("pods", second, { asRead: true }))).toEqual(["deployment shop/web"]);
-  });
-
-  it("[informer T44] a pod that leaves the slice without dying counts as gone from it", async ({ harness }) => {
-    const deployment = cachedDeployment();
-    const rs = cachedReplicaSet({ owner: ownedBy("Deployment", deployment) });
-    await harness.seed("deployments", [put(deployment, { counted: true })]);
-    await harness.seed("replicasets", [put(rs, { counted: true })]);
-    const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
-    await harness.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: ownedBy("ReplicaSet", rs) }))]);
-    expect(
-      rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), ifEmpty)])),
-    ).toEqual([]);
-    expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "12" }), ifEmpty)]))).toEqual(["deployment shop/web"]);
   });
 }

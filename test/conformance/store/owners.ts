@@ -3,7 +3,6 @@ import { expect, it } from "vitest";
 import type { CachedOwner } from "../../../shared/kube/objects/cached.ts";
 import { ownerOfCached, podOwnerId } from "../../../shared/kube/objects/owner-id.ts";
 import {
-  asOwner,
   cachedDeployment,
   cachedPod,
   cachedReplicaSet,
@@ -12,7 +11,6 @@ import {
   keyOf,
   ownedBy,
   put,
-  remove,
 } from "../../support/builders.ts";
 import type { OpenStore } from "../store.ts";
 import { rung } from "../../harness/store/store.ts";
@@ -63,16 +61,6 @@ export function ownerCases(open: OpenStore): void {
     await harness.store.done(run, { kind: "ok" });
     await harness.store.add(harness.epoch, "replicaset", keyOf(rs), 0);
     expect(await harness.intents(rs.metadata.uid, "replicaset", keyOf(rs))).toHaveLength(1);
-  });
-
-  it("[informer T44] a foreign pod does not keep the slice of a Recreate Deployment's ReplicaSet from being empty", async () => {
-    const harness = await (await open()).synced();
-    await harness.seed("deployments", [put(deployment, { counted: true })]);
-    await harness.seed("replicasets", [put(rs, { counted: true })]);
-    const last = cachedPod({ name: "last", resourceVersion: "10", owner: OWN });
-    await harness.seed("pods", [put(last), put(cachedPod({ namespace: "mallory", name: "x", resourceVersion: "11", owner: OWN }))]);
-    const ifEmpty = { effects: [effect("deployment", deployment, { ifEmpty: asOwner("replicaset", rs) })] };
-    expect(rung(await harness.deliver("pods", [remove(last, "20", ifEmpty)]))).toEqual(["deployment shop/web"]);
   });
 
   it("a ReplicaSet and a ReplicationController of one name and uid own different pods", async () => {

@@ -22,6 +22,8 @@ import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/base/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
 import { soleLeader } from "../../../shared/local/assemble-system.ts";
+import { fixedRelease } from "../../../shared/controllers/cache/watcher/cluster-release.ts";
+import { COMPARED_RELEASE } from "../release.ts";
 import type { Script } from "./script.ts";
 import { EXPIRED, type Scenario } from "./scenario.ts";
 
@@ -29,6 +31,7 @@ const BEGIN_MS = 2_000;
 const NEVER_MS = 1_000_000_000;
 const CLUSTER = "c1";
 const SIGNER = testSigner(CLUSTER);
+const RELEASE = fixedRelease(COMPARED_RELEASE.name);
 const DIGESTER = createDigester("sequence");
 
 export async function playOurs(scenario: Scenario, script: Script): Promise<void> {
@@ -56,7 +59,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
   // No audit mends what went wrong.
   const times = { ...UPKEEP_TIMES, auditMs: NEVER_MS, ...(resyncMs !== undefined && { resyncMs, resyncSpreadMs: resyncMs / 10 }) };
   const watching = runWatcher(
-    { ...ports, kube, store, queue, doorbells, signer: SIGNER, lead: () => Promise.resolve(leadership) },
+    { ...ports, kube, store, queue, doorbells, signer: SIGNER, lead: () => Promise.resolve(leadership), release: RELEASE },
     {
       cluster: CLUSTER,
       clusterUid: "uid",

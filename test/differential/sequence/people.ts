@@ -1,5 +1,6 @@
 /** The people, nodes and other controllers around the tested one: they do what the script says. */
 import type { VirtualClock } from "../../../shared/base/memory/clock.ts";
+import { COMPARED_RELEASE } from "../release.ts";
 import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import { formatTime } from "../../../shared/kube/objects/time.ts";
@@ -134,7 +135,7 @@ export class People {
   async #collide(name: string, change: Fields): Promise<void> {
     const path = `${collection("deployments")}/${name}`;
     const { spec, status } = await this.ask("PATCH", `${path}?dryRun=All`, { spec: change }, "application/merge-patch+json");
-    const state = podTemplateHashState((spec as Fields)["template"] as unknown as PodTemplateSpec); // a Deployment's
+    const state = podTemplateHashState((spec as Fields)["template"] as unknown as PodTemplateSpec, COMPARED_RELEASE); // a Deployment's
     const collisions = (status as Fields | undefined)?.["collisionCount"];
     const taken = `${name}-${podTemplateHash(state, typeof collisions === "number" ? collisions : undefined)}`;
     if ((await this.all("replicasets")).every(({ metadata }) => metadata.name !== taken)) {

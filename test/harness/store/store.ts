@@ -5,7 +5,6 @@
 import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey } from "../../../shared/kube/objects/resources.ts";
 import { laneOf } from "../../../shared/store/lane.ts";
 import type { StoreIdentity } from "../../../shared/store/store-options.ts";
-import type { Clock } from "../../../shared/base/clock.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import type {
   ApplyResult,
@@ -26,14 +25,20 @@ import type {
 } from "../../../shared/store/ports/store.ts";
 import type { Cached } from "../../../shared/kube/objects/cached.ts";
 export { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
+import type { ServerClock } from "./server-clock.ts";
 import { expectation, keyOf, listed } from "../../support/builders.ts";
 
 /** An adapter's part of the suite: an empty Store whose clock the test controls. */
 export interface StoreFixture {
   readonly store: Store;
-  readonly clock: Clock & { advance(ms: number): Promise<void> };
+  readonly clock: ServerClock;
   /** Another Store over the same data: of another build, of another cluster, or one that ignores stops. */
-  beside(options: { readonly identity?: StoreIdentity; readonly cluster?: string; readonly ignoresStop?: boolean }): Promise<Store>;
+  beside(options: {
+    readonly identity?: StoreIdentity;
+    readonly cluster?: string;
+    readonly ignoresStop?: boolean;
+    readonly releases?: readonly string[];
+  }): Promise<Store>;
   /** Overwrites a value as another writer would, so that it no longer verifies. Empty text deletes it. */
   spoil(forged: Forged): Promise<void>;
   /** Loses everything, as after FLUSHALL. */

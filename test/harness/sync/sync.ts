@@ -6,6 +6,8 @@ import { createVirtualClock, type VirtualClock } from "../../../shared/base/memo
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
 import type { Cached } from "../../../shared/kube/objects/cached.ts";
+import { ALL_RELEASES, releaseOf } from "../../../shared/kube/releases.ts";
+import type { Release } from "../../../shared/kube/releases.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { CACHED_RESOURCES, objectKey, RESOURCES, type CachedResource, type Controller } from "../../../shared/kube/objects/resources.ts";
 import { strip } from "../../../shared/kube/strip/strip.ts";
@@ -59,6 +61,7 @@ export class SyncHarness {
   readonly #sequences = new Map<CachedResource, number>();
   #streamed = 0;
   #takes = 0;
+  #beats = 0;
   #watermark = "0";
   /** The server's uids of objects that were given with one. */
   readonly #uids = new Map<string, string>();
@@ -154,6 +157,12 @@ export class SyncHarness {
     for (const resource of CACHED_RESOURCES) await this.store.applyPack({ ...this.#pack(resource), kind: "W" }, [], { counts: [], commit });
   }
 
+  /** What the watcher does when the cluster is upgraded. */
+  async publish(release: string): Promise<void> {
+    const [beat, answered] = [++this.#beats, this.#beats - 1];
+    await this.store.checkpoint({ epoch: EPOCH, fence: FENCE, sent: {}, beat, answered, release });
+  }
+
   /** Queues the key and runs it until it ends; time passes only as far as the run waits. */
   async sync(key = "shop/web"): Promise<void> {
     await this.store.add(EPOCH, this.controller, key, 0);
@@ -177,8 +186,8 @@ export class SyncHarness {
 
   /** Runs the handler alone on what the cache holds. @throws what it throws */
   async handle(key = "shop/web"): Promise<SyncResult> {
-    const { taken, snapshot } = await this.#take(key);
-    const session = createSession(this.ports, { ...taken, snapshot, mayWrite: () => true });
+    const { taken, snapshot, release } = await this.#take(key);
+    const session = createSession(this.ports, { ...taken, snapshot, mayWrite: () => true, ...(release && { release }) });
     try {
       return await HANDLERS[this.controller](session);
     } finally {
@@ -194,14 +203,14 @@ export class SyncHarness {
     return snapshot;
   }
 
-  async #take(key: string): Promise<{ readonly taken: Taken; readonly snapshot: Snapshot }> {
+  async #take(key: string): Promise<{ readonly taken: Taken; readonly snapshot: Snapshot; readonly release: Release | undefined }> {
     const taken = { epoch: EPOCH, controller: this.controller, key, token: `test-${++this.#takes}` };
     await this.store.add(EPOCH, this.controller, key, 0);
     let take = await this.store.take(taken, {});
     if (take.kind === "moved")
       take = await this.store.take(taken, { ...(take.uid && { uid: take.uid }), ...(take.owner && { owner: take.owner }) });
     if (take.kind !== "ok") throw new Error(`${key} is ${take.kind}`);
-    return { taken, snapshot: take.snapshot };
+    return { taken, snapshot: take.snapshot, release: releaseOf(take.release ?? "", ALL_RELEASES) };
   }
 
   /** When the key is queued for, from now; undefined if it is not. */

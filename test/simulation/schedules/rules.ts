@@ -4,7 +4,7 @@
  */
 import type { ScriptName } from "../../../shared/store/redis/scripts/layouts.ts";
 import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
-import type { ItemChange, Store } from "../../../shared/store/ports/store.ts";
+import type { Store } from "../../../shared/store/ports/store.ts";
 
 export interface Breakage {
   readonly rule: string;
@@ -159,26 +159,6 @@ export const BREAKAGES: readonly Breakage[] = [
       scripts: INDEX_SCRIPTS,
       from: `if meta.unread and not asGuessed(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end`,
       to: `if meta.unread and row then row = value end`,
-    },
-  },
-  {
-    rule: "ifEmpty",
-    off: "the caller judges whether a slice is empty, before the step",
-    store: (store) => {
-      const judged = async (items: readonly ItemChange[]): Promise<readonly ItemChange[]> =>
-        await Promise.all(
-          items.map(async (item) => {
-            const owners = [...new Set(item.effects.flatMap(({ ifEmpty }) => ifEmpty ?? []))];
-            const slices = await store.readSlices(owners.map((owner) => ({ resource: "pods" as const, owner })));
-            const full = new Set(owners.filter((_, i) => (slices[i]?.length ?? 0) > 1));
-            return { ...item, effects: item.effects.filter(({ ifEmpty }) => ifEmpty === undefined || !full.has(ifEmpty)) };
-          }),
-        );
-      return {
-        ...store,
-        applyPack: async (pack, items, options) => await store.applyPack(pack, await judged(items), options),
-        writeThrough: async (run, write) => await store.writeThrough(run, { ...write, items: await judged(write.items) }),
-      };
     },
   },
   {

@@ -40,7 +40,11 @@ export function rightsIn({ clusterRules }: Role): ReadonlySet<string> {
 
 /** What `role` may do in the namespace of the watcher's Lease. */
 export function rightsAtTheLease({ namespaceRules }: Role): ReadonlySet<string> {
-  return new Set(namespaceRules.flatMap(({ apiGroup, resource, verbs }) => verbs.map((verb) => right(verb, apiGroup, resource))));
+  return new Set(
+    namespaceRules.flatMap(({ apiGroup, resource, verbs, name }) =>
+      verbs.map((verb) => right(verb, apiGroup, resource) + named(name === undefined ? [] : [name])),
+    ),
+  );
 }
 
 export interface Use {

@@ -4,6 +4,8 @@
  */
 import fc from "fast-check";
 import { type GoStruct, type GoType, podTemplateLayout } from "../../../shared/kube/pod-template/pod-template-layout.ts";
+import { OWN_RELEASE } from "../../../shared/kube/releases.ts";
+import type { Release } from "../../../shared/kube/releases.ts";
 import { parseQuantity, quantityNanos } from "../../../shared/kube/quantity/quantity.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 
@@ -16,9 +18,12 @@ const MAP_KEY = fc.constantFrom("a", "app", "cpu", "__proto__", "1", "ﬀ", "�
 /** Neither occurs in a template. */
 const SKIPPED = new Set(["managedFields", "creationTimestamp", "deletionTimestamp"]);
 
-export const arbitraryTemplate: fc.Arbitrary<PodTemplateSpec> = arbitraryStruct(podTemplateLayout(), 0).map(
-  (template) => template as PodTemplateSpec,
-);
+/** With the fields of a release. */
+export function arbitraryTemplateOf(release: Release): fc.Arbitrary<PodTemplateSpec> {
+  return arbitraryStruct(podTemplateLayout(release), 0).map((template) => template as PodTemplateSpec);
+}
+
+export const arbitraryTemplate = arbitraryTemplateOf(OWN_RELEASE);
 
 function arbitraryStruct(struct: GoStruct, depth: number): fc.Arbitrary<Json> {
   const keys = [...struct.byKey.keys()].filter((key) => !SKIPPED.has(key));
@@ -59,8 +64,8 @@ function arbitraryValue(type: GoType, depth: number): fc.Arbitrary<unknown> {
 }
 
 /** The same template in another spelling. `next` draws from 0 … n − 1. */
-export function respelled(template: PodTemplateSpec, next: (n: number) => number): PodTemplateSpec {
-  const copy = respelledStruct(podTemplateLayout(), template as Json, next) as PodTemplateSpec;
+export function respelled(template: PodTemplateSpec, next: (n: number) => number, release = OWN_RELEASE): PodTemplateSpec {
+  const copy = respelledStruct(podTemplateLayout(release), template as Json, next) as PodTemplateSpec;
   if (next(2) === 0) copy.metadata = { ...copy.metadata, labels: { ...copy.metadata?.labels, "pod-template-hash": String(next(9)) } };
   return copy;
 }
@@ -131,8 +136,11 @@ function isZero(type: GoType | undefined, value: unknown): boolean {
 }
 
 /** Every other template at one change's distance: a value altered, added or removed at one place. */
-export function neighbours(template: PodTemplateSpec): readonly { readonly change: string; readonly template: PodTemplateSpec }[] {
-  return structNeighbours(podTemplateLayout(), template as Json, "").map(({ change, value }) => ({
+export function neighbours(
+  template: PodTemplateSpec,
+  release = OWN_RELEASE,
+): readonly { readonly change: string; readonly template: PodTemplateSpec }[] {
+  return structNeighbours(podTemplateLayout(release), template as Json, "").map(({ change, value }) => ({
     change,
     template: value as PodTemplateSpec,
   }));

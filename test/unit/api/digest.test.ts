@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDigester, isAnnotationDigest, normalTemplate, templatesEqual } from "../../../shared/kube/pod-template/digest.ts";
 import { parseExact } from "../../../shared/base/exact-json.ts";
+import { RELEASED } from "../../../shared/kube/releases.ts";
 import { podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 import { arbitraryTemplate, neighbours, respelled } from "./arbitrary-template.ts";
@@ -173,8 +174,8 @@ describe("createDigester", () => {
   const digester = createDigester("a key of the tests");
 
   it("returns <keyId>.<form>.<HMAC-SHA-256>, without any part of the key", () => {
-    expect(digester.prefix).toMatch(/^[0-9a-f]{8}\.2-1_36$/);
-    expect(digester.digest(template())).toMatch(/^[0-9a-f]{8}\.2-1_36\.[0-9a-f]{64}$/);
+    expect(digester.prefix).toMatch(/^[0-9a-f]{8}\.2-1_37$/);
+    expect(digester.digest(template())).toMatch(/^[0-9a-f]{8}\.2-1_37\.[0-9a-f]{64}$/);
     expect(digester.digest(template()).startsWith(`${digester.prefix}.`)).toBe(true);
   });
 
@@ -216,7 +217,7 @@ describe("createDigester", () => {
     };
     const templates = ["9007199254740992", "9007199254740993", "9223372036854775806", "9223372036854775807"].map(seconds);
     expect(new Set(templates.map((each) => digester.template(each, true).digest)).size).toBe(4);
-    expect(new Set(templates.map((each) => digester.template(each, true).hashState)).size).toBe(4);
+    expect(new Set(templates.map((each) => digester.template(each, true).hashStates?.["1.36"])).size).toBe(4);
     expect(normalTemplate(seconds("9223372036854775807"))).toContain('"terminationGracePeriodSeconds":9223372036854775807');
   });
 
@@ -243,10 +244,12 @@ describe("createDigester", () => {
     const asked = createDigester("key");
     fc.assert(
       fc.property(arbitraryTemplate, fc.array(fc.boolean(), { minLength: 1, maxLength: 4 }), (one, ways) => {
-        for (const withHashState of ways)
-          expect(asked.template(one, withHashState)).toEqual({
+        for (const withHashStates of ways)
+          expect(asked.template(one, withHashStates)).toEqual({
             digest: asked.digest(one),
-            ...(withHashState && { hashState: podTemplateHashState(one) }),
+            ...(withHashStates && {
+              hashStates: Object.fromEntries(RELEASED.map((release) => [release.name, podTemplateHashState(one, release)])),
+            }),
           });
       }),
     );

@@ -108,7 +108,7 @@ describe("quantityText", () => {
     { text: "0", starts: amount("0", 0), ends: "s:(string)0 Format:(resource.Format)DecimalSI}" },
     { text: "100Ti", starts: amount("0", 0), ends: `${decimal("8568098291072368640 5960")} s:(string) Format:(resource.Format)BinarySI}` },
   ])("$text", ({ text, starts, ends }) => {
-    expect(quantityText(text).startsWith(starts)).toBe(true);
-    expect(quantityText(text).endsWith(ends)).toBe(true);
+    expect(quantityText(text, "string").startsWith(starts)).toBe(true);
+    expect(quantityText(text, "string").endsWith(ends)).toBe(true);
   });
 });

@@ -5,7 +5,6 @@ import type { CachedPod } from "../../../shared/kube/objects/cached.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { MalformedObjectError } from "../../../shared/kube/objects/errors.ts";
 import { deepFreeze } from "../../../shared/base/freeze.ts";
-import { podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import { strip } from "../../../shared/kube/strip/strip.ts";
 import { template } from "./templates.ts";
@@ -155,17 +154,24 @@ describe("strip of a workload", () => {
   }) as { managedFields: unknown };
   const labels = { app: "nginx" };
   const digest = digester.digest(template({ container: { env: [{ name: "TOKEN", value: "s3cret" }] } }));
-  const hashState = podTemplateHashState(template({ container: { env: [{ name: "TOKEN", value: "s3cret" }] } }));
+  const { hashStates } = digester.template(template({ container: { env: [{ name: "TOKEN", value: "s3cret" }] } }), true);
 
   it.each([
     { resource: "replicasets", cached: { labels, digest } },
     { resource: "replicationcontrollers", cached: { labels, digest } },
-    { resource: "deployments", cached: { labels, digest, hashState } },
+    { resource: "deployments", cached: { labels, digest, hashStates } },
   ] as const)("$resource: all metadata less two, all spec with the template replaced, all status", ({ resource, cached }) => {
     const want = { metadata: meta, spec: { ...spec, template: cached }, status };
     const stripped = strip(resource, deepFreeze(workload()), digester);
     expect(stripped).toStrictEqual(want);
     expect(strip(resource, deepFreeze(stripped), digester)).toStrictEqual(want);
+  });
+
+  it("reads the one hash state of an older capture as that of 1.36", () => {
+    const older = { metadata: meta, spec: { ...spec, template: { digest, hashState: 7 } }, status };
+    expect(strip("deployments", older, digester).spec.template).toStrictEqual({ digest, hashStates: { "1.36": 7 } });
+    const odd = { ...older, spec: { ...spec, template: { digest, hashStates: { "1.36": "7" } } } };
+    expect(strip("deployments", odd, digester).spec.template).toStrictEqual({ digest });
   });
 
   it("drops annotations altogether when only last-applied was there", () => {
@@ -323,7 +329,7 @@ describe("strip of anything", () => {
     "kubernetes.io/change-cause",
     "deployment.kubernetes.io/revision",
     ..."metadata name namespace uid resourceVersion labels annotations ownerReferences controller kind managedFields".split(" "),
-    ..."spec template digest hashState containers initContainers restartPolicy env status conditions type".split(" "),
+    ..."spec template digest hashState hashStates containers initContainers restartPolicy env status conditions type".split(" "),
     ..."containerStatuses restartCount ready owner since phase pod-template-hash".split(" "),
     LAST_APPLIED,
   );

@@ -7,20 +7,23 @@ import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
 import { createForeignWriteGuard } from "../../../shared/controllers/cache/watcher/foreign-write-guard.ts";
 import type { ForeignWriteGuard } from "../../../shared/controllers/cache/watcher/foreign-write-guard.ts";
 import { KubeApiError, UnansweredError } from "../../../shared/kube/client/errors.ts";
-import type { ListQuery } from "../../../shared/kube/client/kube.ts";
+import type { ListQuery, PatchRequest } from "../../../shared/kube/client/kube.ts";
+import type { KubeObject } from "../../../shared/kube/objects.ts";
+import { stoppedNamespaces } from "../../../shared/store/ports/guard-store.ts";
 import type { Log } from "../../../shared/base/log.ts";
-import type { Store } from "../../../shared/store/ports/store.ts";
+import type { ForeignWrites, Store } from "../../../shared/store/ports/store.ts";
 import { IDENTITY } from "../../harness/store/store.ts";
 
 const it = base.extend("s", async () => scene());
 
+const CANARY = { namespace: "deltaloop", name: "deltaloop-canary" };
 const START_MS = Date.parse("2026-03-01T10:00:00Z");
 const second = (s: number): number => START_MS + s * 1_000;
 
 /** A Deployment whose status another controller wrote in that second, by its entry. */
-const written = (s: number, manager = "kube-controller-manager", name = "web") => ({
+const written = (s: number, manager = "kube-controller-manager", name = "web", namespace = "shop") => ({
   metadata: {
-    namespace: "shop",
+    namespace,
     name,
     uid: "u1",
     resourceVersion: "1000",
@@ -36,6 +39,8 @@ const written = (s: number, manager = "kube-controller-manager", name = "web") =
   },
   status: { replicas: 3 },
 });
+/** The canary after another controller corrected it. */
+const corrected = (s: number) => written(s, "kube-controller-manager", CANARY.name, CANARY.namespace);
 /** The Deployment before a write of its status. */
 const OTHER = { metadata: { uid: "u1" }, status: { replicas: 2 } };
 /** The Deployment before a write that left its status unchanged. */
@@ -48,6 +53,12 @@ function scene() {
   let reports = 0;
   let before: () => Promise<readonly unknown[]> = async () => [OTHER];
   const asked: ListQuery[] = [];
+  /** Replicas in the canary's status, as the watcher has written it. */
+  const changes: unknown[] = [];
+  let canary: () => Promise<KubeObject | undefined> = async () => ({
+    metadata: { name: CANARY.name, uid: "u", resourceVersion: "1" },
+    status: { replicas: changes.at(-1) },
+  });
   const store = (): Store => createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1_000, clock }, data);
   const lines: string[] = [];
   const note =
@@ -71,32 +82,49 @@ function scene() {
     before: (answer: () => Promise<readonly unknown[]>) => void (before = answer),
     /** A watcher that leads from that second on. */
     watcher(beganAt: number): ForeignWriteGuard {
-      const guard = createForeignWriteGuard({
+      const ports = {
         store: {
           guard: () => reached((each) => each.guard()),
-          reportForeignWrite: (write, nowMs) => (reports++, reached((each) => each.reportForeignWrite(write, nowMs))),
+          reportForeignWrites: (writes: ForeignWrites, nowMs: number) => (
+            reports++,
+            reached((each) => each.reportForeignWrites(writes, nowMs))
+          ),
         },
         kube: {
-          listPage: async (_resource, query) => {
+          get: () => canary(),
+          patch: async ({ body }: PatchRequest) => {
+            changes.push((body as { readonly status: { readonly replicas: number } }).status.replicas);
+            return { metadata: { name: "x", uid: "u", resourceVersion: "1" } };
+          },
+          listPage: async (_resource: unknown, query: ListQuery) => {
             asked.push(query);
             return { resourceVersion: "2000", items: await before() };
           },
         },
         clock,
         log,
-      });
+      };
+      const guard = createForeignWriteGuard(ports, CANARY);
       guard.begin(second(beganAt));
       running.push(guard.run(ends.signal));
       return guard;
     },
+    changes,
+    /** The API server's answer for the canary. */
+    canary: (answer: typeof canary) => void (canary = answer),
     /** A user's resume with knowledge of everything up to that second. */
-    async resume(seenUpTo: number): Promise<string> {
-      return await store().resume({ version: (await store().guard()).version, forgivenMs: second(seenUpTo) });
+    async resume(seenUpTo: number, namespace?: string): Promise<string> {
+      const seen = await store().guard();
+      return await store().resume({ seen, forgivenMs: second(seenUpTo), ...(namespace !== undefined && { namespace }) });
     },
     seenByAnother: (atSecond: number) =>
-      store().reportForeignWrite({ resource: "deployments", key: "shop/web", manager: "k3s", atMs: second(atSecond) }, START_MS),
-    stop: async () => (await store().guard()).stop,
-    isStopped: async () => (await store().guard()).stop !== undefined,
+      store().reportForeignWrites(
+        { namespaces: [{ resource: "deployments", key: "shop/web", manager: "k3s", atMs: second(atSecond) }] },
+        START_MS,
+      ),
+    stop: async (namespace = "shop") => stoppedNamespaces(await store().guard()).get(namespace),
+    isStopped: async () => stoppedNamespaces(await store().guard()).has("shop"),
+    everythingStopped: async () => (await store().guard()).stop,
     redisIsAway: (is: boolean) => void (away = is),
     /** A copy of Redis; the returned function restores it. */
     snapshot() {
@@ -105,7 +133,7 @@ function scene() {
     },
     flush: () => void (data = createMemoryData()),
     /** Deletes the stop and leaves the rest. */
-    takeAway: () => void (data = { ...data, guard: { forgivenMs: data.guard.forgivenMs, version: "x" } }),
+    takeAway: () => void (data = { ...data, guard: { forgivenMs: data.guard.forgivenMs, namespaces: new Map() } }),
     async end() {
       ends.abort(new Error("over"));
       await Promise.all(running);
@@ -125,17 +153,23 @@ describe("the guard", () => {
     await s.clock.advance(0);
     expect(await s.stop()).toMatchObject({ write: { key: "shop/web", manager: "kube-controller-manager", atMs: second(3) } });
     await s.clock.advance(10_000);
-    expect(s.lines).toEqual(["error another controller is at work: no key is handed out until deltaloop resume"]);
+    expect(s.lines).toEqual([
+      "error another controller is at work in a namespace: none of its keys is handed out until deltaloop resume",
+      "warn no other controller wrote the canary in 10 s: only namespaces are stopped",
+    ]);
     await s.end();
   });
 
   it("FG1 ignores writes from before it leads: a list read before that shows only the past", async ({ s }) => {
-    const guard = createForeignWriteGuard({
-      store: { guard: never, reportForeignWrite: never },
-      kube: { listPage: never },
-      clock: s.clock,
-      log: silent,
-    });
+    const guard = createForeignWriteGuard(
+      {
+        store: { guard: never, reportForeignWrites: never },
+        kube: { listPage: never, get: never, patch: never },
+        clock: s.clock,
+        log: silent,
+      },
+      CANARY,
+    );
     guard.look("deployments", written(3));
     await guard.beforeTerm().catch((error: unknown) => expect(String(error)).toContain("asked for the guard"));
     await s.end();
@@ -412,6 +446,109 @@ describe("the guard", () => {
     guard.look("deployments", written(61));
     await s.clock.advance(0);
     expect(await s.isStopped()).toBe(true);
+    await s.end();
+  });
+});
+
+describe("the canary", () => {
+  it("FG7 a proof stops its namespace alone; the canary's status is changed, so that a controller of the whole cluster corrects it", async ({
+    s,
+  }) => {
+    const guard = s.watcher(0);
+    guard.look("deployments", written(3));
+    await s.clock.advance(11_000);
+    expect([await s.isStopped(), await s.everythingStopped(), s.changes]).toEqual([true, undefined, [1]]);
+    expect(s.lines.at(-1)).toBe("warn no other controller wrote the canary in 10 s: only namespaces are stopped");
+    expect(guard.look("replicasets", corrected(12))).toBe("canary"); // later than awaited counts too
+    await s.clock.advance(0);
+    expect(await s.everythingStopped()).toMatchObject({ write: { key: "deltaloop/deltaloop-canary", atMs: second(12) } });
+    expect([await s.isStopped(), s.asked.length]).toEqual([false, 1]); // the canary costs no proof
+    await s.end();
+  });
+
+  it("FG7 our own writes of it, and those of users, stop nothing; a ReplicaSet of its name elsewhere is not it", async ({ s }) => {
+    const guard = s.watcher(0);
+    for (const manager of ["deltaloop-watcher", "kubectl-edit"])
+      expect(
+        guard.look("replicasets", { ...corrected(3), metadata: { ...written(3, manager, CANARY.name, CANARY.namespace).metadata } }),
+      ).toBe("canary");
+    expect(guard.look("replicasets", written(3, "k3s", CANARY.name, "shop"))).toBeUndefined();
+    await s.clock.advance(0);
+    expect([await s.everythingStopped(), await s.isStopped()]).toEqual([undefined, true]);
+    await s.end();
+  });
+
+  it("FG7 two namespaces at once cost one change in 10 s, and the change differs each time", async ({ s }) => {
+    const guard = s.watcher(0);
+    guard.look("deployments", written(3, "k3s", "web", "shop"));
+    guard.look("deployments", written(3, "k3s", "web", "bank"));
+    await s.clock.advance(9_000);
+    expect([await s.stop("shop"), await s.stop("bank"), s.changes]).toMatchObject([{ kind: "seen" }, { kind: "seen" }, [1]]);
+    guard.look("deployments", written(9, "k3s", "web", "third"));
+    await s.clock.advance(2_000);
+    expect(s.changes).toEqual([1, 2]);
+    await s.end();
+  });
+
+  it("FG5 FG7 CY4 a watcher that starts within the 10 s changes it anew, later than what its start hides", async ({ s }) => {
+    await s.seenByAnother(3); // of a terminated watcher
+    const next = s.watcher(5);
+    await next.beforeTerm();
+    await s.clock.advance(900);
+    expect(s.changes).toEqual([]);
+    await s.clock.advance(100);
+    expect(s.changes).toEqual([1]);
+    expect(next.look("replicasets", corrected(5))).toBe("canary"); // before it led
+    await s.clock.advance(0);
+    expect(await s.everythingStopped()).toBeUndefined();
+    next.look("replicasets", corrected(6));
+    await s.clock.advance(0);
+    expect(await s.everythingStopped()).toBeDefined();
+    await s.end();
+  });
+
+  it("FG7 a resume within the 10 s ends the stop of the namespace, and hides no write of the canary after it", async ({ s }) => {
+    const guard = s.watcher(0);
+    guard.look("deployments", written(3));
+    await s.clock.advance(4_000);
+    await s.resume(3, "shop");
+    await s.clock.advance(1_000);
+    expect(await s.isStopped()).toBe(false);
+    guard.look("replicasets", corrected(5));
+    await s.clock.advance(0);
+    expect(await s.everythingStopped()).toBeDefined();
+    await s.resume(5);
+    await s.clock.advance(1_000);
+    expect(await s.everythingStopped()).toBeUndefined();
+    expect(s.lines.at(-1)).toBe("warn resumed by a user: earlier writes of the other controller are forgiven");
+    await s.end();
+  });
+
+  it("FG3 a namespace that is resumed alone leaves the others stopped, and stops again at the next write there", async ({ s }) => {
+    const guard = s.watcher(0);
+    for (const namespace of ["shop", "bank"]) guard.look("deployments", written(3, "k3s", "web", namespace));
+    await s.clock.advance(0);
+    await s.resume(3, "shop");
+    await s.clock.advance(5_000);
+    expect([await s.isStopped(), await s.stop("bank")]).toMatchObject([false, { kind: "seen" }]);
+    guard.look("deployments", written(9));
+    await s.clock.advance(0);
+    expect(await s.isStopped()).toBe(true);
+    await s.end();
+  });
+
+  it("CY1 a canary that is missing or refused is retried, and reported once; namespaces are stopped meanwhile", async ({ s }) => {
+    const guard = s.watcher(0);
+    s.canary(async () => undefined);
+    guard.look("deployments", written(3));
+    await s.clock.advance(20_000);
+    expect([await s.isStopped(), s.changes]).toEqual([true, []]);
+    expect(s.lines.filter((line) => line.includes("canary"))).toEqual([
+      "error failed to change the canary, retrying: until then a controller of the whole cluster is stopped by namespace",
+    ]);
+    s.canary(async () => ({ metadata: { name: "x", uid: "u", resourceVersion: "1" } }));
+    await s.clock.advance(1_000);
+    expect(s.changes).toEqual([1]);
     await s.end();
   });
 });

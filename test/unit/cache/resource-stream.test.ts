@@ -25,6 +25,8 @@ interface Script {
   /** A server with WatchList and this newest version. */
   readonly streamsAt?: string;
   readonly random?: number;
+  /** The name of the guard's canary. */
+  readonly canary?: string;
 }
 
 function pod(name: string, rv: number, more: object = {}): object {
@@ -49,7 +51,7 @@ const page = (rv: number, items: readonly unknown[], next?: string): ListPage =>
 
 /** Plays a script to its end. @returns the requests and the calls of the sink */
 async function play(
-  { lists = [], watches = [], resumeFrom, floor = "0", cached, streamsAt, random = 0 }: Script,
+  { lists = [], watches = [], resumeFrom, floor = "0", cached, streamsAt, random = 0, canary }: Script,
   forMs = 200_000,
   meanwhile?: (stream: ResourceStream) => void,
 ) {
@@ -103,6 +105,8 @@ async function play(
     random: { next: () => random },
     digester: createDigester("a key for tests"),
     log,
+    look: (_: unknown, object: unknown) =>
+      canary !== undefined && JSON.stringify(object).includes(`"${canary}"`) ? ("canary" as const) : undefined,
     openGeneration: async () => ({ generation: ++generation, floor }),
     ...(cached && { cachedVersions: async () => cached }),
     quarantine: async (what: string, where: string, why: string) => void quarantined.push(`${what}, ${where}: ${why}`),
@@ -158,6 +162,16 @@ describe("a list", () => {
       "L2 at 30: shop/c 25",
       "M2 at 30: shop/a shop/c",
     ]);
+  });
+
+  it("CY2 leaves out the guard's canary, and so do its manifest and the watch", async () => {
+    const { sunk, rows } = await play({
+      lists: [page(10, [pod("a", 3), pod("canary", 4)])],
+      watches: [[[line("MODIFIED", "canary", 11), line("MODIFIED", "a", 12)]]],
+      canary: "canary",
+    });
+    expect([sunk.join("\n"), rows.join()]).not.toContainEqual(expect.stringContaining("canary"));
+    expect(sunk.join()).toContain("shop/a 12");
   });
 
   it("[informer T06] [informer T18] whose second page has expired starts again with a fresh version: no manifest mixes two snapshots", async () => {

@@ -11,6 +11,7 @@ import { LANES } from "../../../shared/store/lane.ts";
 import { applyMessage } from "../../../shared/controllers/cache/applier.ts";
 import type { Envelope } from "../../../shared/controllers/cache/messages/envelope.ts";
 import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
+import { createClusterRelease } from "../../../shared/controllers/cache/watcher/cluster-release.ts";
 import { acquireLease } from "../../../shared/controllers/cache/watcher/leader-election.ts";
 import { runWatcher } from "../../../shared/controllers/cache/watcher/watcher.ts";
 import type { WatcherPorts } from "../../../shared/controllers/cache/watcher/watcher.ts";
@@ -57,7 +58,7 @@ function scene() {
     },
   };
 
-  const start = (identity: string, guard?: WatcherPorts["guard"]) => {
+  const start = (identity: string, own: Partial<Pick<WatcherPorts, "guard" | "release">> = {}) => {
     const ends = new AbortController();
     let standMs = 0;
     const draw = (): "live" | number => {
@@ -89,7 +90,7 @@ function scene() {
     const lead = (signal: AbortSignal) =>
       acquireLease({ ...ports, reader: kube, writer: kube }, { namespace: "kube-system", name: "lease", identity }, signal);
     const options = { cluster: "c1", clusterUid: "cluster", identity: cacheIdentity(digester), holeRelistMs: HOLE_RELIST_MS };
-    const running = runWatcher({ ...ports, lead, ...(guard && { guard }) }, options, ends.signal);
+    const running = runWatcher({ ...ports, lead, ...own }, options, ends.signal);
     return {
       fate,
       ends,
@@ -399,13 +400,14 @@ describe("one watcher", () => {
     const looked: string[] = [];
     let epochs: (string | undefined)[] = [];
     let isAway = false;
-    s.start("one", {
+    const guard: WatcherPorts["guard"] = {
       look: (resource, object) => void looked.push(`${resource} ${(object as { metadata: { name: string } }).metadata.name}`),
       beforeTerm: async () => {
         epochs.push((await s.store.epoch())?.epoch);
         if (isAway) throw new UnansweredError("redis is away");
       },
-    });
+    };
+    s.start("one", { guard });
     await s.pass(3_000);
     await s.create("watched");
     await s.remove("listed");
@@ -524,6 +526,28 @@ describe("one watcher", () => {
     await s.pass(3_000);
     expect(s.data.epoch?.record.epoch).toBe("old");
     expect(await s.gates()).toBe(true);
+  });
+
+  it("publishes another release of the cluster in the same epoch, without a new term", async ({ s }) => {
+    let runs = "v1.36.3";
+    const ports = { read: () => Promise.resolve(runs), clock: s.clock, log: s.log };
+    const release = createClusterRelease(ports, { first: runs });
+    await s.create("a");
+    s.start("one", { release });
+    await s.pass(3_000);
+    const before = s.data.epoch?.record;
+    expect(before?.release).toBe("1.36");
+    await s.pass(11 * 60_000);
+    runs = "v1.37.2";
+    s.server.expireWatches("pods");
+    await s.pass(11 * 60_000);
+    expect(s.data.epoch?.record).toEqual({ ...before, release: "1.37" });
+    expect(await s.gates()).toBe(true);
+    const alarms = s.log.lines.filter(({ level, message }) => level === "error" || message.includes("epoch") || message.includes("fence"));
+    expect(alarms.map(({ message }) => message)).toEqual(["epoch opened"]);
+    await s.store.markSuspect("pods", "a test says so"); // the next term chooses its epoch again
+    await s.pass(10_000);
+    expect([s.data.epoch?.record, await s.gates()]).toEqual([{ ...before, release: "1.37" }, true]);
   });
 
   it("[informer T42] a list older than what is applied leaves its epoch, and the next epoch has the listed state", async ({ s }) => {

@@ -1,6 +1,6 @@
 /** The command as a process. Catches a mistake that ends in a stack trace or in words that name neither what nor where, and a password in them. */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -21,23 +21,26 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** By a shell, which `before` and `after` are said to. */
 function run(parameters: readonly string[], { before = "", after = "", env = {} } = {}) {
   const command = ["-c", `${before}"$@" ${after}`, "sh", process.execPath, join(ROOT, "cli/main.ts"), ...parameters];
-  const { DELTALOOP_REDIS_URL: _ours, ...inherited } = process.env;
-  return spawnSync("/bin/sh", command, { cwd: folder, encoding: "utf8", env: { ...inherited, ...env } });
+  return spawnSync("/bin/sh", command, { cwd: folder, encoding: "utf8", env: { ...process.env, TMPDIR: folder, ...env } });
 }
 
-const CACHE = ["--deployment", "d", "--cluster", "0123456789ab"];
-const env = { DELTALOOP_MAC_KEY: "a key of this test alone" };
+const QUEUES = ["DELTAS", "DOORBELLS_DEPLOYMENT", "DOORBELLS_REPLICASET", "DOORBELLS_REPLICATIONCONTROLLER"];
+const env = {
+  DELTALOOP_DEPLOYMENT: "d",
+  DELTALOOP_CLUSTER: "0123456789ab",
+  DELTALOOP_MAC_KEY: "a key of this test alone",
+  DELTALOOP_DIGEST_KEY: "another key of this test",
+  DELTALOOP_REDIS_URL: "redis://:secret@127.0.0.1:9",
+  DELTALOOP_KUBE_SERVER: "http://127.0.0.1:9",
+  ...Object.fromEntries(QUEUES.map((queue) => [`DELTALOOP_${queue}_URL`, "http://127.0.0.1:9/q"])),
+};
 
 it.each([
   { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: cli/cost has files of its form" },
   { parameters: ["cost", "--counts", "half.json"], says: "half.json is not JSON: Expected property name" },
-  { parameters: ["keys", "--redis", "secret", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },
-  { parameters: ["keys", "--redis", "redis://:secret@", ...CACHE], says: "--redis takes a URL such as redis://host:6379" },
   { parameters: ["dev", "--redis", "secret"], says: "--redis takes a URL such as redis://host:6379" },
-  {
-    parameters: ["keys", "--redis", "redis://:secret@127.0.0.1:9", ...CACHE],
-    says: "--redis: the Redis at 127.0.0.1:9 cannot be used: connect ECONNREFUSED 127.0.0.1:9",
-  },
+  { parameters: ["dev", "--redis", "redis://:secret@"], says: "--redis takes a URL such as redis://host:6379" },
+  { parameters: ["keys"], says: "DELTALOOP_REDIS_URL: the Redis at 127.0.0.1:9 cannot be used: connect ECONNREFUSED 127.0.0.1:9" },
 ])("$says", ({ parameters, says }) => {
   const { status, stdout, stderr } = run(parameters, { env });
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
@@ -60,10 +63,14 @@ it.each(["constructor", "__proto__", "toString", "version"])("[informer T114] %s
   });
 });
 
-it("keys reads the address of the cache from its environment, too", () => {
-  const { status, stderr } = run(["keys", ...CACHE], { env: { ...env, DELTALOOP_REDIS_URL: "redis://:secret@127.0.0.1:9" } });
+it.each([["keys"], ["doctor"], ["resume"], ["rotate", "mac-key"]])("%s %s reads the environment of a dev beside it", (...parameters) => {
+  const own = join(folder, "deltaloop-dev-x");
+  mkdirSync(own, { recursive: true, mode: 0o700 });
+  writeFileSync(join(own, "env"), "DELTALOOP_DEPLOYMENT=d\n");
+  const { status, stderr } = run(parameters, { env: { DELTALOOP_DEPLOYMENT: undefined } });
   expect(status).toBe(2);
-  expect(stderr).toContain("the Redis at 127.0.0.1:9 cannot be used");
+  expect(stderr).toContain(`deltaloop: reading the environment of deltaloop dev, ${join(own, "env")}\n`);
+  expect(stderr).toMatch(/DELTALOOP_MAC_KEY(_SECRET)?\W+is (missing|not in)/);
 });
 
 it.each([["explain", UNDO, "deploy/web"], ["replay", UNDO], ["cost"], ["--help"]])(

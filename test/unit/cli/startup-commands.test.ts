@@ -85,7 +85,7 @@ describe("a command that starts by calling the API server", () => {
     front.behave(refuse({ resource: "pods" }, 1_000, 401));
     const { code, stderr } = await run(command);
     expect(stderr).toMatch(/^deltaloop: GET \/api\/v1\/pods fails: 401 Unauthorized\. .*renew the token/m);
-    expect(code).toBe(1);
+    expect(code).toBe(2);
   });
 
   it("doctor waits for it, and a single 503 or closed connection is no finding", async () => {

@@ -562,13 +562,14 @@ describe("the RBAC manifests", () => {
     }
   });
 
-  it("grant the watcher and the applier no write except the Lease", () => {
+  it("grant the watcher and the applier no write except the Lease and the status of the canary", () => {
     for (const role of ROLES.filter(({ controller }) => controller === undefined)) {
       expect(role.clusterRules.flatMap(({ verbs }) => verbs).filter((verb) => !["get", "list", "watch"].includes(verb))).toEqual([]);
     }
     const leases = (...verbs: readonly string[]) => [{ apiGroup: "coordination.k8s.io", resource: "leases", verbs }];
+    const canary = { apiGroup: "apps", resource: "replicasets/status", verbs: ["patch"], name: "deltaloop-canary" };
     for (const { name, namespaceRules } of ROLES)
-      expect(namespaceRules).toEqual(name === "deltaloop-watcher" ? leases("get", "create", "update") : leases("get"));
+      expect(namespaceRules).toEqual(name === "deltaloop-watcher" ? [canary, ...leases("get", "create", "update")] : leases("get"));
   });
 
   it("never grant secrets, nodes, wildcards or update of an object itself", () => {

@@ -5,7 +5,6 @@ import { deepFreeze } from "../../../shared/base/freeze.ts";
 import type { Lookups } from "../../../shared/controllers/cache/affected-keys.ts";
 import { deploymentAffectedKeys } from "../../../shared/controllers/deployment/affected-keys.ts";
 import type { Effect } from "../../../shared/store/ports/store.ts";
-import { replicaSetOwner } from "../../support/builders.ts";
 import { deployment, ownedBy, pod, replicaSet } from "./builders.ts";
 
 const d1 = deployment({ name: "d1", uid: "uid-d1" });
@@ -137,11 +136,10 @@ describe("pods", () => {
     controller: "deployment",
     key: "shop/d1",
     uid: "uid-d1",
-    urgency: "act",
-    ifEmpty: replicaSetOwner("uid-rs", "rs"),
+    urgency: "status",
   };
 
-  it("[deployment T17] the last pod of a Recreate Deployment enqueues it; the Store decides which one is last", () =>
+  it("[deployment T17 T20] a deleted pod of a Recreate Deployment enqueues it, although others remain", () =>
     expect(podEffects(mine, undefined)).toEqual([wake]));
   it("[deployment T19] a released or re-owned pod counts as deleted", () => {
     expect(podEffects(mine, pod("p", {}))).toEqual([wake]);

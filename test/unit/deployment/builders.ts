@@ -88,7 +88,7 @@ export function deployment(options: DeploymentOptions = {}): CachedDeployment {
     spec: {
       replicas: options.replicas ?? 1,
       ...(selector === null ? {} : { selector: selector ?? { matchLabels: { app: "web" } } }),
-      template: { ...template(options.template ?? "v1"), hashState: 394_966_528 },
+      template: { ...template(options.template ?? "v1"), hashStates: { "1.36": 394_966_528 } },
       strategy:
         strategy === "RollingUpdate"
           ? { type: strategy, rollingUpdate: { maxSurge: options.surge ?? 0, maxUnavailable: options.unavailable ?? 0 } }

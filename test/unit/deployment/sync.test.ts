@@ -967,3 +967,53 @@ describe("history and deadline", () => {
     expect(conditionsOf(harness)[0]).toEqual(foreign);
   });
 });
+
+describe("[deployment S27] a write whose outcome is unknown", () => {
+  /** 7 are old, and the surge allows 8: the rollout grows the new one to 1. */
+  const rolling = (): Promise<SyncHarness> =>
+    SyncHarness.of([
+      liveDeployment(7, { image: "v3", surge: 1, unavailable: 0, annotations: { [REVISION]: "3" } }),
+      liveReplicaSet("web-1", "v1", 1, { revision: "1", sizedFor: [7, 8] }),
+      liveReplicaSet("web-2", "v2", 6, { revision: "2", sizedFor: [7, 8], age: 1 }),
+      liveReplicaSet("web-3", "v3", 0, { revision: "3", sizedFor: [7, 8], age: 2 }),
+    ]);
+
+  it.each([
+    { how: "answered with 503", after: refusal(503, "ServiceUnavailable", "try again") },
+    { how: "not answered", after: "lost" as const },
+  ])("is read live before the next sync sizes other ReplicaSets: $how", async ({ after }) => {
+    const harness = await rolling();
+    harness.api.script = {
+      "patch replicasets": async ({ name }, nth) => {
+        if (nth > 1) return undefined;
+        if (after !== "lost") await harness.change("replicasets", name, (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 1 } }));
+        return after;
+      },
+    };
+    await harness.sync();
+    expect(harness.sizes()["web-3"]).toBe(1);
+    // The stream is silent about the ReplicaSet, and a user asks for one pod more.
+    await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas: 8 } }));
+    await harness.stream(({ resource }) => resource === "deployments");
+    await harness.clock.advance(1_000);
+    await harness.ring();
+    expect(
+      Object.values(harness.sizes())
+        .map(Number)
+        .reduce((sum, size) => sum + size, 0),
+    ).toBe(9);
+  });
+
+  it("is read live once: a sync after one that succeeded decides on the cache", async () => {
+    const harness = await rolling();
+    harness.api.script = { "patch replicasets": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "try again") : undefined) };
+    await harness.sync();
+    await harness.clock.advance(1_000);
+    harness.spoken();
+    await harness.ring();
+    expect(harness.spoken()[0]).toBe("list replicasets");
+    await harness.stream();
+    await harness.sync();
+    expect(harness.spoken()).not.toContain("list replicasets");
+  });
+});

@@ -126,13 +126,20 @@ test("a gzipped capture is read like a plain one", () => {
   expect(readCapture(path)).toEqual(parseCapture(MINIMAL, "f"));
 });
 
+test("a torn line in the middle costs itself, is counted and reported without its content", () => {
+  const notes: string[] = [];
+  const text = `ame":"x"}}\n${MINIMAL}\n{"t":"2026${SECRET}\n\0\0\0\n${MINIMAL}\n`;
+  expect(parseCapture(text, "f", (note) => notes.push(note))).toHaveLength(2);
+  expect(notes).toEqual(["f: 3 lines are not whole and left out, as after a crash, a rotation or a full disk; the first is line 1"]);
+});
+
 test.each([
-  { name: "a cut line", text: `${MINIMAL}\n{"t":"2026\n`, want: /^f:2: not JSON/ },
+  { name: "a cut line alone", text: `{"t":"2026\n`, want: /^f:1: not JSON/ },
   { name: "a line without time", text: `{"r":"pods","type":"ADDED"}`, want: /^f:1: t is no RFC 3339 time/ },
   {
     name: "a future format",
     text: `{"k":"meta","format":3}`,
-    want: /^f:1: is a capture of format 3; this version of deltaloop reads format 1$/,
+    want: /^f:1: is a capture of format 3; this version of deltaloop reads formats 1 and 2$/,
   },
   {
     name: "a watch's output",

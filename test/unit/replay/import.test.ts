@@ -172,12 +172,14 @@ describe("a watch", () => {
     ]);
   });
 
-  it('may contain bare Events and Secrets, whose field "type" is their own', async () => {
-    const event = { apiVersion: "v1", kind: "Event", type: "Normal", reason: "Scaled", metadata: { name: "e", namespace: "shop" } };
+  it('may contain bare Events, which are evidence, and Secrets, whose field "type" is their own', async () => {
+    const metadata = { name: "e", namespace: "shop", uid: "uid-e", resourceVersion: "5" };
+    const event = { apiVersion: "v1", kind: "Event", type: "Normal", reason: "Scaled", message: "TOKEN", metadata };
     const secret = { apiVersion: "v1", kind: "Secret", type: "Opaque", metadata: { name: "s", namespace: "shop" } };
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4))), fileOf(json(event, secret))]);
-    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
-    expect(report).toContain("lost: 2 times, an object of a kind that no controller here watches");
+    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4", "ADDED e 5"]);
+    expect(JSON.stringify(lines)).not.toContain("TOKEN");
+    expect(report).toContain("lost: once, an object of a kind that no controller here watches");
   });
 
   it("is read without event types, and the losses are reported", async () => {

@@ -50,6 +50,26 @@ describe.each([
     }
   });
 
+  it("lists before each delete where a loss of the Store shows nowhere: a pod whose end was lost costs no other", async () => {
+    const { take } = harness.ports.store;
+    const losing: typeof take = async (...request) => {
+      const result = await take(...request);
+      return "lineage" in result && result.lineage ? { ...result, lineage: { ...result.lineage, losesUnseen: true } } : result;
+    };
+    Object.assign(harness.ports.store, { take: losing });
+    await create(3);
+    await harness.stream();
+    await harness.sync();
+    await harness.stream();
+    await harness.clock.advance(6_000);
+    await resize(2);
+    const [lost = ""] = harness.names("pods");
+    await harness.api.remove("pods", lost);
+    await harness.stream(({ resource: changed }) => changed === resource); // the pod's DELETED is lost, its watermark is not
+    await harness.sync();
+    expect([harness.pods.length, writes("delete pods"), lists()]).toEqual([2, 0, 2]);
+  });
+
   it("does not delete for pods that are gone: the list flags them, and a relabelled one is released", async () => {
     await create(2);
     for (const name of ["a", "b", "c", "d"]) await owned(name);

@@ -179,7 +179,7 @@ describe("creating", () => {
     async ({ refused, stored, pods, failures }) => {
       const harness = await harnessOf({ replicas: 1 });
       harness.api.script = {
-        "create pods": async ({ name = "" }, nth) => {
+        "create pods": async ({ name }, nth) => {
           if (nth > refused) return undefined;
           if (stored) await harness.api.put("pods", pod({ name, owner: ownerIn(harness) }));
           return refusal(503, "ServiceUnavailable", "no");

@@ -1,34 +1,41 @@
 /**
- * The watcher's part of the guard (informer §11.9): detects another controller's writes and has the Store stop all keys until a user
- * resumes. The Store's part is GD1–GD7 (shared/store/ports/guard-store.ts).
+ * The watcher's part of the guard (informer §11.9): detects another controller's writes and has the Store stop the keys of their
+ * namespace, or all keys, until a user resumes. The Store's part is GD1–GD8 (shared/store/ports/guard-store.ts).
  *
  * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume.
  * FG2 it is reported at once and again each second until the Store says that it is forgiven. So a stop that is lost with Redis or the
  *     Lease returns while this process lives.
- * FG3 of several writes the newest is reported; forgiving it forgives the others.
+ * FG3 of several writes the newest of each namespace is reported; forgiving it forgives the others.
  * FG4 no term begins, so no gate opens in a new epoch, before the Store has answered and pending claims are verified (for at most
  *     ASK_MS_MAX, so that an unresponsive API server does not block everything).
  * FG5 a stop that exists when a term begins is from then on reported by this process too.
  * FG6 no write is dated later than now, by the API server's clock as measured at the beginning: a time beyond the allowed clock skew
  *     counts as now.
+ * FG7 a write stops its namespace. Each one that stops a namespace, and each stop of FG5, has the canary changed; a write of the canary
+ *     (canary.ts) stops everything. Its claim needs no proof, as no tenant can write it.
  */
+import { isObject, objectAt, textAt } from "@deltaloop/base";
 import type { CachedResource } from "@deltaloop/kube/objects";
+import { splitKey } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
-import type { ForeignWrite, Stop, Store } from "@deltaloop/store/ports";
-import { describeStop, SKEW_MS } from "@deltaloop/store/ports";
-import { claimOf } from "./foreign-write.ts";
+import type { ForeignWrite, GuardState, Stop, Store } from "@deltaloop/store/ports";
+import { describeStop, SKEW_MS, stoppedNamespaces } from "@deltaloop/store/ports";
+import { createCanary } from "./canary.ts";
+import type { CanaryPlace, CanaryPorts } from "./canary.ts";
+import { claimOf, newestClaimed } from "./foreign-write.ts";
 import { createInquiry } from "./inquiry.ts";
 import type { InquiryPorts } from "./inquiry.ts";
 
 export interface ForeignWriteGuardPorts extends InquiryPorts {
-  readonly store: Pick<Store, "guard" | "reportForeignWrite">;
+  readonly store: Pick<Store, "guard" | "reportForeignWrites">;
+  readonly kube: InquiryPorts["kube"] & CanaryPorts["kube"];
 }
 
 export interface ForeignWriteGuard {
   /** This process leads from `nowMs` on, by the API server's clock, rounded up. */
   begin(nowMs: number): void;
-  /** Inspects each incoming object, before it is stripped. */
-  look(resource: CachedResource, object: unknown): void;
+  /** Inspects each incoming object, before it is stripped. `canary`: it is none of the functions' objects. */
+  look(resource: CachedResource, object: unknown): "canary" | undefined;
   /** @throws if the Store does not answer; the term must not begin */
   beforeTerm(): Promise<void>;
   /** Reports until `signal` aborts. */
@@ -37,39 +44,63 @@ export interface ForeignWriteGuard {
 
 const REPORT_MS = 1_000;
 const ASK_MS_MAX = 5_000;
+/** Of everything, among namespaces. */
+const EVERYTHING = "";
 
-export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWriteGuardPorts): ForeignWriteGuard {
+export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWriteGuardPorts, place: CanaryPlace): ForeignWriteGuard {
   let beginningMs = Infinity;
   let aheadMs = 0;
-  let forgivenMs = 0;
-  let seen: ForeignWrite | undefined;
-  let wasTold = false;
+  /** Up to when, by namespace; a Store that was flushed forgets it. */
+  const forgiven = new Map<string, number>();
+  /** Unforgiven writes, by namespace. */
+  const seen = new Map<string, ForeignWrite>();
+  const told = new Set<string>();
   let wake = (): void => undefined;
+  const canary = createCanary({ kube, clock, log }, place);
 
-  const sinceMs = (): number => Math.max(beginningMs, forgivenMs, seen?.atMs ?? 0);
-  const saw = (write: ForeignWrite): void => {
-    seen = { ...write, atMs: Math.min(write.atMs, clock.now() + aheadMs + SKEW_MS) }; // FG6
+  const forgivenMs = (namespace: string): number => Math.max(forgiven.get(EVERYTHING) ?? 0, forgiven.get(namespace) ?? 0);
+  const sinceMs = (namespace: string): number => Math.max(beginningMs, forgivenMs(namespace), seen.get(namespace)?.atMs ?? 0);
+  const saw = (namespace: string, write: ForeignWrite): void => {
+    const isNew = !seen.has(namespace);
+    seen.set(namespace, { ...write, atMs: Math.min(write.atMs, clock.now() + aheadMs + SKEW_MS) }); // FG6
+    if (!isNew) return;
+    if (namespace !== EVERYTHING) canary.change();
     wake();
   };
   const inquiry = createInquiry({ kube, clock, log }, (write) => {
-    if (write.atMs > sinceMs()) saw(write); // FG3
+    const { namespace } = splitKey(write.key);
+    if (write.atMs > sinceMs(namespace)) saw(namespace, write); // FG3
   });
-  const tell = (stop: Stop): void => {
-    if (wasTold) return;
-    wasTold = true;
-    log.error("another controller is at work: no key is handed out until deltaloop resume", { why: describeStop(stop) });
+  const tell = (namespace: string, stop: Stop): void => {
+    if (told.has(namespace)) return;
+    told.add(namespace);
+    const why = describeStop(stop);
+    if (namespace === EVERYTHING) log.error("another controller is at work: no key is handed out until deltaloop resume", { why });
+    else
+      log.error("another controller is at work in a namespace: none of its keys is handed out until deltaloop resume", { namespace, why });
+  };
+  /** Takes over what the Store says. */
+  const learn = (answer: GuardState): void => {
+    for (const [namespace, of] of [[EVERYTHING, answer] as const, ...answer.namespaces])
+      forgiven.set(namespace, Math.max(forgiven.get(namespace) ?? 0, of.forgivenMs));
+    for (const [namespace, { atMs }] of [...seen]) {
+      if (atMs > forgivenMs(namespace)) continue; // also if it came while the Store was asked
+      seen.delete(namespace);
+      const until = { until: new Date(forgivenMs(namespace)).toISOString() };
+      log.warn("resumed by a user: earlier writes of the other controller are forgiven", {
+        ...(namespace !== EVERYTHING && { namespace }),
+        ...until,
+      });
+    }
+    const stops = stopsOf(answer);
+    for (const namespace of [...told]) if (!stops.has(namespace)) told.delete(namespace);
+    for (const [namespace, stop] of stops) tell(namespace, stop);
   };
   const report = async (): Promise<void> => {
-    if (!seen) return;
-    const answer = await store.reportForeignWrite(seen, clock.now());
-    if (answer.kind === "stopped") return tell({ kind: "seen", write: seen, sinceMs: clock.now() });
-    forgivenMs = Math.max(forgivenMs, answer.forgivenMs);
-    if (seen.atMs > forgivenMs) return; // it came while the Store was asked
-    seen = undefined;
-    wasTold = false;
-    log.warn("resumed by a user: earlier writes of the other controller are forgiven", {
-      until: new Date(forgivenMs).toISOString(),
-    });
+    if (seen.size === 0) return;
+    const everything = seen.get(EVERYTHING);
+    const namespaces = [...seen].flatMap(([namespace, write]) => (namespace === EVERYTHING ? [] : [write]));
+    learn(await store.reportForeignWrites({ ...(everything && { everything }), namespaces }, clock.now()));
   };
   return {
     begin(nowMs) {
@@ -77,31 +108,50 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
       aheadMs = nowMs - clock.now();
     },
     look(resource, object) {
-      const claim = claimOf(resource, object, sinceMs());
-      if (claim) inquiry.ask(claim);
+      const isCanary = canary.is(resource, object);
+      const claim = claimOf(resource, object, isCanary ? sinceMs(EVERYTHING) : sinceMs(namespaceOf(object)));
+      if (claim && !isCanary) inquiry.ask(claim);
+      const write = claim && isCanary && newestClaimed(claim, Infinity);
+      if (write) saw(EVERYTHING, write);
+      return isCanary ? "canary" : undefined;
     },
     async beforeTerm() {
       const settled = new AbortController();
       await Promise.race([inquiry.settled(), clock.after(ASK_MS_MAX, settled.signal).catch(() => undefined)]);
       settled.abort();
       await report();
-      const { stop, ...state } = await store.guard();
-      forgivenMs = Math.max(forgivenMs, state.forgivenMs);
-      if (!stop) return;
-      tell(stop);
-      if (stop.kind === "seen" && stop.write.atMs > Math.max(forgivenMs, seen?.atMs ?? 0)) saw(stop.write);
+      const answer = await store.guard();
+      learn(answer);
+      for (const [namespace, stop] of stopsOf(answer)) {
+        if (stop.kind === "seen" && stop.write.atMs > Math.max(forgivenMs(namespace), seen.get(namespace)?.atMs ?? 0))
+          saw(namespace, stop.write);
+      }
     },
     async run(signal) {
       const inquiring = inquiry.run(signal);
+      const changing = canary.run(
+        () => Math.max(0, sinceMs(EVERYTHING) + 1_000 - clock.now() - aheadMs),
+        () => seen.size === 0 || seen.has(EVERYTHING),
+        signal,
+      );
       signal.addEventListener("abort", () => wake(), { once: true });
       while (!signal.aborted) {
-        if (!seen) await new Promise<void>((resolve) => (wake = resolve));
+        const woken = new Promise<void>((resolve) => (wake = resolve));
         await report().catch((error: unknown) =>
           log.warn("failed to report another controller's write, retrying", { error: describeError(error) }),
         );
-        if (seen) await clock.after(REPORT_MS, signal).catch(() => undefined);
+        if (signal.aborted) break;
+        await (seen.size === 0 ? woken : Promise.race([woken, clock.after(REPORT_MS, signal).catch(() => undefined)]));
       }
-      await inquiring;
+      await Promise.all([inquiring, changing]);
     },
   };
+}
+
+function stopsOf(state: GuardState): ReadonlyMap<string, Stop> {
+  return state.stop ? new Map([[EVERYTHING, state.stop]]) : stoppedNamespaces(state);
+}
+
+function namespaceOf(object: unknown): string {
+  return (isObject(object) && textAt(objectAt(object, "metadata"), "namespace")) || "";
 }

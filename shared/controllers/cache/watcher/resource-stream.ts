@@ -29,8 +29,8 @@ export interface ResourceStreamPorts {
   /** What is cached already: listed again, but without payload. */
   readonly cachedVersions?: () => Promise<CachedVersions>;
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
-  /** Is shown each object that comes, before it is stripped. */
-  readonly look?: ((resource: CachedResource, object: unknown) => void) | undefined;
+  /** Is shown each object that comes, before it is stripped. The guard's canary is not cached (informer §11.9). */
+  readonly look?: ((resource: CachedResource, object: unknown) => "canary" | undefined) | undefined;
 }
 
 export class ResourceStream implements Listener {
@@ -114,7 +114,7 @@ export class ResourceStream implements Listener {
 
   /** An object that cannot be stripped is named and set aside; its neighbours go on. */
   async #read(type: SinkItem["type"], object: unknown, where: string): Promise<SinkItem | undefined> {
-    this.#ports.look?.(this.#resource, object);
+    if (this.#ports.look?.(this.#resource, object) === "canary") return undefined;
     try {
       const stripped = strip(this.#resource, object, this.#ports.digester);
       return { type, ...identityOf(stripped), object: stripped };

@@ -29,6 +29,8 @@ import type { Clock, Log, Random } from "@deltaloop/base";
 import type { KubeWatch } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, SWEEP_PERIOD_MS } from "@deltaloop/base";
+import { lookingAtRelease } from "./cluster-release.ts";
+import type { ClusterRelease } from "./cluster-release.ts";
 import type { ForeignWriteGuard } from "./foreign-write-guard.ts";
 import { informerLabels } from "../informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
@@ -57,6 +59,8 @@ export interface WatcherPorts {
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
   /** Looks for another controller's writes. Absent: disabled. */
   readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
+  /** Absent: no release is published, as in a replay. */
+  readonly release?: ClusterRelease;
 }
 
 export interface WatcherOptions {
@@ -241,7 +245,9 @@ async function chooseEpoch(
           await clock.after(RETRY_MS, leading).catch(() => undefined);
           break;
         case "open": {
-          const record = { ...options.identity, epoch: randomEpoch(random), clusterUid: options.clusterUid, fence: fence() };
+          const release = ports.release?.current();
+          const opening = { epoch: randomEpoch(random), clusterUid: options.clusterUid, fence: fence() };
+          const record = { ...options.identity, ...opening, ...(release !== undefined && { release }) };
           const token = lineage?.token();
           lineage?.use();
           const opened = await store.openEpoch(record, lineage ? decision.over : decision.over?.record.epoch, token);
@@ -352,7 +358,8 @@ class Term {
 
   /** `from`: the resource's watermarks, if it is whole up to there. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
-    const { store, kube, clock, random, digester, log, metrics, guard } = this.#ports;
+    const { store, clock, random, digester, log, metrics, guard, release } = this.#ports;
+    const kube = lookingAtRelease(this.#ports.kube, release);
     const { cluster, batchingWindowMs, knowsOwn } = this.#options;
     const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
     const waits = { ...(batchingWindowMs !== undefined && { batchingWindowMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
@@ -418,7 +425,17 @@ class Term {
       return this.#finish({ kind: "newEpoch", why: "the Lease went back: the API server was restored" });
     const token = lineage?.token();
     const terms = token && { token, confirmed: lineage?.confirmed() ?? 0 };
-    const request = { epoch: this.#epoch, fence: this.#fence, sent, beat, answered: this.#answered, ...terms };
+    const release = this.#ports.release?.current();
+    const given = { ...terms, ...(release !== undefined && { release }) };
+    const request = {
+      epoch: this.#epoch,
+      fence: this.#fence,
+      sent,
+      beat,
+      answered: this.#answered,
+      nowMs: this.#ports.clock.now(),
+      ...given,
+    };
     const result = await this.#ports.store.checkpoint(request);
     this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
     if (result.kind === "fenced") return this.#finish(result);

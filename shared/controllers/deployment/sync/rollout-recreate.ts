@@ -1,6 +1,7 @@
 /** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
 import type { CachedPod } from "@deltaloop/kube/objects";
 import { podOwnerId } from "@deltaloop/kube/objects";
+import { matches } from "@deltaloop/kube/selectors";
 import { strip } from "@deltaloop/kube/strip";
 import type { SyncResult } from "../../kit/run.ts";
 import { oldPods, oldPodsRunning, scaleDownOldReplicaSetsForRecreate } from "../recreate.ts";
@@ -57,12 +58,13 @@ async function growNewReplicaSet(sync: DeploymentSync, known: Known, split: Repl
   return grown.kind === "ended" ? grown.result : finishRollout(sync, grown.known, split);
 }
 
-async function cachedPods({ session }: DeploymentSync, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
+async function cachedPods({ session, selector }: DeploymentSync, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   if (oldRSs.length === 0) return [];
   const slices = await session.store.readSlices(
     oldRSs.map((rs) => ({ resource: "pods", owner: podOwnerId(rs.metadata.namespace, { kind: "ReplicaSet", ...rs.metadata }) })),
   );
-  return slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
+  const pods = slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
+  return session.release.behaviour.recreateAsksSelector ? pods.filter(({ labels }) => matches(selector, labels)) : pods;
 }
 
 /** Old pods from a live list. Running ones are written through, so that their end is noticed (S14). */

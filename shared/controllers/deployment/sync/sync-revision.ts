@@ -67,7 +67,7 @@ type WithReplicaSet = StepResult<{ readonly rs: CachedReplicaSet }>;
 
 async function create(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<WithReplicaSet> {
   const { session } = sync;
-  const { decided: write, why } = newReplicaSet(known.d, oldRSs);
+  const { decided: write, why } = newReplicaSet(known.d, oldRSs, sync.session.release);
   because(sync, ...why);
   const { end, results, error } = await session.createReplicaSet(write, replicaSetBody);
   if (end !== undefined) return ended(end);

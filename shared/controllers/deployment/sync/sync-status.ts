@@ -44,7 +44,7 @@ export function noteThePause(sync: DeploymentSync, known: Known): Promise<StepRe
 
 /** Writes counters only, no progress conditions (§13.2). */
 export async function syncStatusOnly(sync: DeploymentSync, known: Known, split: ReplicaSetSplit): Promise<SyncResult> {
-  const { decided: status, why } = calculateStatus(known.d, split, sync.session.clock.now());
+  const { decided: status, why } = calculateStatus(known.d, split, sync.session.clock.now(), sync.session.release);
   because(sync, ...why);
   if (sameStatus(known.d.status, status)) return DONE;
   const written = await writeStatus(sync, known, updateStatus(known.d, status), () => DONE);
@@ -65,7 +65,7 @@ export async function syncRolloutStatus(
   failure?: Error,
 ): Promise<SyncResult> {
   const nowMs = sync.session.clock.now();
-  const { decided: status, why } = rolloutStatus(d, split, nowMs);
+  const { decided: status, why } = rolloutStatus(d, split, nowMs, sync.session.release);
   because(sync, ...why);
   const isStored = sameStatus(d.status, status);
   const followUp = (stored: CachedDeployment): ReturnType<typeof followUpMs> => followUpMs(stored, split.oldRSs, nowMs);

@@ -7,7 +7,8 @@
  * DS2 nothing is created before the Deployment's ReplicaSets were listed live and the decision was made on that list (S2–S4).
  * DS3 available old pods are removed only after such a list (S6). With strategy Recreate nothing new starts before a live list of
  *    pods shows no old one (S14).
- * DS4 after a lost race perform() has written the live object through, which queues this key.
+ * DS4 after a run of the key that failed or never ended its writes may have been executed unseen (S27), so sizes are decided on a live list.
+ * DS5 after a lost race perform() has written the live object through, which queues this key.
  */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { compileSelector, selectsEverything } from "@deltaloop/kube/selectors";
@@ -25,7 +26,7 @@ import { rollback } from "./perform-rollback.ts";
 import { rolloutRolling } from "./rollout-rolling.ts";
 import { syncScale } from "./sync-scale.ts";
 import { noteThePause, syncStatusOnly, tryStatus } from "./sync-status.ts";
-import { because, claim, DONE, type Known, type DeploymentSync } from "./step.ts";
+import { because, claim, DONE, type Known, listReplicaSets, type DeploymentSync, type StepResult } from "./step.ts";
 import { ownerOf, updateStatus } from "../writes.ts";
 
 /** A key that failed this often in a row is parked until its next event. Source: pkg/controller/deployment maxRetries. */
@@ -61,7 +62,7 @@ async function route(sync: DeploymentSync, start: Known): Promise<SyncResult> {
   if (selectsEverything(selector)) return selectingAll(sync, start);
   const { dependents, orphans } = session.snapshot;
   const cached = [...dependents, ...orphans].filter((row) => !row.gone).map((row) => row.object as CachedReplicaSet); // the dependents' resource
-  const claimed = await claim(sync, start.d, cached, false);
+  const claimed = await withOutcomes(sync, await claim(sync, start.d, cached, false));
   if (claimed.kind === "ended") return claimed.result;
   if (start.d.metadata.deletionTimestamp !== undefined) {
     because(sync, { rule: "deployment ends", facts: {} });
@@ -89,6 +90,17 @@ async function route(sync: DeploymentSync, start: Known): Promise<SyncResult> {
   if (type === "Recreate") return rolloutRecreate(sync, known);
   if (type === "RollingUpdate") return rolloutRolling(sync, known);
   throw new Error(`unexpected deployment strategy type: ${type ?? ""}`);
+}
+
+/**
+ * DS4: a call that was executed and answered with a 5xx, or not answered, is not in the cache until its event comes. Upstream decides on its
+ * cache here; that is behind by milliseconds.
+ */
+async function withOutcomes(sync: DeploymentSync, claimed: StepResult): Promise<StepResult> {
+  const { mode, snapshot } = sync.session;
+  const isUnsure = snapshot.failures > 0 || snapshot.unended !== undefined;
+  if (claimed.kind === "ended" || !isUnsure || mode === "shadow") return claimed;
+  return await listReplicaSets(sync, claimed.known);
 }
 
 /** Warns about an empty selector, which would match every ReplicaSet of the namespace. */

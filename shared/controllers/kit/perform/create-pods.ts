@@ -153,7 +153,8 @@ async function saveBatch(calls: RunCalls, batch: Batch): Promise<void> {
 }
 
 function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): AnswersOf<"pods"> {
-  const nowMs = calls.ports.clock.now();
+  // As the call of before was stamped: by the Store's time. The run may be a little older than that.
+  const nowMs = calls.run.snapshot.pods?.atMs ?? calls.ports.clock.now();
   const done: string[] = [];
   const hold: string[] = [];
   const refused: CreateOp[] = [];

@@ -1,6 +1,8 @@
 /** What the sync of one key works with: reads, the run's snapshot, and three ways to have an effect. */
 import type { Cached, CachedResource, KubeObject } from "@deltaloop/kube/objects";
 import type { WriteGateway } from "../write-gateway/gateway.ts";
+import { OWN_RELEASE } from "@deltaloop/kube/releases";
+import type { Release } from "@deltaloop/kube/releases";
 import type { Selector } from "@deltaloop/kube/selectors";
 import type { DoneResult, Snapshot } from "@deltaloop/store/ports";
 import { listPods } from "../perform/list-pods.ts";
@@ -17,6 +19,9 @@ export interface SyncSession
   extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log" | "metrics"> {
   readonly store: Pick<SyncPorts["store"], "readSlices">;
   readonly mode: WriteGateway["mode"];
+  readonly release: Release;
+  /** Of the Store: a loss between two checkpoints shows nowhere. */
+  readonly losesUnseen: boolean;
   /**
    * Dependents as they are at this moment: what is adopted of them is adopted by an owner that was read after that. With `foresee` the
    * owner is read beside them, for writes to come; not in shadow, where none is made.
@@ -68,8 +73,22 @@ export interface KeySync {
 
 export function createSession(ports: SyncPorts, run: Run): OpenSession {
   const { reader, store, digester, clock, log, metrics, gateway, trace } = ports;
-  const { controller, key, snapshot, mayWrite } = run;
-  const reads = { key, snapshot, mayWrite, reader, store, digester, clock, log, ...(metrics && { metrics }), mode: gateway.mode };
+  const { controller, key, snapshot, release = OWN_RELEASE, mayWrite } = run;
+  const losesUnseen = run.lineage?.losesUnseen ?? false;
+  const reads = {
+    key,
+    snapshot,
+    release,
+    mayWrite,
+    reader,
+    store,
+    digester,
+    clock,
+    log,
+    ...(metrics && { metrics }),
+    mode: gateway.mode,
+    losesUnseen,
+  };
   const calls = new RunCalls(ports, run);
   return {
     ...reads,

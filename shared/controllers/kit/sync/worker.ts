@@ -16,6 +16,8 @@
  */
 import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";
+import { releaseOf } from "@deltaloop/kube/releases";
+import type { Release } from "@deltaloop/kube/releases";
 import { repair } from "../../cache/repair.ts";
 import { ring } from "../../cache/ring.ts";
 import { describeError, isConflict, TerminalError } from "@deltaloop/kube/client";
@@ -77,8 +79,8 @@ export async function runKey(
     mayStart: mayWrite,
     waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
-  const { lineage } = take;
-  const run: Run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }) };
+  const { lineage, release } = take;
+  const run: Run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }), ...(release && { release }) };
   ports.trace?.({ controller, key: run.key, kind: "started" });
   const { metrics } = ports;
   const name = WORK_QUEUES[controller];
@@ -110,6 +112,7 @@ interface Take {
   readonly kind: "ok" | "recover";
   readonly snapshot: Snapshot;
   readonly lineage: TakenLineage | undefined;
+  readonly release: Release | undefined;
   /** Before the call that took it, by our own clock: the Store's may differ, and a lease may only be thought too short. */
   readonly takenAtMs: number;
 }
@@ -129,12 +132,14 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
     ports.metrics?.count("deltaloop_doorbells_total", { controller: taken.controller, result: result.kind });
     switch (result.kind) {
       case "ok":
-      case "recover":
+      case "recover": {
         if (await ports.proof?.compare(before, taken.epoch, result.lineage)) {
           await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the gate is shut now, and its opening rings
           return nothing("the store was set back");
         }
-        return { kind: result.kind, snapshot: result.snapshot, lineage: result.lineage, takenAtMs };
+        const release = releaseOfTake(ports, result.kind === "ok" ? result.release : undefined);
+        return { kind: result.kind, snapshot: result.snapshot, lineage: result.lineage, release, takenAtMs };
+      }
       case "moved":
         // Four moves in a row are a storm of recreation: the key stays dirty and the sweeper rings it.
         if (++moves >= TAKES_MAX) return nothing("its object was replaced again and again");
@@ -163,6 +168,14 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
         return result satisfies never;
     }
   }
+}
+
+/** @throws {Error} for a release without hash states here, which is a bug: the gate lets none through */
+function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): Release | undefined {
+  const known = release === undefined ? undefined : releaseOf(release, digester.releases);
+  if (release !== undefined && known === undefined)
+    throw new Error(`a key was handed out although Kubernetes ${release} is not known here`);
+  return known;
 }
 
 function of({ key, controller }: Taken): Pick<Taken, "key" | "controller"> {

@@ -4,6 +4,7 @@
  */
 import { ownAt } from "@deltaloop/base";
 import { parseGoDuration } from "@deltaloop/base";
+import { textOfBytes } from "@deltaloop/base";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import { globMatches } from "./glob.ts";
 
@@ -93,7 +94,7 @@ function credentialsIn({ auth, username, password }: Readonly<Record<string, unk
 } {
   const text = (value: unknown): string => (typeof value === "string" ? value : "");
   if (text(auth) === "") return { username: text(username), password: text(password) };
-  const [, name, word] = /^([^:]*):(.*)$/su.exec(Buffer.from(text(auth), "base64").toString()) ?? [];
+  const [, name, word] = /^([^:]*):(.*)$/su.exec(textOfBytes(Buffer.from(text(auth), "base64"))) ?? [];
   if (name === undefined || word === undefined) throw new SyntaxError("unable to parse auth field");
   return { username: name, password: word };
 }

@@ -6,6 +6,7 @@ import type { BackOffEntry } from "../../ports/node-store.ts";
 import { nextBackOff } from "../pod-workers/back-off.ts";
 import { globMatches } from "./glob.ts";
 import type { PullFailure } from "./pull-messages.ts";
+import { textOfBytes } from "@deltaloop/base";
 import type { AuthConfig } from "../../ports/cri-types.ts";
 import type { SecretData } from "../types/referenced-objects.ts";
 
@@ -225,7 +226,7 @@ function authOf(entry: DockerConfigEntry, serverAddress: string): AuthConfig {
 /** `auth` is base64 of `user:password` and overrides both fields. */
 function credentialsOf({ auth, username, password }: DockerConfigEntry): readonly [string | undefined, string | undefined] {
   if (auth === undefined || auth === "") return [username, password];
-  const padded = Buffer.from(auth, "base64").toString("utf8");
+  const padded = textOfBytes(Buffer.from(auth, "base64"));
   let end = padded.length;
   while (padded.charCodeAt(end - 1) === 0) end--; // linear; a regular expression would be quadratic
   const text = padded.slice(0, end);

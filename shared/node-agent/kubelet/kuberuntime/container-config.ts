@@ -33,7 +33,13 @@ const TERMINATION_MESSAGE_POLICY = "File";
 export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   const { container, envs, image, mounts, pod, resources, restartCount } = input;
   const values = new Map(envs.map(({ key, value }) => [key, value]));
-  const expanded = (texts: readonly string[]): readonly string[] => texts.map((text) => expand(text, (name) => values.get(name)));
+  const expanded = (texts: readonly string[]): readonly string[] =>
+    texts.map((text) =>
+      expand(text, (name) => {
+        const value = values.get(name);
+        return value === undefined ? undefined : asText(name, value);
+      }),
+    );
   return {
     metadata: { name: container.name, attempt: restartCount },
     image: { image: image.id, ...(container.image !== undefined && { userSpecifiedImage: container.image }) },
@@ -50,6 +56,12 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
     tty: container.tty === true,
     linux: { resources: containerResources(pod, container, resources), securityContext: containerSecurity(input) },
   };
+}
+
+/** CRI's other texts, and paths, carry no bytes. @throws {ContainerConfigError} */
+function asText(name: string, value: string): string {
+  if (!value.isWellFormed()) throw new ContainerConfigError(`the value of variable ${name} is not UTF-8 and cannot be expanded`);
+  return value;
 }
 
 /**
@@ -176,7 +188,7 @@ function expandedSubPath(subPathExpr: string, env: readonly EnvironmentVariable[
   const path = expand(subPathExpr, (name) => {
     const value = values.get(name) ?? "";
     if (value === "") missing.add(name);
-    return value;
+    return asText(name, value);
   });
   if (missing.size > 0) throw new ContainerConfigError(`missing value for ${[...missing].toSorted().join(", ")}`);
   return path;

@@ -6,6 +6,7 @@ import type { V1Service } from "@kubernetes/client-node";
 import type { KubeObject, Wire } from "@deltaloop/kube/objects";
 import type { ReferencedObjects, ConfigMapData, SecretData } from "../types/referenced-objects.ts";
 import { expand } from "../types/expand.ts";
+import { textOfBytes } from "@deltaloop/base";
 
 /**
  * The container cannot be created until a referenced object changes. Shown in the Event and as CreateContainerConfigError; contains names,
@@ -17,6 +18,7 @@ export class ContainerConfigError extends Error {
 
 export interface EnvironmentVariable {
   readonly key: string;
+  /** Bytes that are not UTF-8 are escaped by `textOfBytes`. */
   readonly value: string;
 }
 
@@ -141,9 +143,8 @@ function decoded(secret: SecretData | undefined): Readonly<Record<string, string
   return Object.fromEntries(Object.entries(secret?.data ?? {}).map(([key, base64]) => [key, decode(base64)]));
 }
 
-/** CRI carries text: invalid UTF-8 becomes U+FFFD. */
 function decode(base64: string): string {
-  return Buffer.from(base64, "base64").toString();
+  return textOfBytes(Buffer.from(base64, "base64"));
 }
 
 const PROTOCOL_DEFAULT = "TCP";

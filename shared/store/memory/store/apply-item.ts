@@ -2,7 +2,7 @@
  * One object's change by the rules A4–A10: the register of its key, and what moves with it in the same step (IX3).
  *
  * Order matters: stale items are recognised before look-ups are compared (what they would have concerned is not looked at),
- * rows and intents move before effects are judged (`ifEmpty`, known uids and dependents are those after the item).
+ * rows and intents move before effects are judged (known uids and dependents are those after the item).
  */
 import { deepFreeze } from "@deltaloop/base";
 import { primaryAsOwner, compareResourceVersions, maxResourceVersion, isCurrent, controllerOf, splitKey } from "@deltaloop/kube/objects";

@@ -4,7 +4,7 @@ import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { ApplyResult, IndexStore, IndexView, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../ports/store.ts";
 import { HISTORY_LOST } from "../../store-options.ts";
-import type { StoreOptions } from "../../store-options.ts";
+import type { MemoryStoreOptions } from "./store-time.ts";
 import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { laneAt, laneOfKey } from "./data.ts";
@@ -146,7 +146,7 @@ export function applyManifest(
   data: MemoryData,
   pack: Omit<PackHeader, "kind">,
   manifest: Parameters<IndexStore["applyManifest"]>[1],
-  options: StoreOptions,
+  options: MemoryStoreOptions,
   nowMs: number,
 ): Awaited<ReturnType<IndexStore["applyManifest"]>> {
   const sweep = manifest.sweep.map((item) => ({ ...item, rv: manifest.listRV }));
@@ -224,7 +224,7 @@ function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly Ob
 }
 
 /** §11.5 step 4: all keys are synced once when all lanes first reach a generation, and after SUSPECT. */
-function reachGeneration(store: Synced, name: CachedResource, resource: ResourceData, step: Step, options: StoreOptions): void {
+function reachGeneration(store: Synced, name: CachedResource, resource: ResourceData, step: Step, options: MemoryStoreOptions): void {
   const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
   if (reached <= resource.syncedGeneration) return;
   const isFirst = resource.syncedGeneration === 0;

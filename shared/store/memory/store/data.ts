@@ -5,6 +5,7 @@
 import { noCorrelations } from "@deltaloop/kube/events";
 import type { CorrelatorMemory } from "@deltaloop/kube/events";
 import { laneOf } from "../../lane.ts";
+import { NOTHING_STOPPED } from "../../ports/guard-store.ts";
 import type { OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
 import type {
@@ -22,6 +23,7 @@ import type {
   Row,
   TermToken,
 } from "../../ports/store.ts";
+import type { CheckedClock } from "./store-time.ts";
 
 export interface MemoryData {
   /** Whose memory it is: another one stands for another primary (SL1, SL2). */
@@ -39,7 +41,7 @@ export interface MemoryData {
 }
 
 export interface EpochData {
-  readonly record: EpochRecord;
+  record: EpochRecord;
   readonly resources: Map<CachedResource, ResourceData>;
   /** Of which resources a fence was opened. */
   readonly opened: Set<CachedResource>;
@@ -54,6 +56,7 @@ export interface EpochData {
   readonly turns: Map<string, number>;
   /** The last checkpoint, and of which fence. */
   checkpoint: Checkpoint | undefined;
+  clock: CheckedClock | undefined;
   token: TermToken | undefined;
   /** The fence that the token came with. */
   tokenFence: string;
@@ -157,7 +160,7 @@ export function createMemoryData(): MemoryData {
     forgeries: [],
     events: tableOf(CONTROLLERS, noCorrelations),
     tallies: new Map(),
-    guard: { forgivenMs: 0, version: "0" },
+    guard: NOTHING_STOPPED,
     openedMs: [],
   };
 }
@@ -174,6 +177,7 @@ export function newEpoch(record: EpochRecord, token?: TermToken): EpochData {
     quarantine: [],
     turns: new Map(),
     checkpoint: undefined,
+    clock: undefined,
     token,
     tokenFence: record.fence,
     isProven: true,

@@ -5,6 +5,7 @@ import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from
 import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
 import { newEpoch, newResource } from "./data.ts";
 import type { EpochData, MemoryData, ResourceData } from "./data.ts";
+import { checkClock, storeTime } from "./store-time.ts";
 import { tally } from "./tallies.ts";
 import { OTHER_PRIMARY } from "../../store-options.ts";
 import { UNPROVEN_REASON } from "../../ports/lineage.ts";
@@ -102,7 +103,8 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
  * Every open resource, and every one that the caller says it streams, must stand under exactly the caller's fence: a
  * greater one means another leader, a smaller one that this Store was set back (SL1).
  */
-export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs: number): Answer<"checkpoint"> {
+export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serverMs: number): Answer<"checkpoint"> {
+  const { nowMs } = storeTime(data.epoch?.clock, serverMs);
   const epoch = epochNamed(data, request.epoch);
   if (!epoch) return { kind: "noEpoch" };
   const concerned = CACHED_RESOURCES.filter((name) => epoch.resources.has(name) || request.sent[name] !== undefined);
@@ -121,7 +123,9 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, nowMs
   const held = epoch.checkpoint?.fence === request.fence ? epoch.checkpoint.number : 0;
   if (held < request.answered) return lost(epoch, "setBack", `it holds checkpoint ${held} and has answered ${request.answered}`, nowMs);
   epoch.checkpoint = { fence: request.fence, number: request.beat };
+  epoch.clock = checkClock(epoch.clock, request, serverMs);
   if (token) epoch.token = token;
+  if (request.release !== undefined) epoch.record = { ...epoch.record, release: request.release };
   for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
   const resources = CACHED_RESOURCES.flatMap((name) => {
     const resource = epoch.resources.get(name);

@@ -4,32 +4,39 @@ import { compareResourceVersions, CONTROLLER_INFO } from "@deltaloop/kube/object
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "../../ports/store.ts";
 import { describeStop } from "../../ports/guard-store.ts";
-import type { StoreIdentity, StoreOptions } from "../../store-options.ts";
-import { OTHER_PRIMARY } from "../../store-options.ts";
+import type { StoreIdentity } from "../../store-options.ts";
+import { OTHER_PRIMARY, otherRelease } from "../../store-options.ts";
+import { CLOCK_TRUST_MS } from "@deltaloop/base";
 import { EPOCHS_MAX, EPOCHS_REASON, recentEpochs } from "../../ports/lineage.ts";
+import { storeTime } from "./store-time.ts";
+import type { MemoryStoreOptions } from "./store-time.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
 import { stopFor } from "./guard-store.ts";
 
 /** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */
 const SILENCE_MS_MAX = 60_000;
+const CLOCK_SET_BACK = "the store's clock was set back: waiting for the next checkpoint";
 
 /** Why the gate of `controller` is shut, in words for people; `undefined` when it is open. */
 export function gateReason(
   data: Pick<MemoryData, "epoch" | "primary" | "guard" | "openedMs">,
   controller: Controller,
-  options: StoreOptions,
-  nowMs: number,
+  options: MemoryStoreOptions,
 ): string | undefined {
   const { epoch, primary } = data;
   if (!epoch) return "there is no epoch";
+  const { nowMs, uncheckedMs, sinceCheckedMs } = storeTime(data.epoch?.clock, options.clock.now());
   const stop = stopFor(data, options);
   if (stop) return describeStop(stop);
   if (recentEpochs(data.openedMs, nowMs) >= EPOCHS_MAX) return EPOCHS_REASON;
+  if (sinceCheckedMs < -CLOCK_TRUST_MS) return CLOCK_SET_BACK;
   const foreign = identityReason(epoch.record, options.identity);
   if (foreign !== undefined) return foreign;
+  const { release } = epoch.record;
+  if (release !== undefined && options.releases?.includes(release) === false) return otherRelease(release, options.releases);
   for (const name of CONTROLLER_INFO[controller].reads) {
     if ((epoch.resources.get(name)?.primary ?? primary) !== primary) return OTHER_PRIMARY;
-    const reason = resourceReason(name, epoch.resources.get(name), options.holeLimitMs, nowMs);
+    const reason = resourceReason(name, epoch.resources.get(name), options.holeLimitMs, uncheckedMs);
     if (reason !== undefined) return reason;
   }
   return undefined;
@@ -38,7 +45,8 @@ export function gateReason(
 /** A build never reads what another projection, digest or hash layout wrote (T46). */
 function identityReason(record: EpochRecord, identity: StoreIdentity): string | undefined {
   for (const part of ["projection", "digestPrefix", "hashLayout"] as const) {
-    if (record[part] !== identity[part]) return `the epoch has ${part} ${record[part]}, this build ${identity[part]}`;
+    if (identity[part] !== "" && record[part] !== identity[part])
+      return `the epoch has ${part} ${record[part]}, this build ${identity[part]}`;
   }
   return undefined;
 }

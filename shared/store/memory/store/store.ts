@@ -4,7 +4,7 @@
  * files beside this one.
  */
 import { primaryAsOwner, CONTROLLERS } from "@deltaloop/kube/objects";
-import type { Controller } from "@deltaloop/kube/objects";
+import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { Store } from "../../ports/store.ts";
@@ -14,11 +14,13 @@ import { createMemoryData } from "./data.ts";
 import type { MemoryData } from "./data.ts";
 import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
-import { reportForeignWrite, resume, stopFor } from "./guard-store.ts";
+import { reportForeignWrites, resume, stopFor } from "./guard-store.ts";
 import { readEntries, readGhosts, readIndex, readLane, readSlices } from "./index.ts";
 import { register } from "./intents.ts";
 import { lineage } from "./lineage.ts";
 import { doorbell } from "./ring.ts";
+import { storeTime } from "./store-time.ts";
+import type { MemoryStoreOptions } from "./store-time.ts";
 import { addKey, finishRun, holds, isOfLineage, parkedKeys, queuedKeys, renewLease, resyncKeys, sweepKeys, takeKey } from "./work-queue.ts";
 import { correlate } from "@deltaloop/kube/events";
 import { tallies } from "./tallies.ts";
@@ -31,9 +33,11 @@ const SWEEP_MAX = 500;
  * @param data what several Stores share, as several functions share one Redis; left out, this one has its own.
  * @throws {TypeError} without a clock: the memory Store has no time of its own.
  */
-export function createMemoryStore(options: StoreOptions, data: MemoryData = createMemoryData()): Store {
-  const { clock } = options;
-  if (!clock) throw new TypeError("the memory Store needs a clock");
+export function createMemoryStore(given: StoreOptions, data: MemoryData = createMemoryData()): Store {
+  const { clock: serverClock } = given;
+  if (!serverClock) throw new TypeError("the memory Store needs a clock");
+  const options: MemoryStoreOptions = { ...given, clock: serverClock };
+  const clock: StoreClock = { now: () => storeTime(data.epoch?.clock, serverClock.now()).nowMs };
   return {
     ...indexVerbs(data, options, clock),
     ...epochVerbs(data, options, clock),
@@ -45,18 +49,21 @@ export function createMemoryStore(options: StoreOptions, data: MemoryData = crea
     keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
     tallies: async () => tallies(data),
     guard: async () => data.guard,
-    reportForeignWrite: async (write, nowMs) => reportForeignWrite(data, write, nowMs),
+    reportForeignWrites: async (writes, nowMs) => reportForeignWrites(data, writes, nowMs),
     resume: async (request) => resume(data, request),
     close: async () => {},
   };
 }
 
+/** Of the Store's time. */
+type StoreClock = Pick<Clock, "now">;
+
 type Verbs<K extends keyof Store> = Pick<Store, K>;
 
 function epochVerbs(
   data: MemoryData,
-  options: StoreOptions,
-  clock: Clock,
+  options: MemoryStoreOptions,
+  clock: StoreClock,
 ): Verbs<
   | "epoch"
   | "lineage"
@@ -82,7 +89,7 @@ function epochVerbs(
     forgetEpochs: async () => 0, // openEpoch keeps nothing of the one before
     openFence: async (request) => openFence(data, request),
     openGeneration: async (request) => openGeneration(data, request),
-    checkpoint: async (request) => checkpoint(data, request, clock.now()),
+    checkpoint: async (request) => checkpoint(data, request, options.clock.now()),
     markSuspect: async (resource, reason) => markSuspect(data, resource, reason),
     takeTurn: async (name, job, afterMs) => {
       const epoch = epochNamed(data, name);
@@ -91,7 +98,7 @@ function epochVerbs(
       return dueMs !== undefined && dueMs <= clock.now();
     },
     gate: async (controller) => {
-      const reason = gateReason(data, controller, options, clock.now());
+      const reason = gateReason(data, controller, options);
       return reason === undefined ? { open: true } : { open: false, reason };
     },
     quarantine: async (entry, ended) => quarantine(data, entry, ended),
@@ -103,8 +110,8 @@ function epochVerbs(
 
 function indexVerbs(
   data: MemoryData,
-  options: StoreOptions,
-  clock: Clock,
+  options: MemoryStoreOptions,
+  clock: StoreClock,
 ): Verbs<
   | "readIndex"
   | "readSlices"
@@ -143,8 +150,8 @@ function indexVerbs(
 
 function queueVerbs(
   data: MemoryData,
-  options: StoreOptions,
-  clock: Clock,
+  options: MemoryStoreOptions,
+  clock: StoreClock,
 ): Verbs<"add" | "take" | "renew" | "done" | "resync" | "sweep" | "queued" | "parked"> {
   return {
     add: async (name, controller, key, delayMs) => {
@@ -154,21 +161,20 @@ function queueVerbs(
       return epoch && addKey(epoch.queues[controller], key, atMs, nowMs) ? doorbell(epoch, controller, key, atMs, nowMs) : undefined;
     },
     take: async (run, known) => {
-      const nowMs = clock.now();
       const { epoch } = data;
       if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
       epoch?.queues[run.controller].bells.delete(run.key);
-      const stop = stopFor(data, options);
+      const stop = stopFor(data, options, run.key);
       if (epoch && stop) return { kind: "stopped", stop };
-      const reason = gateReason(data, run.controller, options, nowMs);
+      const reason = gateReason(data, run.controller, options);
       if (!epoch || reason !== undefined) return { kind: "gated", reason: reason ?? "" };
-      return takeKey(epoch, run, known, nowMs);
+      return takeKey(epoch, run, known, storeTime(data.epoch?.clock, options.clock.now()));
     },
     renew: async (run) => {
       const epoch = epochNamed(data, run.epoch);
       const queue = epoch?.queues[run.controller];
       if (!queue || !holds(queue, run.key, run.token)) return undefined;
-      return stopFor(data, options) ? "stopped" : renewLease(queue, run, clock.now());
+      return stopFor(data, options, run.key) ? "stopped" : renewLease(queue, run, clock.now());
     },
     done: async (run, outcome) => {
       const epoch = epochNamed(data, run.epoch);
@@ -188,13 +194,14 @@ function queueVerbs(
 }
 
 /** WQ5. Keys of a shut gate stay silent: a doorbell could do nothing for them. */
-function sweep(data: MemoryData, name: string, options: StoreOptions, nowMs: number): readonly Doorbell[] {
+function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowMs: number): readonly Doorbell[] {
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];
   if (!epoch) return bells;
-  const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options, nowMs) === undefined);
+  const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options) === undefined);
   for (const controller of open) {
-    const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length);
+    const isStopped = (key: ObjectKey): boolean => stopFor(data, options, key) !== undefined;
+    const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length, isStopped);
     bells.push(...keys.map((key) => doorbell(epoch, controller, key, nowMs, nowMs)));
   }
   return bells;

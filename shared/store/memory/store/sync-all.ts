@@ -1,10 +1,10 @@
 /** SyncAll (informer §15): what a controller missed while it was not synced is found by looking at every key once. */
 import type { Controller } from "@deltaloop/kube/objects";
 import type { GuardState } from "../../ports/store.ts";
-import type { StoreOptions } from "../../store-options.ts";
 import type { EpochData } from "./data.ts";
 import { gateReason } from "./gate.ts";
 import type { Ring } from "./ring.ts";
+import type { MemoryStoreOptions } from "./store-time.ts";
 import { addKey, dirtyKeys } from "./work-queue.ts";
 
 /** Keys are spread over a millisecond each, at most this long. */
@@ -21,7 +21,7 @@ export interface Synced {
 }
 
 /** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open now. */
-export function syncAll(store: Synced, controllers: readonly Controller[], ring: Ring, options: StoreOptions, nowMs: number): void {
+export function syncAll(store: Synced, controllers: readonly Controller[], ring: Ring, options: MemoryStoreOptions, nowMs: number): void {
   const { epoch } = store;
   let bellsLeft = BELLS_MAX;
   for (const controller of controllers) {
@@ -29,7 +29,7 @@ export function syncAll(store: Synced, controllers: readonly Controller[], ring:
     const keys = [...queue.primaries.keys()].sort();
     const spreadMs = Math.min(SPREAD_MS_MAX, keys.length);
     for (const [index, key] of keys.entries()) addKey(queue, key, nowMs + Math.floor((index * spreadMs) / keys.length), nowMs);
-    if (gateReason(store, controller, options, nowMs) !== undefined) continue;
+    if (gateReason(store, controller, options) !== undefined) continue;
     for (const key of dirtyKeys(queue).slice(0, bellsLeft)) {
       queue.bells.set(key, { rungAtMs: nowMs, dueMs: queue.ready.get(key) ?? nowMs, rings: 0 });
       ring.note(controller, key);

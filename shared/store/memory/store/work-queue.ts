@@ -24,6 +24,7 @@ import { adoptExpired, intentsOf, pendingDeadlineMs } from "./intents.ts";
 import { retryDelayMs } from "./rate-limiter.ts";
 import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";
+import type { StoreTime } from "./store-time.ts";
 
 /** A doorbell younger than this is believed to be on its way. */
 const BELL_MS = 5_000;
@@ -63,7 +64,6 @@ export function queueEffect(
   const queue = epoch.queues[controller];
   const primary = queue.primaries.get(key);
   if (!effect.self && primary?.uid !== effect.uid) return;
-  if (effect.ifEmpty !== undefined && epoch.resources.get("pods")?.slices.has(effect.ifEmpty)) return;
   const atMs = effect.urgency === "act" ? nowMs : statusAtMs(epoch, effect, nowMs);
   if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
 }
@@ -108,14 +108,14 @@ export function takeKey(
   epoch: EpochData,
   run: Taken,
   known: { readonly uid?: string; readonly owner?: OwnerId },
-  nowMs: number,
+  { nowMs, isSure }: Pick<StoreTime, "nowMs" | "isSure">,
 ): TakeResult {
   const queue = epoch.queues[run.controller];
   const { key } = run;
   const readyAtMs = queue.ready.get(key);
   const abandoned = queue.runs.has(key) && !isLive(queue, key, nowMs);
   const repeated = queue.runs.get(key)?.token === run.token;
-  if (isLive(queue, key, nowMs) && !repeated) return { kind: "busy" };
+  if ((isLive(queue, key, nowMs) || (abandoned && !isSure)) && !repeated) return { kind: "busy" }; // ST2
   if (!abandoned && !repeated) {
     if (readyAtMs === undefined) return { kind: "empty" };
     if (readyAtMs > nowMs) {
@@ -159,7 +159,9 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
     };
   }
   if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
-  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage: takenLineage(epoch, run.controller) };
+  const { release } = epoch.record;
+  const lineage = takenLineage(epoch, run.controller);
+  return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage, ...(release !== undefined && { release }) };
 }
 
 function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {
@@ -261,12 +263,13 @@ export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs:
 }
 
 /** Overdue keys without a run and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */
-export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number): readonly ObjectKey[] {
+export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isStopped: (key: ObjectKey) => boolean): readonly ObjectKey[] {
   const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
   const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();
   const rung: ObjectKey[] = [];
   for (const key of [...overdue, ...abandoned]) {
     if (rung.length >= keysMax) break;
+    if (isStopped(key)) continue;
     const bell = queue.bells.get(key);
     if (bell && nowMs - bell.rungAtMs < Math.min(BELL_MS * 2 ** bell.rings, SWEEP_PATIENCE_MS_MAX)) continue;
     queue.bells.set(key, { rungAtMs: nowMs, dueMs: nowMs, rings: (bell?.rings ?? 0) + 1 });

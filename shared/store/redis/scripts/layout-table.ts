@@ -15,6 +15,7 @@ export const GATE = {
   projection: "text",
   digestPrefix: "text",
   hashLayout: "text",
+  releases: "text",
   stopSlot: "number",
   openedSlot: "number",
   gate: ["resource", "metaSlot", "lanesBase", "lanes"],
@@ -142,9 +143,11 @@ export const LAYOUTS = {
       fence: "text",
       beat: "number",
       answered: "number",
+      leaderNow: "number",
       term: "text",
       termCount: "number",
       confirmed: "number",
+      release: "text",
       queues: ["base"],
       resources: ["name", "metaSlot", "neededSlot", "lanesBase", "lanes", "sentRV"],
     },
@@ -162,6 +165,7 @@ export const LAYOUTS = {
       projection: "text",
       digestPrefix: "text",
       hashLayout: "text",
+      release: "text",
       fence: "text",
       term: "text",
       termCount: "text",
@@ -203,7 +207,7 @@ export const LAYOUTS = {
 
   // foreign-writes
   readStop: { keys: { stop: "key" }, args: {} },
-  setStop: { keys: { stop: "key" }, args: { oldStop: "text", oldResumed: "text", newStop: "text", newResumed: "text" } },
+  setStop: { keys: { stop: "key" }, args: { texts: ["field", "old", "new"] } },
 } as const satisfies Readonly<
   Record<string, { readonly keys: Readonly<Record<string, KeyKind>>; readonly args: Readonly<Record<string, ArgKind>> }>
 >;

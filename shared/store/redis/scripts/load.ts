@@ -20,7 +20,7 @@ import {
 } from "@deltaloop/kube/events";
 import { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS } from "../../ports/lineage.ts";
 import { EVENT_MEMORY_MS } from "../../ports/events.ts";
-import { EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
+import { CLOCK_TRUST_MS, EXPECTATION_MS, LEASE_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
 import { CHANGES, GATE, LAYOUTS } from "./layout-table.ts";
 import { COMMON_PRELUDE, numbered, prelude } from "./layouts.ts";
 import type { ScriptName } from "./layouts.ts";
@@ -36,7 +36,7 @@ const eventRules = locals({
   SIMILAR_MESSAGES_MAX,
   SIMILAR_WITHIN_MS,
 });
-const base = COMMON_PRELUDE + readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
+const base = locals({ CLOCK_TRUST_MS }) + COMMON_PRELUDE + readFileSync(new URL("./lib/base.lua", import.meta.url), "utf8");
 const queue = readFileSync(new URL("./lib/queue.lua", import.meta.url), "utf8");
 const intents = readFileSync(new URL("./lib/intents.lua", import.meta.url), "utf8");
 const ending = readFileSync(new URL("./lib/ending.lua", import.meta.url), "utf8");
@@ -45,7 +45,8 @@ const sequence = readFileSync(new URL("./lib/sequence.lua", import.meta.url), "u
 const tally = readFileSync(new URL("./lib/tally.lua", import.meta.url), "utf8");
 const lineageRules = locals({ EPOCHS_MAX, EPOCHS_WINDOW_MS }) + `local EPOCHS_REASON = ${JSON.stringify(EPOCHS_REASON)}\n`;
 const lineage = lineageRules + readFileSync(new URL("./lib/lineage.lua", import.meta.url), "utf8");
-const gate = numbered(GATE, readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8"));
+const stop = readFileSync(new URL("./lib/stop.lua", import.meta.url), "utf8");
+const gate = stop + numbered(GATE, readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8"));
 
 /** The text of a script, with the libraries that it needs. lib/base.lua is in front of each. */
 const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
@@ -86,7 +87,7 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   readSlices: [readFileSync(new URL("./index/read-slices.lua", import.meta.url), "utf8")],
   readStop: [readFileSync(new URL("./foreign-writes/read-stop.lua", import.meta.url), "utf8")],
   registerIntents: [times, queue, intents, readFileSync(new URL("./intents/register-intents.lua", import.meta.url), "utf8")],
-  renew: [times, queue, readFileSync(new URL("./work-queue/renew.lua", import.meta.url), "utf8")],
+  renew: [times, queue, stop, readFileSync(new URL("./work-queue/renew.lua", import.meta.url), "utf8")],
   replace: [readFileSync(new URL("./index/replace.lua", import.meta.url), "utf8")],
   resync: [queue, readFileSync(new URL("./work-queue/resync.lua", import.meta.url), "utf8")],
   scan: [readFileSync(new URL("./epochs/scan.lua", import.meta.url), "utf8")],

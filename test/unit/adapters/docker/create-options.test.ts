@@ -1,9 +1,12 @@
 /** Docker's create options for pods and containers. */
+import type Docker from "dockerode";
 import { describe, expect, it } from "vitest";
 
 import { containerOptions, sandboxOptions, updateOptions } from "../../../../shared/docker/create-options.ts";
 import type { Machine } from "../../../../shared/docker/create-options.ts";
 import { containerRecord, sandboxRecord, readContainer } from "../../../../shared/docker/records.ts";
+import { createImages } from "../../../../shared/docker/images.ts";
+import { textOfBytes } from "../../../../shared/base/byte-text.ts";
 import type { ContainerConfig, LinuxContainerResources, PodSandboxConfig } from "../../../../shared/node-agent/ports/cri-types.ts";
 
 const MACHINE: Machine = { oomScoreAdjMin: -1000 };
@@ -33,6 +36,21 @@ describe("create options of a container [node-agent 407]", () => {
   it("keep the image's command and arguments by default", () => {
     expect([container({ command: [], args: [] }).Entrypoint, container({ command: [], args: [] }).Cmd]).toEqual([undefined, undefined]);
     expect(container({ command: ["a"], args: ["b"] })).toMatchObject({ Entrypoint: ["a"], Cmd: ["b"] });
+  });
+
+  it("name the variable whose value is not UTF-8, because Docker's JSON would change it", () => {
+    const envs = [
+      { key: "A", value: "é" },
+      { key: "SEAL", value: textOfBytes(Buffer.from([0xff, 0x61])) },
+    ];
+    expect(container({ envs: envs.slice(0, 1) }).Env).toEqual(["A=é"]);
+    expect(() => container({ envs })).toThrow("the value of environment variable SEAL is not UTF-8");
+  });
+
+  it("name the registry whose password is not UTF-8", async () => {
+    const { pullImage } = createImages({} as Docker); // refused before Docker is asked
+    const auth = { auth: Buffer.from([0x6d, 0x65, 0x3a, 0xff]).toString("base64"), serverAddress: "r.test" };
+    await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not UTF-8");
   });
 
   it("join the sandbox, with a cgroup beside it, and the log in Docker's own file", () => {

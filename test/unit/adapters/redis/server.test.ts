@@ -1,7 +1,7 @@
 // Checks of the Redis server's eviction policy and INFO.
 import { expect, it } from "vitest";
 
-import { evictionProblem, serverFacts } from "../../../../shared/store/redis/server.ts";
+import { evictionProblem, serverFacts, versionProblem } from "../../../../shared/store/redis/server.ts";
 
 const info = (policy: string): string => `# Memory\r\nused_memory:1\r\nmaxmemory_policy:${policy}\r\nallocator:x\r\n`;
 
@@ -12,6 +12,14 @@ it.each(["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-ttl"])("reje
 it("accepts noeviction, and a service that does not report its policy", () => {
   expect(evictionProblem(info("noeviction"))).toBeUndefined();
   expect(evictionProblem("# Memory\r\nused_memory:1\r\n")).toBeUndefined();
+});
+
+it.each(["2.8.24", "5.0.14", "6.0.16", "6.1.240"])("rejects Redis %s, naming it and the remedy", (version) => {
+  expect(versionProblem(version)).toBe(`Redis ${version} is too old: use Redis 6.2 or newer, or Valkey`);
+});
+
+it.each(["6.2.0", "7.0.15", "7.2.4", "8.0.0", "10.0.1", undefined])("accepts Redis %s", (version) => {
+  expect(versionProblem(version)).toBeUndefined();
 });
 
 it("reads INFO leniently", () => {

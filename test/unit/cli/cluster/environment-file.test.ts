@@ -3,11 +3,11 @@
  * looked for in another region than the watcher's.
  */
 import { assert, constantFrom, property, string } from "fast-check";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { afterAll, afterEach, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { environmentFile, readEnvironmentFile, watchersEnvironment } from "../../../../cli/cluster/environment-file.ts";
 import { UsageError } from "../../../../shared/base/usage-error.ts";
@@ -44,6 +44,58 @@ it.each([
   vi.stubEnv("AWS_DEFAULT_REGION", undefined);
   vi.stubEnv("AWS_REGION", own);
   writeFileSync(file, text);
-  watchersEnvironment(file);
+  watchersEnvironment({ env: file });
   expect(environmentRegion()).toBe(want);
+});
+
+describe("without --env", () => {
+  const FILES = [
+    { name: "deltaloop-dev-older", mode: 0o700, ageSeconds: 60 },
+    { name: "deltaloop-dev-newer", mode: 0o700, ageSeconds: 10 },
+    { name: "deltaloop-dev-that-others-may-read", mode: 0o755, ageSeconds: 0 },
+    { name: "deltaloop-redis-x", mode: 0o700, ageSeconds: 0 },
+  ] as const;
+  beforeEach(() => {
+    vi.stubEnv("TMPDIR", mkdtempSync(join(folder, "tmp-")));
+    vi.stubEnv("DELTALOOP_DEPLOYMENT", undefined);
+    vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  });
+  afterEach(() => vi.restoreAllMocks());
+
+  function write({ name, mode, ageSeconds }: (typeof FILES)[number]): void {
+    const path = join(tmpdir(), name);
+    mkdirSync(path);
+    writeFileSync(join(path, "env"), environmentFile({ DELTALOOP_DEPLOYMENT: name, KUBECONFIG: "/dev/config", KUBE_CONTEXT: "kind" }));
+    chmodSync(path, mode);
+    const at = Date.now() / 1000 - ageSeconds;
+    utimesSync(join(path, "env"), at, at);
+  }
+
+  it("reads that of the newest dev in a folder of this user alone, with dev's access to the cluster, and reports it", () => {
+    FILES.forEach(write);
+    const { variables, kube } = watchersEnvironment({});
+    expect(variables["DELTALOOP_DEPLOYMENT"]).toBe("deltaloop-dev-newer");
+    expect(kube).toEqual({ kubeconfig: "/dev/config", context: "kind" });
+    expect(process.stderr.write).toHaveBeenCalledWith(
+      `deltaloop: reading the environment of deltaloop dev, ${join(tmpdir(), "deltaloop-dev-newer", "env")}\n`,
+    );
+  });
+
+  it("prefers the options' kubeconfig and context", () => {
+    FILES.forEach(write);
+    expect(watchersEnvironment({ context: "other" }).kube).toEqual({ kubeconfig: "/dev/config", context: "other" });
+    expect(watchersEnvironment({ kubeconfig: "mine" }).kube).toEqual({ kubeconfig: "mine" });
+  });
+
+  it("reads this process's own where it names a deployment, without the user's KUBECONFIG", () => {
+    FILES.forEach(write);
+    vi.stubEnv("DELTALOOP_DEPLOYMENT", "prod");
+    vi.stubEnv("KUBECONFIG", "/user/config");
+    expect(watchersEnvironment({}).variables).toBe(process.env);
+    expect(watchersEnvironment({})).not.toHaveProperty("kube");
+  });
+
+  it("without any, names what to do", () => {
+    expect(() => watchersEnvironment({})).toThrow(/^DELTALOOP_DEPLOYMENT is not set, and no deltaloop dev runs here: .*--env FILE$/);
+  });
 });

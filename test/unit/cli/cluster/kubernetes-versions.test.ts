@@ -13,7 +13,8 @@ test.each([
   { version: "v1.9.1", why: /older/ },
   { version: "v1.31.0+kcp-v0.26.0", why: /older/ },
   { version: "unknown", why: /older/ },
-  { version: "v1.37.0-alpha.1", why: /newer than 1\.36/ },
+  { version: "v1.37.2", why: undefined },
+  { version: "v1.38.0-beta.0", why: /newer than 1\.37/ },
   { version: "v2.0.0", why: /newer/ },
 ])("$version: $why", ({ version, why }) => {
   if (why === undefined) expect(unsupported(version)).toBeUndefined();

@@ -16,10 +16,10 @@ const write = (agoMs: number, manager = "kube-controller-manager"): ForeignWrite
 const stop = (agoMs: number): Stop => ({ kind: "seen", write: write(agoMs), sinceMs: NOW_MS - agoMs });
 
 test.each([
-  { name: "nothing is stopped", state: {}, newest: write(1_000), want: { kind: "notStopped" } },
+  { name: "nothing is stopped", stops: [], newest: write(1_000), want: { kind: "notStopped" } },
   {
     name: "it wrote a moment ago",
-    state: { stop: stop(60_000) },
+    stops: [stop(60_000)],
     newest: write(29_000, "k3s"),
     want: {
       kind: "refused",
@@ -28,49 +28,49 @@ test.each([
   },
   {
     name: "its clock is ahead of the one we go by",
-    state: { stop: stop(60_000) },
+    stops: [stop(60_000)],
     newest: write(-1_000),
     want: { kind: "refused", why: expect.stringContaining(", 0 s ago") },
   },
   {
     name: "a stop of the far future: nothing is forgiven that is still to come",
-    state: { stop: stop(-1_000_000_000) },
+    stops: [stop(-1_000_000_000)],
     newest: undefined,
     want: { kind: "resume", forgivenMs: NOW_MS + 5_000 },
   },
   {
     name: "it has been quiet for 30 s: all that was seen is forgiven",
-    state: { stop: stop(60_000) },
+    stops: [stop(60_000)],
     newest: write(30_000),
     want: { kind: "resume", forgivenMs: NOW_MS - 30_000 },
   },
   {
     name: "forced, and nothing later than what was seen is forgiven",
-    state: { stop: stop(60_000) },
+    stops: [stop(60_000)],
     newest: write(2_000),
     isForced: true,
     want: { kind: "resume", forgivenMs: NOW_MS - 2_000 },
   },
   {
     name: "the object that was written is gone",
-    state: { stop: stop(40_000) },
+    stops: [stop(40_000)],
     newest: write(90_000),
     want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
   },
   {
     name: "nobody's write is there any more",
-    state: { stop: stop(40_000) },
+    stops: [stop(40_000)],
     newest: undefined,
     want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
   },
   {
     name: "a stop that is not ours",
-    state: { stop: { kind: "unbelieved" } as const },
+    stops: [{ kind: "unbelieved" } as const],
     newest: undefined,
     want: { kind: "resume", forgivenMs: 0 },
   },
-])("$name", ({ state, newest, isForced = false, want }) => {
-  expect(decideResume(state, newest, NOW_MS, isForced)).toEqual(want);
+])("$name", ({ stops, newest, isForced = false, want }) => {
+  expect(decideResume(stops, newest, NOW_MS, isForced)).toEqual(want);
 });
 
 test("looks through all pages of the three kinds, metadata alone, and finds the newest", async () => {

@@ -33,7 +33,7 @@ it("an idle month has each item once, and five long polls of each queue go on al
     "KMS key": 1,
     // Three sandboxes and two watchers read four secrets each five minutes; a message's key is asked for thrice an hour.
     "KMS requests": 5 * 12 * 730 * 4 + 3 * 730,
-    secrets: 8,
+    secrets: 14,
     "reads of secrets": 5 * 12 * 730 * 4,
     alarms: 41,
     "custom metrics": 10,
@@ -94,7 +94,7 @@ it.each([
 it("a choice is weighed by what the whole month would cost with it", () => {
   const savings = savingsOf({ natGateway: "false" }, (parameters) => month(parameters));
   expect(savings.map(({ parameter }) => parameter)).toEqual(["endpoints=false", "store=given", "metrics=none", "keyArn=none"]);
-  expect(savings[1]?.usd).toBeCloseTo(1_460 + 3.65 + 5 + 1, 1);
+  expect(savings[1]?.usd).toBeCloseTo(1_460 + 3.65 + 5 + 7, 1);
 });
 
 const report = (rates: Rates, items: readonly Item[], residents = residentsOf(PRICES)) => ({

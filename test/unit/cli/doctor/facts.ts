@@ -91,7 +91,7 @@ export const HEALTHY: Facts = {
     ),
     quarantine: seen([]),
     forgeries: seen([]),
-    guard: seen({ forgivenMs: 0, version: "0" }),
+    guard: seen({ forgivenMs: 0, namespaces: new Map() }),
     intents: seen({ owners: 3, found: [] }),
     controllers: CONTROLLERS.map((controller) => ({ controller, gate: seen({ open: true }), queued: seen([]), parked: seen([]) })),
   },

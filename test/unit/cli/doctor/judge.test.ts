@@ -62,7 +62,7 @@ const withoutRedrive = queue("deltas", (each) => {
 const dead = (name: string): Facts =>
   queue(name, (each) => ({ ...each, deadLetters: seen({ waiting: 1, inFlight: 1, delayed: 0, attributes: {} }) }));
 const cache = (change: Partial<CacheFacts>): Facts => ({ ...HEALTHY, cache: { ...HEALTHY.cache, ...change } });
-const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, forgivenMs: 0, version: "1" }) });
+const stopped = (stop: Stop): Facts => cache({ guard: seen({ stop, forgivenMs: 0, namespaces: new Map() }) });
 const lanes = (change: Partial<LaneFacts>): Facts => {
   const streams = HEALTHY.cache.streams.kind === "seen" ? HEALTHY.cache.streams.value : never();
   return cache({
@@ -141,23 +141,23 @@ const ROWS: readonly Row[] = [
     facts: api({ version: unseen("connect ECONNREFUSED") }),
     want: ["api.answers", "failure", /ECONNREFUSED/, /address/],
   },
-  { name: "an old API server", facts: apiSays("v1.34.9"), want: ["api.version", "failure", /v1\.34\.9/, /1\.35 to 1\.36/] },
+  { name: "an old API server", facts: apiSays("v1.34.9"), want: ["api.version", "failure", /v1\.34\.9/, /1\.35 to 1\.37/] },
   {
     name: "an old API server, in shadow",
     facts: { ...apiSays("v1.34.9"), mode: "shadow" },
-    want: ["api.version", "warning", /v1\.34\.9/, /1\.35 to 1\.36/],
+    want: ["api.version", "warning", /v1\.34\.9/, /1\.35 to 1\.37/],
   },
   {
     name: "an old API server that somebody insists on",
     facts: { ...apiSays("v1.34.9"), kubernetes: "any" },
     want: ["api.version", "warning", /v1\.34\.9/, /rollout first/],
   },
-  { name: "an API server of no version", facts: apiSays("unknown"), want: ["api.version", "failure", /unknown/, /1\.35 to 1\.36/] },
+  { name: "an API server of no version", facts: apiSays("unknown"), want: ["api.version", "failure", /unknown/, /1\.35 to 1\.37/] },
   { name: "the oldest that will do", facts: apiSays("v1.35.0"), want: ["api.version", "ok", /v1\.35\.0/] },
   {
     name: "a newer API server than ours",
-    facts: apiSays("v1.37.0-alpha.1"),
-    want: ["api.version", "failure", /v1\.37.*pod template/, /DELTALOOP_KUBERNETES/],
+    facts: apiSays("v1.38.0-beta.0"),
+    want: ["api.version", "failure", /v1\.38.*pod template/, /DELTALOOP_KUBERNETES/],
   },
   {
     name: "another cluster",
@@ -223,7 +223,7 @@ const ROWS: readonly Row[] = [
     facts: { ...HEALTHY, server: unseen("connect ECONNREFUSED") },
     want: ["redis.answers", "failure", /ECONNREFUSED/, /DELTALOOP_REDIS_URL/],
   },
-  { name: "an old Redis", facts: redis({ version: "6.0.16" }), want: ["redis.version", "failure", /6\.0\.16/, /ZADD LT/] },
+  { name: "an old Redis", facts: redis({ version: "6.0.16" }), want: ["redis.version", "failure", /6\.0\.16/, /use Redis 6\.2 or newer/] },
   { name: "the oldest Redis that will do", facts: redis({ version: "6.2.0" }), want: ["redis.version", "ok", /6\.2\.0/] },
   { name: "a replica", facts: redis({ role: "slave" }), want: ["redis.role", "failure", /replica/, /primary/] },
   { name: "a Redis that loads", facts: redis({ loading: true }), want: ["redis.role", "failure", /loads/, /Wait/] },
@@ -324,6 +324,16 @@ const ROWS: readonly Row[] = [
     name: "another controller, and no guard",
     facts: { ...stopped({ kind: "unbelieved" }), guard: "off" },
     want: ["watcher.guard", "failure", /none of our keys/, /other writer of Redis.*deltaloop resume/],
+  },
+  {
+    name: "another controller in two namespaces",
+    facts: cache({
+      guard: seen({
+        forgivenMs: 0,
+        namespaces: new Map(["shop", "bank"].map((name) => [name, { stop: { kind: "unbelieved" as const }, forgivenMs: 0 }])),
+      }),
+    }),
+    want: ["watcher.guard", "failure", /^shop and 1 more namespaces: stopped/, /resume --namespace NAME/],
   },
   { name: "a guard that cannot be read", facts: cache({ guard: unseen("no answer") }), want: ["watcher.guard", "notChecked", /no answer/] },
   {

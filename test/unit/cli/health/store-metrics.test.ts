@@ -16,7 +16,7 @@ const lane = (lane: number, received: number): LaneTally => ({
 it("tells gates, due keys, parked keys, and the account of all lanes", async () => {
   const metrics = countedMetrics();
   const store: Pick<Store, "gate" | "queued" | "parked" | "tallies" | "guard"> = {
-    guard: async () => ({ forgivenMs: 0, version: "1", stop: { kind: "unbelieved" } }),
+    guard: async () => ({ forgivenMs: 0, namespaces: new Map([["shop", { forgivenMs: 0, stop: { kind: "unbelieved" } }]]) }),
     gate: async (controller) => (controller === "deployment" ? { open: false, reason: "pods are SYNCING" } : { open: true }),
     queued: async () => [
       { key: "shop/due", readyAtMs: 900, failures: 0 },
@@ -28,7 +28,8 @@ it("tells gates, due keys, parked keys, and the account of all lanes", async () 
   };
   await tellStore(store, metrics, 1_000);
   expect(metrics.sums).toMatchObject({
-    "deltaloop_stopped{controller=deployment}": 1,
+    "deltaloop_stopped{controller=deployment}": 0,
+    "deltaloop_stopped_namespaces{}": 1,
     "deltaloop_gate_open{controller=deployment}": 0,
     "deltaloop_gate_open{controller=replicaset}": 1,
     "workqueue_depth{name=replicationmanager}": 1,

@@ -91,7 +91,7 @@ it("a token file goes before a token, both before a plugin", async () => {
 
 describe("is refused, by name and without what stands in it:", () => {
   const cases: readonly { readonly text: string; readonly context?: string; readonly says: RegExp }[] = [
-    { text: "a: [secret", says: /kubeconfig \S+ is not YAML: .*line 1/ },
+    { text: "a: [secret", says: /kubeconfig \S+ is not YAML: bad indent at line 1/ },
     { text: "users: secret", says: /kubeconfig \S+: users is not Array$/ },
     { text: "users: [{name: u, user: {token: {secret: 1}}}]", says: /: users.0.user.token is not string/ },
     { text: "", says: /has no current-context; name one of: none/ },

@@ -48,7 +48,7 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
       want: { evictionHard: "memory.available<5%,nodefs.available<1Gi" },
     },
     { field: "evictionHard: {}", want: { evictionHard: "" } },
-    { field: "kubeReserved: {cpu: 200m, pid: 1000}", want: { kubeReserved: "cpu=200m,pid=1000" } },
+    { field: 'kubeReserved: {cpu: 200m, pid: "1000"}', want: { kubeReserved: "cpu=200m,pid=1000" } },
     { field: "evictionPressureTransitionPeriod: 1m30s", want: { evictionPressureTransitionPeriod: 90_000 } },
     { field: "enforceNodeAllocatable: [pods, system-reserved]", want: { enforceNodeAllocatable: "pods,system-reserved" } },
     { field: "enforceNodeAllocatable: []", want: { enforceNodeAllocatable: "" } },
@@ -138,41 +138,54 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
   });
 });
 
+describe("what is ignored in a KubeletConfiguration [node-agent 441]", () => {
+  test.each([
+    { field: "maxPod: 30", warning: 'unknown field "maxPod"' },
+    { field: "authentication: {x509: {clientCA: /a}}", warning: 'unknown field "authentication.x509.clientCA"' },
+    { field: "toString: 1", warning: 'unknown field "toString"' },
+    { field: "maxPods: 20\nmaxPods: 30", warning: 'field "maxPods" is set more than once: the last one counts' },
+  ])("warns of $field", async ({ field, warning }) => {
+    await writeFile(file, HEAD + field);
+    expect(await applyKubeletConfig(nodeCommand(), file)).toEqual([warning]);
+  });
+});
+
 describe("a KubeletConfiguration that is refused [node-agent 441]", () => {
   test.each([
-    { field: "maxPod: 30", wrong: 'unknown field "maxPod"' },
-    { field: "authentication: {x509: {clientCA: /a}}", wrong: 'unknown field "authentication.x509.clientCA"' },
-    { field: "toString: 1", wrong: 'unknown field "toString"' },
     { field: "featureGates: {X: true}", wrong: "featureGates is not supported by this agent: take it out" },
     { field: "cpuManagerPolicy: static", wrong: 'cpuManagerPolicy: this agent keeps to "none": say that, or take it out' },
     { field: "enableServer: false", wrong: "enableServer: this agent keeps to true" },
     { field: "eventRecordQPS: 0", wrong: "eventRecordQPS: this agent keeps to 50" },
     { field: "authentication: {anonymous: {enabled: true}}", wrong: "authentication.anonymous.enabled: this agent keeps to false" },
     { field: "syncFrequency: 30s", wrong: 'syncFrequency: this agent keeps to "1m"' },
-    { field: 'maxPods: "30"', wrong: "maxPods is no number" },
+    { field: 'maxPods: "30"', wrong: "maxPods is a string, not a whole number (int32)" },
     { field: "maxPods: 100000", wrong: "maxPods: --max-pods takes a whole number from 1 to 1000" },
-    { field: "clusterDNS: 10.96.0.10", wrong: "clusterDNS is no repeated" },
-    { field: "evictionHard: [a]", wrong: "evictionHard is no map of texts" },
-    { field: "authentication: yes", wrong: "authentication is no object" },
+    { field: "clusterDNS: 10.96.0.10", wrong: "clusterDNS is a string, not a list" },
+    { field: "evictionHard: [a]", wrong: "evictionHard is a list, not an object" },
+    { field: "authentication: yes", wrong: "authentication is a boolean, not an object" },
     { field: "shutdownGracePeriod: -1s", wrong: "shutdownGracePeriod: --shutdown-grace-period takes a duration such as 90s" },
-    { field: "shutdownGracePeriodByPodPriority: {a: 1}", wrong: "shutdownGracePeriodByPodPriority is no periods" },
+    { field: "shutdownGracePeriodByPodPriority: {a: 1}", wrong: "shutdownGracePeriodByPodPriority is an object, not a list" },
     {
       field: "shutdownGracePeriodByPodPriority: [{priority: high, shutdownGracePeriodSeconds: 1}]",
-      wrong: 'takes PRIORITY=SECONDS, not "high=1"',
+      wrong: "shutdownGracePeriodByPodPriority[0].priority is a string, not a whole number (int32)",
     },
     { field: "cgroupDriver: cgroups", wrong: "cgroupDriver: it is cgroupfs or systemd" },
-    { field: "imageMinimumGCAge: 2 minutes", wrong: "imageMinimumGCAge is no duration" },
+    { field: "imageMinimumGCAge: 2 minutes", wrong: "imageMinimumGCAge is not a duration such as 1m30s" },
   ])("$field", async ({ field, wrong }) => await expect(flagsOf(field)).rejects.toThrow(wrong));
 
   it("names all that is wrong, each on a line of its own", async () => {
-    await expect(flagsOf("a: 1\nfeatureGates: {X: true}\nmaxPods: 0.5")).rejects.toThrow(
-      [`--config ${file}: unknown field "a": take it out, or look at its spelling`, `--config ${file}: featureGates is not`].join("\n"),
+    await expect(flagsOf("kubeReserved: {pid: 1000}\nfeatureGates: {X: true}\nmaxPods: 0.5")).rejects.toThrow(
+      [
+        `--config ${file}: kubeReserved[pid] is a number, not a string`,
+        `--config ${file}: maxPods is a number, not a whole number (int32)`,
+        `--config ${file}: featureGates is not supported by this agent: take it out`,
+      ].join("\n"),
     );
   });
 
   test.each([
-    { name: "another kind", content: '{"apiVersion": "v1", "kind": "Pod"}', wrong: 'kind: this agent keeps to "KubeletConfiguration"' },
-    { name: "no kind", content: '{"maxPods": 1}', wrong: "is no KubeletConfiguration" },
+    { name: "another kind", content: '{"apiVersion": "v1", "kind": "Pod"}', wrong: "not a KubeletConfiguration" },
+    { name: "no kind", content: '{"maxPods": 1}', wrong: "not a KubeletConfiguration" },
     { name: "no YAML", content: "a: [", wrong: "not YAML" },
   ])("$name", async ({ content, wrong }) => await expect(flagsOf(content)).rejects.toThrow(wrong));
 

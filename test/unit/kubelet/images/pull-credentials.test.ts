@@ -5,6 +5,8 @@
  * after a general one; a broken secret that makes the pull throw.
  */
 import { describe, expect, it } from "vitest";
+import { parseDockerConfig } from "../../../../shared/node-agent/kubelet/images/credential-provider.ts";
+import { bytesOfText } from "../../../../shared/base/byte-text.ts";
 import { pullCredentials } from "../../../../shared/node-agent/kubelet/images/image-pull.ts";
 
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");
@@ -69,6 +71,16 @@ describe("pull credentials", () => {
     expect(pullCredentials("registry.test/web", [old])).toEqual([
       { username: "user", password: "pass:word", identityToken: "i", registryToken: "r", serverAddress: "registry.test" },
     ]);
+  });
+
+  it("keeps bytes of a password that are not UTF-8", () => {
+    const auth = Buffer.from([0x6d, 0x65, 0x3a, 0xff, 0x3a]).toString("base64");
+    const [own] = pullCredentials("registry.test/web", [
+      { data: { ".dockerconfigjson": encode({ auths: { "registry.test": { auth } } }) } },
+    ]);
+    expect(bytesOfText(own?.password ?? "")).toEqual(Buffer.from([0xff, 0x3a]));
+    const { password = "" } = parseDockerConfig(JSON.stringify({ "r.test": { auth } }), ".dockercfg")["r.test"] ?? {};
+    expect(bytesOfText(password)).toEqual(Buffer.from([0xff, 0x3a]));
   });
 
   it("takes nothing from what is no configuration", () => {

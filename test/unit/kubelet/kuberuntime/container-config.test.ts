@@ -6,6 +6,7 @@ import type { ContainerConfigInput } from "../../../../shared/node-agent/kubelet
 import { containerHash } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import type { ContainerSpec, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { ContainerConfigError } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
+import { textOfBytes } from "../../../../shared/base/byte-text.ts";
 import type { ContainerConfig, Image, LinuxContainerSecurityContext } from "../../../../shared/node-agent/ports/cri-types.ts";
 import { containerSpec, IMAGE, nodePod } from "../fixtures.ts";
 import type { PodOptions } from "../fixtures.ts";
@@ -36,6 +37,11 @@ function config({ container: fields = {}, image = {}, more = {}, pod = {} }: Giv
 }
 
 describe("containerConfig", () => {
+  it("names a variable of a command whose value is not UTF-8, which CRI cannot carry there", () => {
+    const envs = [{ key: "SEAL", value: textOfBytes(Buffer.from([0xff])) }];
+    expect(() => config({ container: { args: ["$(SEAL)"] }, more: { envs } })).toThrow("the value of variable SEAL is not UTF-8");
+  });
+
   it("is all of this for a plain container", () => {
     const envs = [{ key: "A", value: "1" }];
     const mounts = [{ containerPath: "/x", hostPath: "/y" }];

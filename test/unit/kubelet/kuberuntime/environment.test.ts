@@ -1,5 +1,6 @@
 // Would catch: a variable that a service hides, a value of an optional object that is not there, a wrong order of precedence,
 // an expansion that reads a later variable, a secret's value in a message, limits that do not fall back to the node's.
+import { bytesOfText } from "../../../../shared/base/byte-text.ts";
 import { describe, expect, it } from "vitest";
 import {
   ContainerConfigError,
@@ -407,5 +408,23 @@ describe("makeEnvironment", () => {
       secrets: { s: { data: { other: base64("hunter2") } } },
     };
     expect(refusal(given)).not.toMatch(/hunter2|aHVudGVyMg/u);
+  });
+});
+
+describe("a Secret's bytes that are not UTF-8", () => {
+  const bytes = Buffer.from([0xff, 0xfe, 0x00, 0xc3, 0xa9, 0xc3]);
+  const given = {
+    secrets: { seal: { data: { key: bytes.toString("base64") } } },
+    envFrom: [{ prefix: "P_", secretRef: { name: "seal" } }],
+    env: [
+      { name: "A", valueFrom: { secretKeyRef: { name: "seal", key: "key" } } },
+      { name: "B", value: "é$(A)x" },
+    ],
+  };
+
+  it("reach variables unchanged, by key, by prefix and by reference", () => {
+    const { A = "", B = "", P_key = "" } = environment(given);
+    expect([A, P_key].map(bytesOfText)).toEqual([bytes, bytes]);
+    expect(bytesOfText(B)).toEqual(Buffer.concat([Buffer.from("é"), bytes, Buffer.from("x")]));
   });
 });

@@ -388,3 +388,19 @@ test("[informer T126] keys named like members of every object are keys: rejected
   expect(metaText(created.body, "name")).toBe("c");
   expect((created.body["metadata"] as { readonly finalizers?: unknown }).finalizers).toBeUndefined();
 });
+
+/** From kubernetes/kubectl#712: `kubectl apply` of a large object. */
+test.each([
+  ["just at the limit", 262_144, 201],
+  ["one byte more", 262_145, 422],
+  ["a large last-applied", 400_000, 422],
+])("annotations of keys and values together: %s", async (_, bytes, want) => {
+  const { post } = setUp();
+  const key = "kubectl.kubernetes.io/last-applied-configuration";
+  const body = deployment("web");
+  const { status } = await post(DEPLOYMENTS, {
+    ...body,
+    metadata: { name: "web", annotations: { [key]: "x".repeat(bytes - key.length) } },
+  });
+  expect(status).toBe(want);
+});

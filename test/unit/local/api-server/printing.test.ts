@@ -153,5 +153,6 @@ test("version, health and reviews are answered, unknown paths are 404", async ()
   expect(at((await post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})).body, "status.userInfo.username")).toBe(
     "kubernetes-admin",
   );
-  expect((await get("/apis/batch/v1/jobs")).status).toBe(404);
+  expect(await server.request({ method: "GET", path: "/apis/batch/v1/jobs" })).toMatchObject({ kind: "text", status: 404 });
+  expect((await get("/apis/apps/v1/statefulsets")).status).toBe(404);
 });

@@ -1,27 +1,64 @@
 /**
- * A conversation with kube-apiserver v1.36.3, request by request, in upstream-answers.json. The test repeats it with
- * the in-memory API server; record-upstream-answers.ts runs it against a real one and records the answers.
+ * Two conversations with kube-apiserver v1.36.3, request by request: upstream-answers.json, and what it refuses in
+ * upstream-refusals.jsonl. The tests repeat them with the in-memory API server; record-upstream-answers.ts runs them against a real one and
+ * records the answers.
  */
 import type { ApiClient } from "../../../envtest/api-client.ts";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { isObject, type Json, type JsonObject } from "../../../../shared/base/json.ts";
 
 export interface Exchange {
   readonly name: string;
-  /** `PATCH /apis/…?query`. The namespace of the conversation is `golden` here. */
+  /** `PATCH /apis/…?query`. The namespaces of the conversations are `golden` and `refusals`. */
   readonly request: string;
   readonly type?: string;
-  /** `@name` stands for the uid of the object of that name. */
+  readonly accept?: string;
+  /** `@name` stands for the uid of the object of that name, `(x×300)` for as many characters. */
   readonly body?: Json;
+  /** A body that is not JSON, in base64. */
+  readonly raw?: string;
   readonly status: number;
   readonly answer: JsonObject;
 }
 
-export const EXCHANGES_FILE = new URL("upstream-answers.json", import.meta.url);
+const ANSWERS_FILE = new URL("upstream-answers.json", import.meta.url);
+const REFUSALS_FILE = new URL("upstream-refusals.jsonl", import.meta.url);
+
+/** Creates the namespace of the second conversation. */
+const FIRST_REFUSAL = "r ns";
+
+/** Each comment states the difference. */
+const KNOWN_DIFFERENCES: Readonly<Record<string, string>> = {
+  "d bad strategy": "upstream prints its internal Go struct",
+  "patch uid": "upstream names the same cause twice",
+  "annotations patched beyond": "upstream names the same cause twice",
+  "fin add while deleting": "upstream names the same cause twice",
+  "pod adopt 2": "upstream names the same cause four times",
+  "pod spec change": "upstream adds a diff",
+  "pod nodeName": "upstream adds a diff",
+  "list bad label": "upstream names what it expected",
+  "list bad continue": "upstream quotes the decoder",
+};
+
+/** Only status and reason are compared. Upstream quotes the whole patched object, with managedFields. */
+export function isWordedOtherwise({ name, answer }: Exchange): boolean {
+  return KNOWN_DIFFERENCES[name] !== undefined || String(answer["message"]).startsWith(' "" is invalid: patch:');
+}
+
+/** The server's controllers need time after these: to count for the quota, to create a service account. */
+export const PAUSES_MS: Readonly<Record<string, number>> = { quota: 1_500, [FIRST_REFUSAL]: 1_500 };
 
 export function readExchanges(): readonly Exchange[] {
-  // Our own file, written by the recorder.
-  return JSON.parse(readFileSync(EXCHANGES_FILE, "utf8")) as readonly Exchange[];
+  // Our own files, written by the recorder.
+  const lines = readFileSync(REFUSALS_FILE, "utf8").trimEnd().split("\n");
+  return [...JSON.parse(readFileSync(ANSWERS_FILE, "utf8")), ...lines.map((line): unknown => JSON.parse(line))] as readonly Exchange[];
+}
+
+export function writeExchanges(exchanges: readonly Exchange[]): void {
+  const lines = exchanges.map((one) => JSON.stringify(one));
+  const refusals = lines.splice(exchanges.findIndex(({ name }) => name === FIRST_REFUSAL));
+  writeFileSync(ANSWERS_FILE, `[\n${lines.join(",\n")}\n]\n`);
+  writeFileSync(REFUSALS_FILE, `${refusals.join("\n")}\n`);
 }
 
 export type Send = (request: {
@@ -29,15 +66,16 @@ export type Send = (request: {
   readonly path: string;
   readonly query: string;
   readonly type: string;
-  readonly body: Json | undefined;
+  readonly accept: string;
+  readonly body: Json | Buffer | undefined;
 }) => Promise<{
   readonly status: number;
   readonly body: JsonObject;
 }>;
 
 export function sendOver(api: ApiClient): Send {
-  return async ({ method, path, query, type, body }) => {
-    const answer = await api(method, query === "" ? path : `${path}?${query}`, body, type);
+  return async ({ method, path, query, type, accept, body }) => {
+    const answer = await api(method, query === "" ? path : `${path}?${query}`, body, type, accept);
     return { status: answer.code, body: isObject(answer.body) ? answer.body : {} };
   };
 }
@@ -50,15 +88,21 @@ export async function exchange(
 ): Promise<{ readonly status: number; readonly answer: Json }> {
   const [method = "", url = ""] = one.request.split(" ");
   const [path = "", query = ""] = url.split("?");
-  const body = one.body === undefined ? undefined : fill(one.body, uids);
-  const { status, body: answer } = await send({ method, path, query, type: one.type ?? "application/json", body });
+  const json = one.body === undefined ? undefined : fill(one.body, uids);
+  const body = one.raw === undefined ? json : Buffer.from(one.raw, "base64");
+  const { type = "application/json", accept = "application/json" } = one;
+  const { status, body: answer } = await send({ method, path, query, type, accept, body });
   const { name, uid } = isObject(answer["metadata"]) ? answer["metadata"] : {};
   if (typeof name === "string" && typeof uid === "string") uids.set(name, uid);
   return { status, answer: normalise(answer) };
 }
 
 function fill(value: Json, uids: ReadonlyMap<string, string>): Json {
-  if (typeof value === "string") return value.startsWith("@") ? (uids.get(value.slice(1)) ?? value) : value;
+  if (typeof value === "string") {
+    const [, character = "", times] = /^\((.)×(\d+)\)$/u.exec(value) ?? [];
+    if (times !== undefined) return character.repeat(Number(times));
+    return value.startsWith("@") ? (uids.get(value.slice(1)) ?? value) : value;
+  }
   if (Array.isArray(value)) return value.map((entry) => fill(entry, uids));
   return isObject(value) ? Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, fill(entry, uids)])) : value;
 }
@@ -78,6 +122,7 @@ export function normalise(value: Json): Json {
   }
   if (typeof value !== "string") return value;
   return value
+    .replaceAll(/(.)\1{999,}/gu, (text, character: string) => `(${character}×${text.length / character.length})`)
     .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/gu, "<uid>")
     .replaceAll(/kube-api-access-\w{5}/gu, "kube-api-access-X")
     .replaceAll(/^g-\w{5}$/gu, "g-X")

@@ -1,7 +1,8 @@
 -- checkpoint: records what was sent, proves the fence, and reports a loss (SL1, SL3) and what the watcher must repair.
 -- KEYS  none
--- ARGV  fence · beat: number of this checkpoint · answered: number of the last one that was answered
---       term: of the leader, or "" · termCount · confirmed: the greatest count that was answered (LN3) · queues: their bases
+-- ARGV  fence · beat: number of this checkpoint · answered: number of the last one that was answered · leaderNow: its clock, or ""
+--       term: of the leader, or "" · termCount · confirmed: the greatest count that was answered (LN3)
+--       release: of the cluster, or "" for the one that is stored · queues: their bases
 --       resources: with their number of lanes as the caller believes and the RV that was sent, or "". Every open resource, and every one
 --         with a sent RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis
 --         lost writes
@@ -90,6 +91,19 @@ end
 for _, resource in ipairs(resources) do
   if resource.sent ~= "" then call("HSET", resource.m, "sentRV", resource.sent) end
 end
-call("HSET", epochKey, "checkpoint", fence .. US .. text(beat), "evicted", (servedBy or "") .. US .. evicted)
+if release ~= "" then call("HSET", epochKey, "release", release) end
+local checkpoint = fence .. US .. text(beat)
+call("HSET", epochKey, "checkpoint", checkpoint, "evicted", (servedBy or "") .. US .. evicted)
+if leaderNow then -- ST3
+  local passed = checkedAt and ofFence == fence and math.max(0, leaderNow - leaderAt)
+  if sinceChecked < 0 then
+    clockAhead = clockAhead + sinceChecked - math.min(passed or 0, CLOCK_TRUST_MS)
+  elseif passed and sinceChecked - passed > CLOCK_TRUST_MS then
+    clockAhead = clockAhead + sinceChecked - passed
+  end
+  call("HSET", epochKey, "clock", table.concat({ checkpoint, text(serverNow), text(clockAhead), text(leaderNow) }, US))
+else
+  call("HDEL", epochKey, "clock")
+end
 if term ~= "" then call("HSET", epochKey, "termCount", text(termCount)) end
 return out

@@ -1,10 +1,10 @@
 -- gate: whether keys of a controller are handed out, and if not why.
 -- KEYS  none
 -- ARGV  GATE (lib/gate.lua): the resources that the controller reads
--- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number } · { "open" } · { "stopped", text of the stop } · { "closed", reason }
+-- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number } · { "open" } · { "stopped", field and text of the stop } · { "closed", reason }
 if otherEpoch() then return { "otherEpoch", current or "" } end
 local refused = otherLanes()
 if refused then return refused end
-if stop then return { "stopped", stop } end
+if stop then return { "stopped", stopOf(KEYS[stopSlot]) } end
 local reason = closed(nil)
 return reason and { "closed", reason } or { "open" }

@@ -1,7 +1,7 @@
 -- openEpoch: creates `epoch`, or replaces the epoch `over` by it (LN1).
 -- KEYS  opened: when epochs were opened
 -- ARGV  over: "" replaces none · overLineage: "" or "term 0x1F count 0x1F fence 0x1F number" that `over` must have · clusterUid · projection
---       digestPrefix · hashLayout · fence · term · termCount: of the leader that opens it, or ""
+--       digestPrefix · hashLayout · release: of the cluster, or "" · fence · term · termCount: of the leader that opens it, or ""
 -- Returns { "opened" } · { "exists", field, value, … }
 local OPENED_MAX = 8
 
@@ -18,6 +18,7 @@ if current and (current == epoch or not isOver()) then
 end
 call("DEL", epochKey)
 call("HSET", epochKey, "epoch", epoch, "clusterUid", clusterUid, "projection", projection, "digestPrefix", digestPrefix, "hashLayout", hashLayout, "fence", fence)
+if release ~= "" then call("HSET", epochKey, "release", release) end
 if term ~= "" then call("HSET", epochKey, "term", term, "termCount", termCount, "termFence", fence, "proven", "1") end
 local opened = { text(now) }
 for at in string.gmatch(call("GET", openedKey) or "", "%d+") do

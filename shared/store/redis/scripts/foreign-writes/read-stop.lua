@@ -1,5 +1,5 @@
--- readStop: the stop and the last resume (informer §11.9). The epoch is not compared.
+-- readStop: all stops and resumes (informer §11.9). The epoch is not compared.
 -- KEYS  stop
 -- ARGV  none
--- Returns { stop or nil, resumed or nil }
-return call("HMGET", stopKey, "stop", "resumed")
+-- Returns field, text, …
+return call("HGETALL", stopKey)

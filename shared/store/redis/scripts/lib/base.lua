@@ -1,17 +1,29 @@
 -- What every script starts with. The names of KEYS and ARGV are declared by ../layouts.ts, in front of this and of the script: here
--- `epochKey` (ep), `clock` (the caller's, ms; empty: the server's) and `epoch` (the caller's). Values are joined with 0x1F. resourceVersions and fences are compared as strings
+-- `epochKey` (ep), `clock` (in place of the server's, ms; empty: the server's) and `epoch` (the caller's). Values are joined with 0x1F. resourceVersions and fences are compared as strings
 -- (length, then bytes), never as numbers: Lua's are doubles. No script decodes an object.
 local call, KEYS, ARGV = redis.call, KEYS, ARGV
 local US = "\31"
 local MAX_ARGS = 2000 -- per command, well below Lua's limit for unpack
 
-local now
+local serverNow
 if clock == "" then
   local time = call("TIME")
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  serverNow = time[1] * 1000 + math.floor(time[2] / 1000)
 else
-  now = tonumber(clock)
+  serverNow = tonumber(clock)
 end
+
+-- The Store's time (informer §12.5): `now` goes on from the last checkpoint by the server's clock, for CLOCK_TRUST_MS at most (ST2).
+-- `uncheckedNow` is without that limit. Field `clock` of ep: the checkpoint that wrote it, the server's time then, what the server's clock
+-- is ahead of the Store's, the leader's time. It is void once an older build has checkpointed.
+local header = call("HMGET", epochKey, "epoch", "checkpoint", "clock")
+local checkpointed, checkedAt, clockAhead, leaderAt = string.match(header[3] or "", "^(%d+\31%d+)\31(%d+)\31(%-?%d+)\31(%d+)$")
+if not checkpointed or checkpointed ~= header[2] then checkedAt, clockAhead, leaderAt = nil, 0, nil end
+checkedAt, clockAhead, leaderAt = tonumber(checkedAt), tonumber(clockAhead), tonumber(leaderAt)
+local uncheckedNow = serverNow - clockAhead
+local sinceChecked = checkedAt and serverNow - checkedAt or 0
+local isClockSure = math.abs(sinceChecked) <= CLOCK_TRUST_MS
+local now = uncheckedNow - sinceChecked + math.max(0, math.min(sinceChecked, CLOCK_TRUST_MS))
 
 -- Whether version or fence `a` is smaller than `b`.
 local function less(a, b)
@@ -59,7 +71,7 @@ local function head(value)
 end
 
 -- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and nothing of an epoch may be touched.
-local current = call("HGET", epochKey, "epoch")
+local current = header[1]
 local function otherEpoch()
   if not current then return "noEpoch" end
   if current ~= epoch then return "epoch" end

@@ -9,7 +9,7 @@ for at = gateAt, gateEnd, GATE_SIZE do
     l = tonumber(ARGV[at + GATE_LANES_BASE]), lanes = tonumber(ARGV[at + GATE_LANES]),
   }
 end
-local stop = stopSlot > 0 and call("HGET", KEYS[stopSlot], "stop") -- GD1: whatever it says
+local stop = stopSlot > 0 and stopOf(KEYS[stopSlot])
 
 -- { "lanes", resource, number } when the caller believes in another number of lanes, and so named the wrong KEYS.
 local function otherLanes()
@@ -39,8 +39,8 @@ local function resourceClosed(resource)
     if not resource.W or less(W, resource.W) then resource.W = W end -- the least one; complete when the gate is open
     local ts, hole = tonumber(fields[1] or ""), tonumber(fields[2] or "")
     local where = resource.name .. ": lane " .. i
-    if not ts or now - ts > SILENCE_MAX_MS then return where .. " has been silent for more than " .. SILENCE_MAX_MS .. " ms" end
-    if hole and now - hole > holeLimitMs then return where .. " has had a hole for more than " .. holeLimitMs .. " ms" end
+    if not ts or uncheckedNow - ts > SILENCE_MAX_MS then return where .. " has been silent for more than " .. SILENCE_MAX_MS .. " ms" end
+    if hole and uncheckedNow - hole > holeLimitMs then return where .. " has had a hole for more than " .. holeLimitMs .. " ms" end
   end
   return nil
 end
@@ -49,16 +49,24 @@ local function identityDiffers()
   local fields = call("HMGET", epochKey, "projection", "digestPrefix", "hashLayout")
   local ours = { projection, digestPrefix, hashLayout }
   for i, name in ipairs({ "projection", "digestPrefix", "hashLayout" }) do
-    if fields[i] ~= ours[i] then return "the epoch has " .. name .. " " .. tostring(fields[i]) .. ", this build " .. ours[i] end
+    if ours[i] ~= "" and fields[i] ~= ours[i] then return "the epoch has " .. name .. " " .. tostring(fields[i]) .. ", this build " .. ours[i] end
   end
   return nil
+end
+
+-- The same text as otherRelease in ../../../store-options.ts. `releases` is "" for a caller that decides nothing.
+local function otherRelease()
+  local release = call("HGET", epochKey, "release")
+  if not release or releases == "" or string.find(", " .. releases .. ",", ", " .. release .. ",", 1, true) then return nil end
+  return "the cluster runs Kubernetes " .. release .. ", and this build decides for " .. releases .. " only"
 end
 
 local function closed(names)
   if stop then return "stopped" end
   if isOverEpochsMax == nil then isOverEpochsMax = recentEpochs(call("GET", KEYS[openedSlot]) or "") >= EPOCHS_MAX end
   if isOverEpochsMax then return EPOCHS_REASON end
-  local reason = identityDiffers()
+  if sinceChecked < -CLOCK_TRUST_MS then return "the store's clock was set back: waiting for the next checkpoint" end
+  local reason = identityDiffers() or otherRelease()
   if reason then return reason end
   for _, resource in ipairs(gateResources) do
     if not names or string.find(names, resource.name, 1, true) then

@@ -93,7 +93,7 @@ end
 --     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its signature
 --     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 unread,
 --            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1
---   effects: meta = queue base, a|s, self 0|1, slot of the dependents' slice, slot of the ifEmpty slice, uid
+--   effects: meta = queue base, a|s, self 0|1, slot of the dependents' slice, uid
 --   lowers: other lowered ops, item from 1 · counts: of namespaces · forged: item from 1, where v|s|t, text ("": nothing is stored there)
 local loweredOps, forgedTexts, queueOf = {}, {}, {} -- item -> { slot, op, … } · item -> texts · controller -> base
 local function readChanges()
@@ -129,9 +129,9 @@ local function readEffects()
   local byBase, seen = {}, {}
   for index = 1, effectsCount do
     local at = effectsAt + EFFECTS_SIZE * (index - 1)
-    local base, urgency, self, dependents, ifEmpty, uid = string.match(ARGV[at + EFFECTS_META], "^(%d+),(%a),(%d),(%d+),(%d+),(.*)$")
+    local base, urgency, self, dependents, uid = string.match(ARGV[at + EFFECTS_META], "^(%d+),(%a),(%d),(%d+),(.*)$")
     local e = {
-      act = urgency == "a", self = self == "1", dependents = tonumber(dependents), ifEmpty = tonumber(ifEmpty),
+      act = urgency == "a", self = self == "1", dependents = tonumber(dependents),
       uid = uid, base = tonumber(base), key = ARGV[at + EFFECTS_KEY],
     }
     effects[index] = e
@@ -168,7 +168,6 @@ local function queueEffect(e)
   local state = e.state
   if state.at and state.at <= now then return end
   if not e.self and not uidIs(primaryOf(state), e.uid) then return end
-  if e.ifEmpty > 0 and size(e.ifEmpty) > 0 then return end
   add(state, e.act and now or statusTime(e))
 end
 

@@ -7,6 +7,6 @@ evenIfFull()
 local value = call("HGET", KEYS[queueBase + P], key)
 local held, start = string.match(value or "", "^([^\31]*)\31%d+(\31.+)$")
 if held ~= token then return 0 end
-if heedsStop and call("HEXISTS", stopKey, "stop") == 1 then return -1 end
+if heedsStop and stopOf(stopKey, key) then return -1 end
 call("HSET", KEYS[queueBase + P], key, token .. US .. text(now + LEASE_MS) .. start)
 return now + LEASE_MS

@@ -25,6 +25,9 @@ local function ringUnlessYoung(base, keys)
   end
 end
 
+local someStopped = stopSlot > 0 and call("HLEN", KEYS[stopSlot]) > 0
+local function isStopped(key) return someStopped and stopOf(KEYS[stopSlot], key) ~= nil end
+
 for at = readersAt, readersEnd, READERS_SIZE do
   local base = tonumber(ARGV[at + READERS_QUEUE_BASE])
   if not closed(ARGV[at + READERS_RESOURCES]) then
@@ -33,14 +36,21 @@ for at = readersAt, readersEnd, READERS_SIZE do
     for j = 1, #runs, 2 do
       held[runs[j]] = true
       local untilMs = tonumber(string.match(runs[j + 1], "^[^\31]*\31(%d+)"))
-      if untilMs <= now then abandoned[#abandoned + 1] = runs[j] end
+      if untilMs <= now and not isStopped(runs[j]) then abandoned[#abandoned + 1] = runs[j] end
     end
-    for offset = 0, SCANNED_MAX, CHUNK do
+    local offset = 0
+    for _ = 0, SCANNED_MAX, CHUNK do
       local overdue = call("ZRANGEBYSCORE", KEYS[base], "-inf", "(" .. text(now - GRACE_MS), "LIMIT", offset, CHUNK)
       local idle = {}
       for _, key in ipairs(overdue) do
-        if not held[key] then idle[#idle + 1] = key end
+        if isStopped(key) then -- behind all others, so that a stopped namespace does not use up what one pass looks at
+          call("ZADD", KEYS[base], text(now - GRACE_MS), key)
+          offset = offset - 1
+        elseif not held[key] then
+          idle[#idle + 1] = key
+        end
       end
+      offset = offset + #overdue
       ringUnlessYoung(base, idle)
       if #overdue < CHUNK or #bells >= BELLS_MAX then break end
     end

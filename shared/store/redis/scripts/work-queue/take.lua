@@ -3,11 +3,11 @@
 --       primaryRows: v of the primary's lane · counts: n of the primaries. dependents and intents are named `-` when no uid is known, and are then not read
 -- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller knows them, "" for neither
 --       GATE (lib/gate.lua): the resources that the controller reads
--- Returns { "otherEpoch" } · { "stopped", text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
+-- Returns { "otherEpoch" } · { "stopped", field and text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
 --           primary's row or false, starts right before that never ended, fence, SUSPECT marks and least watermark of pods, version by which
---           an earlier primary of the key was gone or "", lineage }
+--           an earlier primary of the key was gone or "", lineage, release of the cluster or "" }
 --         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended, lineage }
 
 local refused = otherEpoch()
@@ -16,7 +16,10 @@ if refused then return { "otherEpoch" } end
 call("HDEL", KEYS[queueBase + B], key) -- a doorbell was consumed, whatever the answer is
 refused = otherLanes()
 if refused then return refused end
-if stop then return { "stopped", stop } end
+if stopSlot > 0 then -- GD1
+  local field, text = stopOf(KEYS[stopSlot], key)
+  if field then return { "stopped", field, text } end
+end
 local reason = closed(nil)
 if reason then return { "gated", reason } end
 
@@ -35,7 +38,8 @@ end
 
 local state = keyState(queueBase, key)
 local held, untilMs, unended = holder(queueBase, key)
-if held and held ~= token and untilMs > now then return { "busy" } end -- the same take again: its answer was lost
+local isOver = untilMs and untilMs <= now and isClockSure -- ST2
+if held and held ~= token and not isOver then return { "busy" } end -- the same token: the take again, its answer was lost
 if not held then
   if not state.at then return { "empty" } end
   if state.at > now then
@@ -51,7 +55,8 @@ local leaseUntil = now + LEASE_MS
 if held ~= token then unended = held and unended + 1 or 0 end
 call("HSET", KEYS[queueBase + P], key, token .. US .. text(leaseUntil) .. US .. text(now) .. US .. text(unended))
 local failures = tonumber(call("HGET", KEYS[queueBase + F], key) or 0)
-if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply() } end
+local release = call("HGET", epochKey, "release") or ""
+if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply(), release } end
 local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
 local intents = call("HGETALL", intentsKey)
 if #intents > 0 then -- IT3: whatever is pending is of a dead token
@@ -95,5 +100,5 @@ for _, resource in ipairs(gateResources) do
 end
 return {
   "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended,
-  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(),
+  pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(), release,
 }

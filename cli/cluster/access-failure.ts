@@ -1,0 +1,22 @@
+/** Failures of a first read that no retry repairs: credentials, rights, certificates, and servers that are no API server. */
+import { UsageError } from "@deltaloop/base";
+import { describeError, KubeApiError, UnansweredError } from "@deltaloop/kube/client";
+import { isCertificateError } from "@deltaloop/kube/http";
+
+/** Undefined for a failure that may pass. */
+export function accessFailure(error: unknown, what: string, server: string): UsageError | undefined {
+  const remedy = remedyFor(error);
+  if (remedy === undefined) return undefined;
+  return new UsageError(`cannot ${what} of ${new URL(server).origin}: ${describeError(error)}. ${remedy}`);
+}
+
+function remedyFor(error: unknown): string | undefined {
+  if (error instanceof KubeApiError) {
+    if (error.code === 401) return "Renew the token or certificate of the kubeconfig's user";
+    if (error.code === 403) return "Bind the user a role with this right, name a namespace with -n, or use another context";
+    return error.code >= 500 || error.code === 429 ? undefined : "Check that the kubeconfig's server is a Kubernetes API server";
+  }
+  if (!(error instanceof UnansweredError)) return undefined;
+  if (isCertificateError(error)) return "Check certificate-authority and tls-server-name of the kubeconfig's cluster";
+  return error.message.startsWith("the answer is ") ? "Check that the kubeconfig's server is a Kubernetes API server" : undefined;
+}

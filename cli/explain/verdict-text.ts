@@ -1,0 +1,149 @@
+/** The verdict: at most 25 lines of 80 columns, the cause within the first five. */
+import { printable } from "@deltaloop/base/output";
+import type { Explained, SpecChange, Verdict } from "@deltaloop/replay/explain";
+import { counted } from "../output/counted.ts";
+import { shortened } from "../output/terminal.ts";
+import { objectName } from "./subject.ts";
+
+const [COLUMNS, LINES_MAX, INDENT] = [80, 25, 10];
+/** Beyond these, items are counted. */
+const [CHANGES_MAX, OBJECTS_MAX, HELP_MAX, OTHERS_MAX] = [4, 3, 3, 3];
+
+export function verdictText(verdict: Verdict): string {
+  const { findings, changes, waits, unknown, atMs } = verdict;
+  const clock = clockOf(atMs);
+  const [first, ...rest] = findings.filter(({ level }) => level === "cause");
+  const others = [...rest, ...findings.filter(({ level }) => level === "effect")];
+  const lines = [
+    headText(verdict, clock),
+    ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
+    ...section(
+      "Changed",
+      most(
+        changes.toReversed().map((change) => changeText(change, clock)),
+        CHANGES_MAX,
+      ),
+    ),
+    ...section("Effect", [effectText(verdict)]),
+    ...section(
+      "Waits for",
+      waits.map(
+        ({ words, rule, untilMs }) =>
+          `${words}${untilMs === undefined ? "" : `, ${untilMs < atMs ? "due since" : "until"} ${clock(untilMs)}`}${rule === undefined ? "" : ` [${rule}]`}`,
+      ),
+    ),
+    ...section("Try", first?.words.help?.slice(0, HELP_MAX) ?? []),
+    ...section(
+      "Also",
+      most(
+        others.map(({ words, objects }) => `${words.cause}${objectsText(objects)}`),
+        OTHERS_MAX,
+      ),
+    ),
+    ...(unknown.length > 0 && first === undefined && verdict.health !== "complete" ? section("Not read", [unknown.join(", ")]) : []),
+  ];
+  return lines
+    .slice(0, LINES_MAX)
+    .map((line) => `${shortened(printable(line), COLUMNS)}\n`)
+    .join("");
+}
+
+function headText({ subject, health, revision, atMs }: Verdict, clock: Clock): string {
+  const of = revision === undefined ? "" : `, revision ${revision}`;
+  return `${objectName(subject.resource, subject.name)} -n ${subject.namespace}: ${health.toUpperCase()}${of}, at ${clock(atMs)}`;
+}
+
+function causeLines({ words, evidence, objects, since, confidence }: Explained, clock: Clock): readonly string[] {
+  return [
+    ...section("Cause", [`${words.cause} (${confidence})`]),
+    ...section("Evidence", [`${evidence.join("; ")}${objectsText(objects)}${since === undefined ? "" : `, since ${clock(since)}`}`]),
+  ];
+}
+
+function noCause({ health, findings }: Verdict): readonly string[] {
+  if (health === "complete") return [];
+  const waits = findings.filter(({ level }) => level === "wait");
+  if (waits.length > 0)
+    return section(
+      "Cause",
+      waits.map(({ words, objects }) => `none: ${words.cause}${objectsText(objects)}`),
+    );
+  return section("Cause", [health === "progressing" ? "none found: it progresses" : "none found in what was read"]);
+}
+
+function objectsText(objects: readonly string[]): string {
+  if (objects.length === 0) return "";
+  const more = objects.length - OBJECTS_MAX;
+  return ` on ${objects.slice(0, OBJECTS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock: Clock): string {
+  const values = from === undefined ? `${to ?? "removed"}` : `${from} → ${to ?? "removed"}`;
+  const by = user === undefined ? (manager === undefined ? "" : ` (field manager ${manager})`) : ` (user ${user})`;
+  return `${field} ${values} at ${clock(atMs)}${by}`;
+}
+
+function effectText({ subject, effect: { wanted, available, ready, updated, total } }: Verdict): string {
+  if (subject.resource === "pods") return ready > 0 ? "ready" : "not ready";
+  const parts = [`${available} of ${counted(wanted, "pod")} available`];
+  if (ready !== available) parts.push(`${ready} ready`);
+  if (subject.resource === "deployments") parts.push(`${updated} updated`);
+  if (total !== wanted) parts.push(`${total} in total`);
+  return parts.join(", ");
+}
+
+type Clock = (ms: number) => string;
+
+/** `10:02:11Z`, with the date where it is of another day. */
+function clockOf(atMs: number): Clock {
+  const textOf: Clock = (ms) => new Date(ms).toISOString().replace(/\.\d+/, "");
+  return (ms) => (textOf(ms).slice(0, 10) === textOf(atMs).slice(0, 10) ? textOf(ms).slice(11) : textOf(ms));
+}
+
+function most(items: readonly string[], max: number): readonly string[] {
+  return items.length <= max ? items : [...items.slice(0, max - 1), `and ${items.length - max + 1} more`];
+}
+
+/** One item per line; a long one continues on indented lines. */
+function section(title: string, items: readonly string[]): readonly string[] {
+  return items.flatMap((item, index) =>
+    wrapped(item, COLUMNS - INDENT).map((line, part) => `${(index === 0 && part === 0 ? title : "").padEnd(INDENT)}${line}`),
+  );
+}
+
+function wrapped(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(" ")) {
+    if (line !== "" && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return [...lines, line];
+}
+
+/** One line per workload, worst first. */
+export function worstText(verdicts: readonly Verdict[], all: boolean): string {
+  const bad = verdicts.filter(({ health }) => health !== "complete");
+  const shown = all ? verdicts : bad;
+  const head = `${counted(verdicts.length, "workload")}: ${bad.length === 0 ? "all complete" : `${bad.length} not complete`}\n`;
+  const lines = shown.flatMap((verdict) => {
+    const { subject, health, effect, findings } = verdict;
+    const [first] = findings;
+    const object = `${objectName(subject.resource, subject.name)} -n ${subject.namespace}`;
+    const text = `${health.padEnd(11)} ${effect.available}/${effect.wanted}  ${object}`;
+    return [text, ...(first === undefined ? [] : [`${" ".repeat(12)}${first.words.cause}`])];
+  });
+  return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
+}
+
+export function verdictJson({ subject, atMs, findings, changes, waits, ...rest }: Verdict): object {
+  const at = (ms: number | undefined): string | undefined => (ms === undefined ? undefined : new Date(ms).toISOString());
+  return {
+    ...{ kind: "verdict", subject, at: at(atMs), ...rest },
+    findings: findings.map(({ since, rank: _, words, ...finding }) => ({ ...finding, since: at(since), ...words })),
+    changes: changes.map(({ atMs: ms, ...change }) => ({ at: at(ms), ...change })),
+    waits: waits.map(({ untilMs, ...wait }) => ({ ...wait, until: at(untilMs) })),
+  };
+}

@@ -1,0 +1,101 @@
+/**
+ * Bodies as Go's decoder reads them, and its errors.
+ *
+ * Source: apiserver/pkg/endpoints/handlers/{create,update,patch,rest}.go, apimachinery/pkg/runtime/serializer/json.
+ */
+import { decodeGo, type Mistake, parseGoTypes } from "@deltaloop/kube/pod-template";
+import { OWN_RELEASE } from "@deltaloop/kube/releases";
+import { exactText, type JsonObject, textAt } from "@deltaloop/base";
+import { type ApiError, badRequest, fieldInvalid, invalid, unknownBodyFormat } from "../scheme/api-error.ts";
+import { API_TYPES } from "../scheme/api-types.ts";
+import { apiVersionOf, findKind, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { goMistakeText } from "./go-errors.ts";
+import { PROTOBUF_MEDIA_TYPE } from "./protobuf.ts";
+import { parsedObject } from "./request-body.ts";
+import type { ApiRequest } from "./request-info.ts";
+
+export type Target = Pick<ResourceDefinition, "group" | "version" | "kind">;
+
+export const SCALE: Target = { group: "autoscaling", version: "v1", kind: "Scale" };
+export const BINDING: Target = { group: "", version: "v1", kind: "Binding" };
+
+const BODY_TYPES = ["application/json", PROTOBUF_MEDIA_TYPE];
+/** Versions that upstream still knows and does not serve. */
+const EARLIER_VERSIONS = new Set(["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1", "coordination.k8s.io/v1beta1"]);
+
+const typeOf = parseGoTypes([...OWN_RELEASE.types, API_TYPES]);
+
+/** The object of a POST or PUT. @throws {ApiError} 400, 413, 415 */
+export function decodedBody(request: ApiRequest, target: Target, isStrict: boolean): JsonObject {
+  const mediaType = request.headers?.["content-type"]?.split(";")[0]?.trim() ?? "";
+  if (mediaType !== "" && !BODY_TYPES.includes(mediaType)) throw unknownBodyFormat();
+  const object = parsedObject(request.body, target.kind);
+  checkKind(target, object);
+  const { decoded, problem } = decode(object, target.kind, isStrict);
+  if (problem !== undefined) throw cannotBeHandled(target, object, problem);
+  return decoded;
+}
+
+/** The result of a PATCH. @throws {ApiError} 422 */
+export function decodedPatch(patched: JsonObject, { kind }: Target, isStrict: boolean): JsonObject {
+  const { decoded, problem } = decode(patched, kind, isStrict);
+  if (problem !== undefined) throw invalid({ group: "", kind: "" }, "", [fieldInvalid("patch", exactText(patched), problem)]);
+  return decoded;
+}
+
+function decode(
+  object: JsonObject,
+  kind: string,
+  isStrict: boolean,
+): { readonly decoded: JsonObject; readonly problem: string | undefined } {
+  const { object: decoded, mistakes, unknown } = decodeGo(object, typeOf(kind), kind);
+  const mistake = mistakes.find(isReportedFirst) ?? mistakes[0];
+  if (mistake !== undefined) return { decoded, problem: goMistakeText(mistake) };
+  const isRefused = isStrict && unknown.length > 0;
+  return {
+    decoded,
+    problem: isRefused ? `strict decoding error: ${unknown.map((path) => `unknown field "${path}"`).join(", ")}` : undefined,
+  };
+}
+
+/** Errors of a type's own UnmarshalJSON end the decoding; others are reported at its end, the first of them. */
+function isReportedFirst({ type }: Mistake): boolean {
+  return type.kind === "quantity" || type.kind === "time" || type.kind === "intOrString";
+}
+
+/** @throws {ApiError} 400 unless `object` is of the target's kind and version, or does not say */
+function checkKind(target: Target, object: JsonObject): void {
+  const apiVersion = textAt(object, "apiVersion") ?? apiVersionOf(target);
+  const kind = textAt(object, "kind") ?? target.kind;
+  if (kind === "" || apiVersion === "" || (kind === target.kind && apiVersion === apiVersionOf(target))) return;
+  if (kind === target.kind && EARLIER_VERSIONS.has(apiVersion))
+    throw badRequest(`the API version in the data (${apiVersion}) does not match the expected API version (${apiVersionOf(target)})`);
+  const isKnown = findKind(apiVersion, kind) !== undefined;
+  const registered = `no kind "${kind}" is registered for version "${apiVersion}" in scheme "pkg/runtime/scheme.go:111"`;
+  const internal = target.group === "" ? "core" : target.group.split(".")[0];
+  throw cannotBeHandled(
+    target,
+    object,
+    isKnown ? `converting (v1.${kind}) to (${internal}.${target.kind}): unknown conversion` : registered,
+  );
+}
+
+function cannotBeHandled({ kind: wanted, version: served }: Target, object: JsonObject, why: string): ApiError {
+  const kind = textAt(object, "kind") ?? wanted;
+  const version = textAt(object, "apiVersion")?.split("/").at(-1) ?? served;
+  return badRequest(`${kind} in version "${version}" cannot be handled as a ${wanted}: ${why}`);
+}
+
+/** Whether unknown fields are refused. @throws {ApiError} 422 for an unknown value */
+export function isStrictly(fieldValidation: string | undefined, options: string): boolean {
+  const values = ["", "Ignore", "Strict", "Warn"];
+  if (!values.includes(fieldValidation ?? ""))
+    throw invalid({ group: "meta.k8s.io", kind: options }, "", [
+      {
+        type: "FieldValueNotSupported",
+        field: "fieldValidation",
+        message: `Unsupported value: ${JSON.stringify(fieldValidation)}: supported values: ${values.map((one) => JSON.stringify(one)).join(", ")}`,
+      },
+    ]);
+  return fieldValidation === "Strict";
+}

@@ -1,0 +1,83 @@
+/**
+ * A ReplicaSet without pods in the watcher's own namespace, which no tenant can write (informer §11.9). After a proof of another
+ * controller's write anywhere, the watcher makes its status wrong. A controller that acts on the whole cluster corrects it; whoever only
+ * may write statuses in one namespace cannot.
+ *
+ * CY1 only the status is changed: rights on its spec would let a stolen credential start pods with any service account of the namespace.
+ * CY2 functions never see the canary, since they would correct it first.
+ * CY3 the wrong status stays, so a controller that starts or reacts later corrects it too.
+ * CY4 the change is made so late that the answer's time, in whole seconds, is after everything forgiven.
+ */
+import { isObject, objectAt, textAt } from "@deltaloop/base";
+import type { Clock, Log } from "@deltaloop/base";
+import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
+import { describeError } from "@deltaloop/kube/client";
+import type { CachedResource } from "@deltaloop/kube/objects";
+
+export interface CanaryPorts {
+  readonly kube: Pick<KubeReader, "get"> & Pick<KubeWriter, "patch">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export interface CanaryPlace {
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface Canary {
+  is(resource: CachedResource, object: unknown): boolean;
+  /** Changes it soon, at most once in ANSWER_MS. */
+  change(): void;
+  /** `delayMs`: how long it waits before a change (CY4). `isSettled`: whether no answer is needed any more. */
+  run(delayMs: () => number, isSettled: () => boolean, signal: AbortSignal): Promise<void>;
+}
+
+/** For the other controller's answer. A later one counts too. */
+const ANSWER_MS = 10_000;
+const RETRY_MS = 1_000;
+
+export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, name }: CanaryPlace): Canary {
+  const target = { resource: "replicasets", namespace, name } as const;
+  let isWanted = false;
+  let wake = (): void => undefined;
+
+  /** Whether it was changed. Logs the first failure. */
+  const changed = async (isFirst: boolean): Promise<boolean> => {
+    try {
+      const live = await kube.get("replicasets", namespace, name);
+      if (!live) throw new Error("there is no such ReplicaSet: apply infra/manifests/canary.yaml");
+      const replicas = isObject(live) && objectAt(live, "status")?.["replicas"] === 1 ? 2 : 1;
+      const body = { status: { replicas } };
+      await kube.patch({ ...target, subresource: "status", type: "application/merge-patch+json", body });
+      return true;
+    } catch (error) {
+      const fields = { replicaSet: `${namespace}/${name}`, error: describeError(error) };
+      if (isFirst)
+        log.error("failed to change the canary, retrying: until then a controller of the whole cluster is stopped by namespace", fields);
+      return false;
+    }
+  };
+  return {
+    is(resource, object) {
+      const metadata = resource === "replicasets" && isObject(object) ? objectAt(object, "metadata") : undefined;
+      return metadata !== undefined && textAt(metadata, "name") === name && textAt(metadata, "namespace") === namespace;
+    },
+    change() {
+      isWanted = true;
+      wake();
+    },
+    async run(delayMs, isSettled, signal) {
+      const pass = (ms: number): Promise<unknown> => clock.after(ms, signal).catch(() => undefined);
+      signal.addEventListener("abort", () => wake(), { once: true });
+      while (!signal.aborted) {
+        if (!isWanted) await new Promise<void>((resolve) => (wake = resolve));
+        isWanted = false;
+        await pass(delayMs());
+        for (let tries = 1; !signal.aborted && !isSettled() && !(await changed(tries === 1)); tries++) await pass(RETRY_MS);
+        await pass(ANSWER_MS);
+        if (!signal.aborted && !isSettled()) log.warn("no other controller wrote the canary in 10 s: only namespaces are stopped");
+      }
+    },
+  };
+}

@@ -1,0 +1,115 @@
+/**
+ * What each function may do in Redis: one ACL user a function, as roles are one a function. The watcher and operators have a user of all
+ * rights. Keys are informer §11.1's.
+ *
+ * RA1 a script runs with its caller's rights, command by command. EVALSHA itself asks for writes on all of its KEYS, so it is allowed by a
+ *     selector of its own, which allows nothing else. Needs Redis 7 or Valkey.
+ * RA2 `ep` is written by all, since scripts begin with an HDEL of nothing in a full store (informer §11.10).
+ */
+import type { Store } from "@deltaloop/store/ports";
+import { functionsOf } from "./functions.ts";
+import type { FunctionEntry } from "./functions.ts";
+import type { Registry } from "./registry.ts";
+
+export interface RedisAccess {
+  readonly name: string;
+  /** The Store's methods that it calls. */
+  readonly methods: readonly (keyof Store)[];
+  /** Whose keys it syncs. Absent: it syncs none, and may do what it does for all. */
+  readonly controllers: readonly string[] | undefined;
+  /** ACL rules. `deployment`: first part of the keys. */
+  readonly rules: (deployment: string) => string;
+}
+
+interface Rights {
+  readonly methods: readonly (keyof Store)[];
+  readonly commands: string;
+  /** Kinds of keys; `ev` and `rl` are those of its own controllers. */
+  readonly writes: string;
+  readonly reads: string;
+}
+
+const WAKES = "b q u f p z";
+const ROWS = "s v n k i m";
+const RIGHTS: Readonly<Record<"apply-deltas" | "dead-deltas" | "sync" | "sweep", Rights>> = {
+  "apply-deltas": {
+    methods: [
+      ...(["applyPack", "applyManifest", "stashManifest", "readManifest", "readIndex", "readLane", "readSlices", "readEntries"] as const),
+      ...(["writeThrough", "markSuspect", "quarantine", "noteForgery", "gate", "epoch", "lineage"] as const),
+    ],
+    commands:
+      "del exists get hdel hexists hget hgetall hincrby hkeys hlen hmget hset hsetnx ltrim rpush sadd set smembers srem zadd zmscore zrange zrangebyscore zremrangebyrank zscore",
+    writes: `ep forged tally quar l h t mp need rl ${WAKES} ${ROWS}`,
+    reads: "guard opened",
+  },
+  "dead-deltas": {
+    methods: ["markSuspect", "quarantine", "noteForgery"],
+    commands: "hdel hget hincrby hmget hset hsetnx ltrim rpush",
+    writes: "ep forged tally quar m",
+    reads: "",
+  },
+  sync: {
+    methods: [
+      ...(["take", "renew", "done", "add", "registerIntents", "writeThrough", "readIndex", "readSlices", "readEntries"] as const),
+      ...(["correlateEvents", "markSuspect", "noteForgery", "gate", "epoch", "lineage"] as const),
+    ],
+    commands:
+      "del exists get hdel hexists hget hgetall hincrby hlen hmget hset hsetnx ltrim pexpire rpush sadd set smembers srem zadd zcard zmscore zpopmin zrem zscore",
+    writes: `ep forged rl ev ${WAKES} ${ROWS}`,
+    reads: "guard opened l t",
+  },
+  sweep: {
+    methods: ["sweep", "gate", "epoch"],
+    commands: "get hdel hget hgetall hlen hmget hset hsetnx zadd zrangebyscore zscore",
+    writes: "ep b q",
+    reads: "guard opened l m p u",
+  },
+};
+
+/** Outside of epochs. */
+const LASTING = ["ep", "forged", "guard", "opened", "tally"];
+/** One in an epoch. */
+const SINGLE = ["quar"];
+/** What every client asks, besides scripts. */
+const CLIENT = "+@connection -@dangerous +info +time +wait +cluster|slots +cluster|shards +cluster|nodes";
+
+/** In the order of functionsOf. */
+export function redisAccessOf(registry: Registry): readonly RedisAccess[] {
+  return functionsOf(registry).map((entry) => {
+    const { methods, commands, writes, reads } = rightsOf(entry);
+    const { followUps = [] } = registry.controllers.find(({ name }) => name === entry.controller) ?? {};
+    const own = entry.controller === undefined ? undefined : [entry.controller, ...followUps];
+    const patterns = (prefix: string, kinds: string, deployment: string): readonly string[] =>
+      words(kinds).flatMap((kind) => keysOf(kind, own ?? ["*"]).map((key) => `${prefix}dl:${deployment}:{*}:${key}`));
+    return {
+      name: entry.name,
+      methods,
+      controllers: own,
+      rules: (deployment) =>
+        [
+          ...["on", "resetchannels", "-@all", CLIENT, ...words(commands).map((command) => `+${command}`)],
+          ...patterns("~", writes, deployment),
+          ...patterns("%R~", reads, deployment),
+          `(+evalsha +eval +script|load ~dl:${deployment}:*)`,
+        ].join(" "),
+    };
+  });
+}
+
+/** @throws {TypeError} for a function without rights: a bug in the table */
+function rightsOf({ name, controller }: FunctionEntry): Rights {
+  const rights = Object.entries(RIGHTS).find(([key]) => key === (controller === undefined ? name : "sync"))?.[1];
+  if (rights === undefined) throw new TypeError(`function ${name} has no rights in Redis`);
+  return rights;
+}
+
+function keysOf(kind: string, controllers: readonly string[]): readonly string[] {
+  if (kind === "rl") return controllers.map((name) => `rl:${name}`);
+  if (kind === "ev") return controllers.map((name) => `ev:${name}:*`);
+  if (LASTING.includes(kind)) return [kind];
+  return SINGLE.includes(kind) ? [`*:${kind}`] : [`*:${kind}:*`];
+}
+
+function words(text: string): readonly string[] {
+  return text.split(" ").filter((word) => word !== "");
+}

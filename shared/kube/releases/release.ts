@@ -1,0 +1,62 @@
+/** What one minor release of Kubernetes does that another one does not: the types behind a pod template, and behaviour of the controllers. */
+
+export interface Release {
+  /** As `1.36`. */
+  readonly name: string;
+  /** The first known release's table of Go types, then the changes of each later one up to this. */
+  readonly types: readonly string[];
+  readonly behaviour: Behaviour;
+}
+
+/** Only what our code asks for. Each doc comment names the release that changed it. */
+export interface Behaviour {
+  /** `status.terminatingReplicas` is set. 1.35: gate DeploymentReplicaSetTerminatingReplicas is on by default. */
+  readonly countsTerminating: boolean;
+  /** A Deployment's name is cut so that its ReplicaSet's fits. 1.34: deployment/sync.go generateReplicaSetName. */
+  readonly cutsReplicaSetNames: boolean;
+  /**
+   * When a ReplicaSet is looked at again because of minReadySeconds: at the next available pod, or only once all replicas are ready and
+   * after the whole time. 1.34: controller_utils.go FindMinNextPodAvailabilityCheck.
+   */
+  readonly availabilityCheck: "next pod" | "all ready";
+  /** Old pods block a Recreate rollout only if the Deployment selects them. 1.36 does not ask: deployment_controller.go getPodMapForDeployment. */
+  readonly recreateAsksSelector: boolean;
+}
+
+/** A release's differences from the one before; the first one has everything. */
+export interface Changes {
+  readonly name: string;
+  readonly types: string;
+  readonly behaviour?: Partial<Behaviour>;
+}
+
+/** The releases that a chain of changes leads through. */
+export function releasesOf(first: Changes & Pick<Release, "behaviour">, changes: readonly Changes[]): readonly Release[] {
+  let last: Release = { ...first, types: [first.types] };
+  return [last, ...changes.map((each) => (last = nextRelease(last, each)))];
+}
+
+export function nextRelease(before: Release, { name, types, behaviour }: Changes): Release {
+  return { name, types: [...before.types, types], behaviour: { ...before.behaviour, ...behaviour } };
+}
+
+/** `1.36` of `v1.36.3-eks-1a2b3c4`; undefined for what is no version. */
+export function releaseName(gitVersion: string): string | undefined {
+  return /^v?(\d+\.\d+)(?!\d)/.exec(gitVersion)?.[1];
+}
+
+/** The release that a version is of, if it is one of these. */
+export function releaseOf(gitVersion: string, releases: readonly Release[]): Release | undefined {
+  const name = releaseName(gitVersion);
+  return releases.find((each) => each.name === name);
+}
+
+/** Negative, zero or positive as `a` is older than, equal to or newer than `b`: `v1.9.1` and `1.9` are compared part by part. */
+export function compareVersions(a: string, b: string): number {
+  const [x, y] = [a, b].map((text) => (/\d+(?:\.\d+)*/.exec(text)?.[0] ?? "0").split(".").map(Number));
+  for (let i = 0; i < Math.max(x?.length ?? 0, y?.length ?? 0); i++) {
+    const difference = (x?.[i] ?? 0) - (y?.[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}

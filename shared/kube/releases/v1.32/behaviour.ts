@@ -1,0 +1,6 @@
+export const BEHAVIOUR = {
+  countsTerminating: false,
+  cutsReplicaSetNames: false,
+  availabilityCheck: "all ready",
+  recreateAsksSelector: true,
+} as const;

@@ -1,0 +1,1 @@
+export const BEHAVIOUR = { cutsReplicaSetNames: true, availabilityCheck: "next pod" } as const;

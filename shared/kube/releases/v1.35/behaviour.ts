@@ -1,0 +1,1 @@
+export const BEHAVIOUR = { countsTerminating: true } as const;

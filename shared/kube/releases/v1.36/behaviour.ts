@@ -1,0 +1,1 @@
+export const BEHAVIOUR = { recreateAsksSelector: false } as const;

@@ -1,0 +1,118 @@
+/** One GET on a connection of its own, as Go's net/http sends it. Redirects are the caller's. */
+import { constants } from "node:crypto";
+import { once } from "node:events";
+import { connect as connectTcp, isIP } from "node:net";
+import type { Socket } from "node:net";
+import { connect as connectTls, TLSSocket } from "node:tls";
+import type { PeerCertificate } from "node:tls";
+import { lookupUntil } from "./lookup.ts";
+import { readResponse } from "./response.ts";
+import type { Response } from "./response.ts";
+import { byteString, hostnameOf, portOf, requestTarget, resolveUrl, parseUrl } from "./url.ts";
+import type { Url } from "./url.ts";
+
+export interface Header {
+  readonly name: string;
+  readonly value: string;
+}
+
+export interface GetRequest {
+  readonly url: Url;
+  /** Includes Host. */
+  readonly headers: readonly Header[];
+  readonly signal: AbortSignal;
+  readonly verifiesCertificate: boolean;
+}
+
+/** Source: Go crypto/tls/defaults.go. Signatures are those of OpenSSL's security level 1, which are Go's. */
+const TLS = {
+  minVersion: "TLSv1.2",
+  ciphers: [
+    "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256",
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305",
+    "ECDHE-ECDSA-AES128-SHA:ECDHE-RSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA:ECDHE-RSA-AES256-SHA",
+    "@SECLEVEL=1",
+  ].join(":"),
+  // Go does not renegotiate, so it accepts servers without RFC 5746.
+  secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
+} as const;
+
+const RSA_BITS_MIN = 1024;
+const RSA_BITS_MAX = 8192;
+
+const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+/** Go computes these headers itself; of a GET there are none. */
+const OMITTED: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "trailer"]);
+
+/**
+ * Calls `read` with the response and closes the connection after it.
+ *
+ * @throws {Error} without a response; also what `read` throws
+ */
+export async function get<T>(request: GetRequest, read: (response: Response) => Promise<T>): Promise<T> {
+  const message = messageOf(request);
+  const socket = socketTo(request);
+  const { signal } = request;
+  const onAbort = (): void => void socket.destroy(new Error("aborted"));
+  signal.addEventListener("abort", onAbort, { once: true });
+  socket.on("error", () => undefined); // the reader gets it
+  try {
+    signal.throwIfAborted();
+    await once(socket, socket instanceof TLSSocket ? "secureConnect" : "connect");
+    if (socket instanceof TLSSocket) checkKey(socket.getPeerCertificate());
+    socket.write(message);
+    return await read(await readResponse(socket));
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    socket.destroy();
+  }
+}
+
+/** Status codes that Go's client follows. */
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+
+/** The URL to which a response redirects, and whether its location is absolute. @throws {Error} for a location that is no URL */
+export function redirectOf(url: Url, { status, header }: Response): { readonly url: Url; readonly isAbsolute: boolean } | undefined {
+  const location = REDIRECTS.has(status) ? header("location") : undefined;
+  if (location === undefined || location === "") return undefined;
+  try {
+    const reference = parseUrl(location);
+    return { url: resolveUrl(url, reference), isAbsolute: reference.scheme !== "" };
+  } catch (cause) {
+    throw new Error("failed to parse Location header", { cause });
+  }
+}
+
+function socketTo({ url, signal, verifiesCertificate }: GetRequest): Socket {
+  const host = Buffer.from(hostnameOf(url), "latin1").toString();
+  if (host === "") throw new Error("no Host in request URL");
+  const address = { host, port: portOf(url), lookup: lookupUntil(signal) };
+  if (url.scheme === "http") return connectTcp(address);
+  if (url.scheme !== "https") throw new Error(`unsupported protocol scheme ${JSON.stringify(url.scheme)}`);
+  const servername = isIP(host) === 0 ? host.replace(/\.$/, "") : "";
+  return connectTls({ ...address, ...TLS, servername, rejectUnauthorized: verifiesCertificate });
+}
+
+/** OpenSSL checks key sizes only where it verifies certificates. Source: Go crypto/rsa/rsa.go checkKeySize. */
+function checkKey({ bits = 0, exponent }: PeerCertificate): void {
+  const isRsa = exponent !== undefined;
+  if (isRsa && (bits < RSA_BITS_MIN || bits > RSA_BITS_MAX)) throw new Error(`the server's certificate has an RSA key of ${bits} bits`);
+}
+
+/** @throws {TypeError} for an invalid header */
+function messageOf({ url, headers }: GetRequest): Buffer {
+  const sent = headers.filter(({ name }) => !OMITTED.has(name.toLowerCase()));
+  const bad = sent.find(({ name, value }) => !FIELD_NAME.test(name) || !FIELD_VALUE.test(byteString(value)));
+  if (bad !== undefined) throw new TypeError(`invalid header ${JSON.stringify(bad.name)}`);
+  const has = (header: string): boolean => sent.some(({ name, value }) => name.toLowerCase() === header && value !== "");
+  const lines = [
+    ...sent.map(({ name, value }) => `${name}: ${byteString(value.trim())}`),
+    ...(url.user !== undefined && !has("authorization")
+      ? [`Authorization: Basic ${Buffer.from(url.user, "latin1").toString("base64")}`]
+      : []),
+    ...(has("connection") ? [] : ["Connection: close"]),
+  ];
+  return Buffer.from(`GET ${requestTarget(url)} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`, "latin1");
+}

@@ -1,0 +1,54 @@
+/** Fields of untrusted JSON: a value of another type counts as absent. */
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function objectIn(value: unknown, field: string): Json {
+  const inner = isObject(value) ? value[field] : undefined;
+  return isObject(inner) ? inner : {};
+}
+
+export function listIn(value: unknown, field: string): readonly Json[] {
+  const inner = isObject(value) ? value[field] : undefined;
+  return Array.isArray(inner) ? inner.filter(isObject) : [];
+}
+
+export function textIn(value: unknown, field: string): string | undefined {
+  const inner = isObject(value) ? value[field] : undefined;
+  return typeof inner === "string" ? inner : undefined;
+}
+
+export function numberIn(value: unknown, field: string): number | undefined {
+  const inner = isObject(value) ? value[field] : undefined;
+  return typeof inner === "number" ? inner : undefined;
+}
+
+export function textsIn(value: unknown, field: string): readonly string[] {
+  const inner = isObject(value) ? value[field] : undefined;
+  return Array.isArray(inner) ? inner.filter((each) => typeof each === "string") : [];
+}
+
+/** Texts and numbers by name. */
+export function quantitiesIn(value: unknown, field: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(objectIn(value, field)).flatMap(([name, each]) =>
+      typeof each === "string" || typeof each === "number" ? [[name, String(each)]] : [],
+    ),
+  );
+}
+
+/** Milliseconds since the epoch. */
+export function timeIn(value: unknown, field: string): number | undefined {
+  const ms = Date.parse(textIn(value, field) ?? "");
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** `fields` without those that are undefined. */
+export function defined<T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    readonly [K in keyof T]?: Exclude<T[K], undefined>;
+  }; // its own keys
+}

@@ -1,0 +1,50 @@
+/** Pods that were evicted, preempted, or refused by their node. */
+import { merged } from "./finding.ts";
+import type { Hit, Rule } from "./finding.ts";
+import { eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
+import type { View } from "./view.ts";
+
+const RANK = 55;
+const RECENT_MS = 30 * 60_000;
+const REJECTED = /^(?:OutOf[a-z]+|NodeAffinity|UnexpectedAdmissionError|NodeShutdown|Terminated|Shutdown)$/;
+
+function find(view: View): ReturnType<Rule["find"]> {
+  const hits = [...view.pods, ...view.terminating].flatMap((pod): readonly Hit[] => {
+    const { reason, phase, message } = { ...pod.status, phase: pod.phase };
+    const target = pod.status.conditions.find(({ type, status }) => type === "DisruptionTarget" && status === "True");
+    const since = timeOf(target?.lastTransitionTime) ?? pod.createdMs;
+    const of = { object: podName(pod), since };
+    if (view.nowMs - (since ?? 0) > RECENT_MS) return [];
+    const slots = listed(message)?.slots ?? {};
+    if (phase === "Failed" && reason === "Evicted")
+      return [{ ...of, kind: "evicted", facts: { ...slots, node: pod.spec.nodeName ?? "unknown" }, evidence: ["pod Failed: Evicted"] }];
+    if (phase === "Failed" && REJECTED.test(reason ?? ""))
+      return [{ ...of, kind: "rejected by the node", facts: { ...slots, reason: reason ?? "" }, evidence: [`pod Failed: ${reason}`] }];
+    const preempted = eventsOf(view, pod.uid, "Preempted");
+    if (target?.reason === "PreemptionByScheduler" || preempted.length > 0)
+      return [{ ...of, kind: "preempted", facts: {}, evidence: ["DisruptionTarget PreemptionByScheduler", ...eventText(preempted)] }];
+    if (target?.reason === "EvictionByEvictionAPI")
+      return [{ ...of, kind: "drained", facts: {}, evidence: ["DisruptionTarget EvictionByEvictionAPI"] }];
+    return [];
+  });
+  return merged(hits, "cause", RANK);
+}
+
+export const eviction: Rule = {
+  find,
+  words: {
+    evicted: ({ resource, volume, node }) => ({
+      cause: `the kubelet of ${node} evicted pods${resource === undefined ? (volume === undefined ? "" : `: volume ${volume} is over its limit`) : `: the node is low on ${resource}`}`,
+      help: [`kubectl describe node ${node}`],
+    }),
+    "rejected by the node": ({ reason, resource }) => ({
+      cause: `nodes refuse pods that were bound to them (${reason}${resource === undefined ? "" : `, ${resource}`})`,
+      help: ["kubectl describe nodes"],
+    }),
+    preempted: () => ({
+      cause: "the scheduler preempts pods for others of higher priority",
+      help: ["kubectl get priorityclasses", "add nodes, or raise the priority of the pods"],
+    }),
+    drained: () => ({ cause: "pods were evicted through the API, as a drain of a node does", help: ["kubectl get nodes"] }),
+  },
+};

@@ -1,0 +1,73 @@
+/** What a finding is: data from a pure function of the state, and its words from a table. */
+import type { View } from "./view.ts";
+
+export interface Finding {
+  readonly kind: string;
+  /** Why pods are missing or unavailable, what a controller waits for, or what follows from a cause. */
+  readonly level: "cause" | "wait" | "effect";
+  /** Within a level: lower first. */
+  readonly rank: number;
+  readonly confidence: "certain" | "likely";
+  /** Milliseconds since the epoch. */
+  readonly since?: number | undefined;
+  /** As kubectl spells them: `pod/web-7f8fb-x2x4z`. */
+  readonly objects: readonly string[];
+  readonly evidence: readonly string[];
+  /** Names and numbers that the words use. */
+  readonly facts: Readonly<Record<string, string>>;
+}
+
+export interface Words {
+  readonly cause: string;
+  /** Commands and advice. */
+  readonly help?: readonly string[];
+}
+
+export type WordsOf = (facts: Readonly<Record<string, string>>, of: Target) => Words;
+
+/** What the commands name, as kubectl spells it. */
+export interface Target {
+  readonly namespace: string;
+  /** The workload: `deployment/web`. */
+  readonly object: string;
+  /** The finding's first object. */
+  readonly first: string;
+}
+
+export interface Rule {
+  find(view: View): readonly Finding[];
+  /** By kind. */
+  readonly words: Readonly<Record<string, WordsOf>>;
+}
+
+/** One observation; several of equal kind and facts become one finding. */
+export interface Hit {
+  readonly kind: string;
+  readonly facts: Readonly<Record<string, string>>;
+  readonly object: string;
+  readonly since?: number | undefined;
+  readonly evidence: readonly string[];
+  readonly confidence?: "likely";
+}
+
+const EVIDENCE_MAX = 3;
+
+/** Merges hits, those of most objects first. */
+export function merged(hits: readonly Hit[], level: Finding["level"], rank: number): readonly Finding[] {
+  const groups = Map.groupBy(hits, ({ kind, facts }) => JSON.stringify([kind, facts]));
+  const findings = [...groups.values()].flatMap((same): readonly Finding[] => {
+    const [first] = same;
+    if (first === undefined) return [];
+    const times = same.flatMap(({ since }) => since ?? []);
+    return [
+      {
+        ...{ kind: first.kind, facts: first.facts, level, rank },
+        confidence: same.every(({ confidence }) => confidence === "likely") ? "likely" : "certain",
+        since: times.length > 0 ? Math.min(...times) : undefined,
+        objects: [...new Set(same.map(({ object }) => object))],
+        evidence: [...new Set(same.flatMap(({ evidence }) => evidence))].slice(0, EVIDENCE_MAX),
+      },
+    ];
+  });
+  return findings.toSorted((a, b) => b.objects.length - a.objects.length);
+}

@@ -1,0 +1,71 @@
+/** An image that cannot be pulled. */
+import type { ImageClass } from "../evidence/image-errors.ts";
+import { merged } from "./finding.ts";
+import type { Hit, Rule, WordsOf } from "./finding.ts";
+import { containersOf, eventsOf, eventText, listed, podName } from "./view.ts";
+import type { RunContainer, View } from "./view.ts";
+
+const REASONS = new Set([
+  ...["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"],
+  ...["ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed"],
+]);
+const RANK = 30;
+
+function find(view: View): ReturnType<Rule["find"]> {
+  return merged(
+    containersOf(view.pods).flatMap((each) => hit(view, each)),
+    "cause",
+    RANK,
+  );
+}
+
+function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hit[] {
+  const { reason = "", message } = status.state.waiting ?? {};
+  if (!REASONS.has(reason)) return [];
+  const events = eventsOf(view, pod.uid, "Failed", "BackOff", "ErrImageNeverPull", "InspectFailed");
+  // A back-off alone may name no class: the Event of the failed pull does.
+  const known = [message, ...events.map((event) => event.message)].flatMap((each) => listed(each) ?? []);
+  const images = known.filter((each) => each.class.startsWith("image "));
+  const found = images.find((each) => each.class !== "image not pulled") ?? images[0];
+  const secret = eventsOf(view, pod.uid, "FailedToRetrieveImagePullSecret").length > 0;
+  const code = found?.slots["code"];
+  return [
+    {
+      kind: found?.class ?? "image not pulled",
+      facts: {
+        ...{ image: spec.image ?? "unknown", container: spec.name, of: kind },
+        ...(code !== undefined && { code }),
+        ...(secret && { secret: "missing" }),
+      },
+      object: podName(pod),
+      since: pod.createdMs,
+      evidence: [`${kind} ${spec.name} waits: ${reason}`, ...eventText(events)],
+    },
+  ];
+}
+
+const undo = (namespace: string, object: string): string =>
+  object.startsWith("deployment") ? `kubectl -n ${namespace} rollout undo ${object}` : `kubectl -n ${namespace} describe ${object}`;
+
+const pulled =
+  (why: string, ...help: readonly string[]): WordsOf =>
+  ({ image, container, of, code, secret }, { namespace, object }) => ({
+    cause: `image ${image} of ${of} ${container} cannot be pulled: ${why}${code === undefined ? "" : ` (HTTP ${code})`}`,
+    help: [...(secret === undefined ? [] : ["an image pull secret that the pod names does not exist"]), ...help, undo(namespace, object)],
+  });
+
+const WORDS: { readonly [C in ImageClass]: WordsOf } = {
+  "not found": pulled("the registry does not have it", "correct the name or tag, or push the image"),
+  "wrong platform": pulled("it has no variant for the node's architecture", "build it for the platform of the nodes"),
+  denied: pulled("access denied, or the repository does not exist", "check the name and the imagePullSecrets of the pod"),
+  "rate limited": pulled("the registry limits the rate of pulls", "use a mirror, or log in with imagePullSecrets"),
+  unreachable: pulled("the node cannot reach the registry", "check DNS, proxy, firewall and certificate on the node"),
+  "waits for the kubelet": pulled("the kubelet limits its own pulls; it retries"),
+  "disk full": pulled("the node's disk is full"),
+  "name invalid": pulled("the name is invalid"),
+  "never pulled": pulled("imagePullPolicy is Never, and the node does not have it"),
+  "pull secret missing": pulled("an image pull secret does not exist"),
+  "not pulled": pulled("the message is of no known format"),
+};
+
+export const image: Rule = { find, words: Object.fromEntries(Object.entries(WORDS).map(([name, words]) => [`image ${name}`, words])) };

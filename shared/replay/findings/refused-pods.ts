@@ -1,0 +1,34 @@
+/** Pods that the API server refuses: the newest refusal counts, because the condition ReplicaFailure keeps the first one. */
+import type { SeenOwner } from "../incident/seen.ts";
+import type { ListedMessage } from "../evidence/messages.ts";
+import { eventsOf, eventText, listed, timeOf } from "./view.ts";
+import type { View } from "./view.ts";
+
+export interface RefusedPods {
+  readonly owner: SeenOwner;
+  readonly message: ListedMessage | undefined;
+  readonly since: number | undefined;
+  /** Time of the newest refusal, as far as known. */
+  readonly lastMs: number | undefined;
+  readonly evidence: readonly string[];
+}
+
+export function refusedPods(view: View): RefusedPods | undefined {
+  const { owner, current } = view;
+  for (const each of [current, owner]) {
+    const failure = each?.conditions.find(({ type, status }) => type === "ReplicaFailure" && status === "True");
+    const progressing = each?.conditions.find(({ reason }) => reason === "ReplicaSetCreateError");
+    const condition = failure ?? progressing;
+    if (each === undefined || condition === undefined) continue;
+    const events = eventsOf(view, each.uid, "FailedCreate", "ReplicaSetCreateError");
+    const message = [events[0]?.message, condition.message].flatMap((text) => listed(text) ?? [])[0];
+    return {
+      owner: each,
+      message,
+      since: timeOf(condition.lastTransitionTime),
+      lastMs: timeOf(events[0]?.lastTimestamp),
+      evidence: [`${condition.type} ${condition.status}: ${condition.reason ?? "no reason"}`, ...eventText(events)],
+    };
+  }
+  return undefined;
+}

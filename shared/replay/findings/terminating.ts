@@ -1,0 +1,59 @@
+/** Pods that do not end: a finalizer, a node that is gone, or a process that ignores the grace period. */
+import type { SeenPod } from "../incident/seen.ts";
+import { merged } from "./finding.ts";
+import type { Rule } from "./finding.ts";
+import { podName } from "./view.ts";
+import type { View } from "./view.ts";
+
+const RANK = 28;
+/** Beyond the grace period, for the kubelet's own work. */
+const MARGIN_MS = 30_000;
+
+function find(view: View): ReturnType<Rule["find"]> {
+  const hits = view.terminating.flatMap((pod) => {
+    // deletionTimestamp is the end of the grace period.
+    const { deletionMs, graceSeconds } = pod;
+    if (deletionMs === undefined || view.nowMs - deletionMs < MARGIN_MS) return [];
+    const [kind, facts] = reasonOf(view, pod);
+    const since = deletionMs - (graceSeconds ?? 0) * 1_000;
+    return [
+      { kind, facts, object: podName(pod), since, evidence: [`deleted at ${new Date(since).toISOString().slice(11, 19)}Z, still there`] },
+    ];
+  });
+  return merged(hits, "cause", RANK);
+}
+
+function reasonOf({ state }: View, pod: SeenPod): readonly [string, Readonly<Record<string, string>>] {
+  const { nodeName } = pod.spec;
+  const statuses = pod.status.containerStatuses;
+  const hasEnded =
+    pod.phase === "Succeeded" ||
+    pod.phase === "Failed" ||
+    (statuses.length > 0 && statuses.every(({ state: { running } }) => running === undefined));
+  const [finalizer] = pod.finalizers;
+  if (finalizer !== undefined && (hasEnded || nodeName === undefined)) return ["held by a finalizer", { finalizer }];
+  const node = state.others.nodes.find(({ metadata }) => metadata.name === nodeName);
+  const isKnown = !state.unknown.has("nodes");
+  if (nodeName !== undefined && isKnown && node === undefined) return ["node gone", { node: nodeName }];
+  if (nodeName !== undefined && node?.status.conditions.some(({ type, status }) => type === "Ready" && status !== "True") === true)
+    return ["node gone", { node: nodeName }];
+  return finalizer === undefined ? ["does not end", {}] : ["held by a finalizer", { finalizer }];
+}
+
+export const terminating: Rule = {
+  find,
+  words: {
+    "held by a finalizer": ({ finalizer }, { namespace, first }) => ({
+      cause: `a deleted pod stays: finalizer ${finalizer} is not removed by its controller`,
+      help: ["check the controller that owns the finalizer", `kubectl -n ${namespace} get ${first} -o yaml`],
+    }),
+    "node gone": ({ node }, { namespace, first }) => ({
+      cause: `a deleted pod stays: its node ${node} is gone or does not report`,
+      help: [`only if the node is off for good: kubectl -n ${namespace} delete ${first} --force`],
+    }),
+    "does not end": (_, { namespace, first }) => ({
+      cause: "a deleted pod stays beyond its grace period: its process or preStop hook does not end",
+      help: [`kubectl -n ${namespace} describe ${first}`],
+    }),
+  },
+};

@@ -1,0 +1,118 @@
+/** One workload and what belongs to it, as rules see it. Pods of an old revision never explain the new one. */
+import type { CachedResource } from "@deltaloop/kube/objects";
+import type { EventEvidence } from "../evidence/other-evidence.ts";
+import { isListed } from "../evidence/messages.ts";
+import type { ListedMessage } from "../evidence/messages.ts";
+import type { ContainerSpec, ContainerStatus } from "../evidence/pod-evidence.ts";
+import type { ClusterState } from "../incident/cluster-state.ts";
+import type { SeenOwner, SeenPod } from "../incident/seen.ts";
+
+export interface Workload {
+  readonly resource: CachedResource;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface View {
+  readonly state: ClusterState;
+  readonly nowMs: number;
+  readonly subject: Workload;
+  /** The Deployment, ReplicaSet or ReplicationController; absent for a pod. */
+  readonly owner?: SeenOwner;
+  /** The one that creates the pods of the current revision. */
+  readonly current?: SeenOwner;
+  /** The ReplicaSet of the revision before it. */
+  readonly previous?: SeenOwner;
+  readonly olds: readonly SeenOwner[];
+  /** Of the current revision, without those that are being deleted. */
+  readonly pods: readonly SeenPod[];
+  readonly oldPods: readonly SeenPod[];
+  readonly terminating: readonly SeenPod[];
+}
+
+/** Undefined if the object does not exist at that moment. */
+export function viewOf(state: ClusterState, subject: Workload): View | undefined {
+  const { resource, namespace, name } = subject;
+  const isIt = (each: { readonly namespace: string; readonly name: string }): boolean => each.name === name && each.namespace === namespace;
+  const base = { state, nowMs: state.nowMs, subject, olds: [], oldPods: [] };
+  if (resource === "pods") {
+    const pod = state.pods.find(isIt);
+    return pod && { ...base, ...split([pod]) };
+  }
+  const owner = state.owners.find((each) => each.resource === resource && isIt(each));
+  if (owner === undefined) return undefined;
+  if (resource !== "deployments") return { ...base, owner, current: owner, ...split(state.podsOf(owner.uid)) };
+  const sets = state.owners
+    .filter(({ ownerUid }) => ownerUid === owner.uid)
+    .toSorted((a, b) => (b.revision ?? 0) - (a.revision ?? 0) || (b.createdMs ?? 0) - (a.createdMs ?? 0));
+  // Until the controller has seen a change, no ReplicaSet is of the current revision for certain: the newest is the best answer.
+  const current = sets.find(({ revision }) => revision !== undefined && revision === owner.revision) ?? sets[0];
+  const olds = sets.filter((set) => set !== current);
+  const oldPods = olds.flatMap(({ uid }) => state.podsOf(uid));
+  const own = split(current === undefined ? [] : state.podsOf(current.uid));
+  return {
+    ...{ ...base, owner, olds },
+    ...(current && { current }),
+    ...(olds[0] && { previous: olds[0] }),
+    pods: own.pods,
+    oldPods: oldPods.filter(({ deletionMs }) => deletionMs === undefined),
+    terminating: [...own.terminating, ...split(oldPods).terminating],
+  };
+}
+
+function split(pods: readonly SeenPod[]): Pick<View, "pods" | "terminating"> {
+  return {
+    pods: pods.filter(({ deletionMs }) => deletionMs === undefined),
+    terminating: pods.filter(({ deletionMs }) => deletionMs !== undefined),
+  };
+}
+
+export function podName({ name }: { readonly name: string }): string {
+  return `pod/${name}`;
+}
+
+export interface RunContainer {
+  readonly pod: SeenPod;
+  readonly kind: "container" | "init container" | "sidecar";
+  readonly spec: ContainerSpec;
+  readonly status: ContainerStatus;
+}
+
+/** The containers of active pods that have a status. */
+export function containersOf(pods: readonly SeenPod[]): readonly RunContainer[] {
+  return pods.flatMap((pod) => {
+    if (pod.phase === "Succeeded" || pod.phase === "Failed") return [];
+    const of = (specs: readonly ContainerSpec[], statuses: readonly ContainerStatus[], isInit: boolean): readonly RunContainer[] =>
+      specs.flatMap((spec) => {
+        const status = statuses.find(({ name }) => name === spec.name);
+        const kind = !isInit ? "container" : spec.restartPolicy === "Always" ? "sidecar" : "init container";
+        return status === undefined ? [] : [{ pod, kind, spec, status } as const];
+      });
+    const { spec, status } = pod;
+    return [...of(spec.initContainers, status.initContainerStatuses, true), ...of(spec.containers, status.containerStatuses, false)];
+  });
+}
+
+/** Events of an object with one of the reasons, newest first. */
+export function eventsOf({ state }: View, uid: string, ...reasons: readonly string[]): readonly EventEvidence[] {
+  return state.eventsOf(uid).filter(({ reason }) => reasons.includes(reason));
+}
+
+export function listed(message: EventEvidence["message"]): ListedMessage | undefined {
+  return isListed(message) ? message : undefined;
+}
+
+export function timeOf(text: string | undefined): number | undefined {
+  const ms = Date.parse(text ?? "");
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+/** `5 Events Failed, last 10:02:11Z`, or nothing. */
+export function eventText(events: readonly EventEvidence[]): readonly string[] {
+  const [last] = events;
+  if (last === undefined) return [];
+  const count = events.reduce((sum, each) => sum + each.count, 0);
+  const at = timeOf(last.lastTimestamp);
+  const when = at === undefined ? "" : `, last ${new Date(at).toISOString().slice(11, 19)}Z`;
+  return [`${count} Event${count === 1 ? "" : "s"} ${last.reason}${when}`];
+}

@@ -1,0 +1,55 @@
+/** Volumes that cannot be attached or mounted, and pod sandboxes that cannot be created. */
+import { merged } from "./finding.ts";
+import type { Hit, Rule } from "./finding.ts";
+import { eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
+import type { View } from "./view.ts";
+
+const RANK = 25;
+/** An attachment moves to another node within minutes; the kubelet reports mounts after two. */
+const PATIENCE_MS = 2 * 60_000;
+const WORKING = new Set(["ContainerCreating", "PodInitializing"]);
+
+function find(view: View): ReturnType<Rule["find"]> {
+  const hits = view.pods.flatMap((pod): readonly Hit[] => {
+    const statuses = [...pod.status.containerStatuses, ...pod.status.initContainerStatuses];
+    if (pod.phase !== "Pending" || !statuses.some(({ state }) => WORKING.has(state.waiting?.reason ?? ""))) return [];
+    const events = eventsOf(view, pod.uid, "FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady");
+    const found = events.flatMap(({ message }) => listed(message) ?? []);
+    const message = found.find((each) => each.class !== "volume not mounted") ?? found[0];
+    const since = timeOf(events.at(-1)?.firstTimestamp) ?? pod.createdMs;
+    if (message === undefined) return [];
+    const isCertain = message.class.endsWith("missing");
+    if (!isCertain && view.nowMs - (since ?? 0) < PATIENCE_MS) return [];
+    return [{ kind: message.class, facts: message.slots, object: podName(pod), since, evidence: eventText(events) }];
+  });
+  return merged(hits, "cause", RANK);
+}
+
+const describe = (namespace: string, first: string): readonly string[] => [`kubectl -n ${namespace} describe ${first}`];
+
+export const volume: Rule = {
+  find,
+  words: {
+    "volume object missing": ({ volume: name, kind, name: object }, { namespace }) => ({
+      cause: `volume ${name} cannot be mounted: ${kind === "secret" ? "Secret" : "ConfigMap"} ${object} does not exist`,
+      help: [`kubectl -n ${namespace} get ${kind}s`],
+    }),
+    "volume key missing": ({ volume: name, kind, key }, { namespace, first }) => ({
+      cause: `volume ${name} cannot be mounted: its ${kind === "secret" ? "Secret" : "ConfigMap"} has no key ${key}`,
+      help: describe(namespace, first),
+    }),
+    "volume attached elsewhere": ({ volume: name }, { namespace, first }) => ({
+      cause: `volume ${name} is attached to another node, which must release it first`,
+      help: ["kubectl get volumeattachments", ...describe(namespace, first)],
+    }),
+    "volume not mounted": ({ volume: name }, { namespace, first }) => ({
+      cause: `volume ${name} cannot be attached or mounted`,
+      help: describe(namespace, first),
+    }),
+    "network not ready": (_, { namespace, first }) => ({ cause: "the network of the node is not ready", help: describe(namespace, first) }),
+    "sandbox failed": (_, { namespace, first }) => ({
+      cause: "the container runtime cannot create the pod's sandbox",
+      help: describe(namespace, first),
+    }),
+  },
+};

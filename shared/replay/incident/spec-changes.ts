@@ -1,0 +1,54 @@
+/** What a user changed in an owner's spec, field by field. */
+import type { FieldManager } from "../evidence/field-owners.ts";
+import { templateDifferences } from "../evidence/owner-evidence.ts";
+import type { TemplateDifference } from "../evidence/owner-evidence.ts";
+import type { SeenOwner } from "./seen.ts";
+
+export interface SpecChange extends TemplateDifference {
+  readonly atMs: number;
+  /** The field manager, as `managedFields` names it. */
+  readonly manager?: string;
+  /** The user, from an audit log. */
+  readonly user?: string;
+}
+
+export function specChanges(
+  before: SeenOwner,
+  after: SeenOwner,
+  { atMs, by }: { readonly atMs: number; readonly by?: string | undefined },
+): readonly SpecChange[] {
+  const plain = (["replicas", "paused", "minReadySeconds", "progressDeadlineSeconds"] as const).flatMap((field) =>
+    before[field] === after[field] ? [] : [{ field, from: String(before[field]), to: String(after[field]) }],
+  );
+  const strategy = (["type", "maxSurge", "maxUnavailable"] as const).flatMap((field) =>
+    before.strategy[field] === after.strategy[field]
+      ? []
+      : [{ field: `strategy.${field}`, from: String(before.strategy[field]), to: String(after.strategy[field]) }],
+  );
+  const template = before.template && after.template ? templateDifferences(before.template, after.template) : [];
+  return [...plain, ...strategy, ...template].map((difference) => ({
+    ...difference,
+    atMs,
+    ...managed(after, difference.field),
+    ...(by !== undefined && { user: by }),
+  }));
+}
+
+/** The difference between the templates of two ReplicaSets of a Deployment, for a change that the capture does not hold. */
+export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: SeenOwner): readonly SpecChange[] {
+  if (before.template === undefined || after.template === undefined) return [];
+  const atMs = after.createdMs ?? 0;
+  return templateDifferences(before.template, after.template).map((difference) => ({
+    ...difference,
+    atMs,
+    ...managed(deployment, difference.field),
+  }));
+}
+
+/** The manager that owns the field; of several the one that wrote last. */
+function managed({ managers }: SeenOwner, field: string): { readonly manager?: string } {
+  const root = field.startsWith("strategy.") ? "strategy" : field.replace(/\.resources\..*$/, ".resources");
+  const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.includes(root));
+  const last = owners.toSorted((a: FieldManager, b: FieldManager) => ((a.time ?? "") < (b.time ?? "") ? 1 : -1))[0];
+  return last === undefined ? {} : { manager: last.manager };
+}

@@ -1,0 +1,147 @@
+/** The answer to "what is wrong with this workload, and why": computed from objects alone, without a replay. */
+import { findingsOf, wordsOf } from "../findings/catalogue.ts";
+import type { Finding, Target, Words } from "../findings/finding.ts";
+import { viewOf } from "../findings/view.ts";
+import type { View, Workload } from "../findings/view.ts";
+import type { ClusterState } from "../incident/cluster-state.ts";
+import { rolloutChanges } from "../incident/spec-changes.ts";
+import type { SpecChange } from "../incident/spec-changes.ts";
+import { waitsOf } from "./waits.ts";
+import type { Wait } from "./waits.ts";
+
+export type Health = "complete" | "progressing" | "degraded" | "stuck";
+
+export interface Explained extends Finding {
+  readonly words: Words;
+}
+
+export interface Verdict {
+  readonly subject: Workload;
+  readonly atMs: number;
+  readonly health: Health;
+  /** Of the rollout that is under way or was the last. */
+  readonly revision?: number | undefined;
+  /** Most likely cause first. */
+  readonly findings: readonly Explained[];
+  readonly changes: readonly SpecChange[];
+  readonly effect: Effect;
+  readonly waits: readonly Wait[];
+  /** Kinds of evidence that were not readable. */
+  readonly unknown: readonly string[];
+}
+
+/** Of pods. */
+export interface Effect {
+  readonly wanted: number;
+  readonly available: number;
+  readonly ready: number;
+  readonly updated: number;
+  readonly total: number;
+}
+
+/** How long before the first sign of a cause a change counts. */
+const WINDOW_MS = 60 * 60_000;
+const STATE_CHECK_MS = 10_000;
+
+export interface VerdictOptions {
+  /** Earlier changes are left out. */
+  readonly sinceMs?: number | undefined;
+}
+
+/** Undefined if the object does not exist at that moment. */
+export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: VerdictOptions = {}): Verdict | undefined {
+  const view = viewOf(state, subject);
+  if (view === undefined) return undefined;
+  const target = { namespace: subject.namespace, object: objectName(subject) };
+  const found = findingsOf(view);
+  const findings = found.map((each) => ({ ...each, words: wordsOf(each, targetOf(target, each)) }));
+  return {
+    ...{ subject, atMs: state.nowMs, findings },
+    health: healthOf(view, found),
+    revision: view.owner?.revision,
+    changes: changesIn(view, sinceMs ?? windowOf(view, found)),
+    effect: effectOf(view),
+    waits: waitsOf(view, found),
+    unknown: [...state.unknown].toSorted(),
+  };
+}
+
+function targetOf(target: Omit<Target, "first">, { objects }: Finding): Target {
+  return { ...target, first: objects[0] ?? target.object };
+}
+
+function objectName({ resource, name }: Pick<Workload, "resource" | "name">): string {
+  return `${resource.slice(0, -1)}/${name}`;
+}
+
+function effectOf({ owner, pods }: View): Effect {
+  if (owner === undefined) {
+    const ready = pods.filter(({ isReady }) => isReady).length;
+    return { wanted: 1, available: ready, ready, updated: 1, total: 1 };
+  }
+  const { available, ready, updated, replicas } = owner.status;
+  return { wanted: owner.replicas, available, ready, total: replicas, updated: owner.resource === "deployments" ? updated : replicas };
+}
+
+function healthOf(view: View, findings: readonly Finding[]): Health {
+  const { owner, pods, nowMs } = view;
+  const { wanted, available, updated, total } = effectOf(view);
+  const causes = findings.filter(({ level }) => level === "cause");
+  if (owner === undefined)
+    return pods.every(({ isReady, phase }) => isReady || phase === "Succeeded") ? "complete" : causes.length > 0 ? "stuck" : "progressing";
+  const isObserved = owner.generation === undefined || (owner.status.observedGeneration ?? 0) >= owner.generation;
+  const isRolledOut = isObserved && updated >= wanted && total === updated;
+  const isComplete = isRolledOut && available >= wanted;
+  if (isComplete) return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
+  const isPast = findings.some(({ kind }) => kind === "deadline exceeded");
+  if (causes.length > 0 || isPast) {
+    const wasComplete = isRolledOut && owner.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable");
+    return wasComplete && !isPast ? "degraded" : "stuck";
+  }
+  const started = Math.max(owner.createdMs ?? 0, view.current?.createdMs ?? 0);
+  const isOver =
+    isRolledOut && owner.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable") && nowMs - started > STATE_CHECK_MS;
+  return isOver ? "degraded" : "progressing";
+}
+
+/** Causes that matter although all pods are available. */
+const BESIDE_COMPLETE = new Set([
+  "two writers of replicas",
+  "controller does not act",
+  "overlapping selectors",
+  "container out of memory",
+  "killed by probe",
+]);
+
+/** Begins before the first sign of a cause, and before the rollout. */
+function windowOf({ nowMs, owner, current }: View, findings: readonly Finding[]): number {
+  const isRolledOut = owner?.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable") === true;
+  const rolloutMs = isRolledOut ? undefined : current?.createdMs;
+  const signs = findings.flatMap(({ level, since }) => (level === "cause" ? (since ?? []) : []));
+  return Math.min(nowMs, rolloutMs ?? nowMs, ...signs) - WINDOW_MS;
+}
+
+/** What was changed, newest last: recorded changes, and those that the ReplicaSets show. */
+function changesIn({ state, owner, current, previous }: View, sinceMs: number): readonly SpecChange[] {
+  if (owner === undefined) return [];
+  const recorded = state.changesOf(owner.uid).filter(({ atMs }) => atMs >= sinceMs);
+  const known = new Set(recorded.map(({ field }) => field));
+  const shown =
+    current && previous ? rolloutChanges(owner, previous, current).filter(({ field, atMs }) => !known.has(field) && atMs >= sinceMs) : [];
+  return [...shown, ...recorded].toSorted((a, b) => a.atMs - b.atMs);
+}
+
+const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "progressing", "complete"];
+
+/** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
+export function worstFirst(state: ClusterState): readonly Verdict[] {
+  const tops = state.owners.filter(({ ownerUid }) => ownerUid === undefined);
+  const bare = state.pods.filter(({ ownerUid }) => ownerUid === undefined);
+  return [...tops, ...bare]
+    .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }) ?? [])
+    .toSorted((a, b) => HEALTH_ORDER.indexOf(a.health) - HEALTH_ORDER.indexOf(b.health) || missing(b) - missing(a));
+}
+
+function missing({ effect: { wanted, available } }: Verdict): number {
+  return wanted - available;
+}

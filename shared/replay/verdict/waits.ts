@@ -1,0 +1,63 @@
+/** What the controllers wait for, by which rule, and until when. */
+import type { Finding } from "../findings/finding.ts";
+import { refusedPods } from "../findings/refused-pods.ts";
+import { timeOf } from "../findings/view.ts";
+import type { View } from "../findings/view.ts";
+
+export interface Wait {
+  readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "resume";
+  readonly words: string;
+  /** Of the specifications. */
+  readonly rule?: string;
+  readonly untilMs?: number | undefined;
+}
+
+/** Longest back-off of a ReplicaSet's retries. Source: client-go util/workqueue DefaultControllerRateLimiter. */
+const RETRY_MS_MAX = 1_000_000;
+/** Source: the tolerationSeconds that admission adds for not-ready and unreachable nodes. */
+const EVICTION_MS = 300_000;
+
+export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait[] {
+  const { owner, current } = view;
+  const has = (...kinds: readonly string[]): Finding | undefined => findings.find(({ kind }) => kinds.includes(kind));
+  const waits: Wait[] = [];
+  if (owner === undefined || current === undefined) return waits;
+  const noRoom = has("no room");
+  if (noRoom !== undefined)
+    waits.push({
+      kind: "available",
+      words: `a new pod to be available before an old one goes (maxUnavailable ${noRoom.facts["maxUnavailable"]}, maxSurge ${noRoom.facts["maxSurge"]})`,
+      rule: "deployment §11",
+    });
+  const refused = refusedPods(view);
+  if (refused !== undefined)
+    waits.push({
+      kind: "retry",
+      words: "the next attempt to create pods; each failure doubles the pause, to at most 16m40s",
+      rule: "replicaset §7",
+      ...(refused.lastMs !== undefined && { untilMs: refused.lastMs + RETRY_MS_MAX }),
+    });
+  const ready = has("waits for minReadySeconds");
+  if (ready?.since !== undefined)
+    waits.push({
+      kind: "minReadySeconds",
+      words: `minReadySeconds ${ready.facts["seconds"]} to pass`,
+      rule: "replicaset §9",
+      untilMs: ready.since + Number(ready.facts["seconds"]) * 1_000,
+    });
+  const silent = has("node silent", "node not ready");
+  if (silent?.since !== undefined)
+    waits.push({ kind: "evicted", words: "the pods of the node to be evicted and replaced", untilMs: silent.since + EVICTION_MS });
+  if (owner.paused) waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
+  const progressing = owner.conditions.find(({ type }) => type === "Progressing");
+  const updatedMs = timeOf(progressing?.lastUpdateTime);
+  const isCounting = progressing?.status === "True" && progressing.reason !== "NewReplicaSetAvailable" && !owner.paused;
+  if (owner.resource === "deployments" && isCounting && updatedMs !== undefined)
+    waits.push({
+      kind: "deadline",
+      words: `progress; then it reports ProgressDeadlineExceeded (progressDeadlineSeconds ${owner.progressDeadlineSeconds})`,
+      rule: "deployment §13.3",
+      untilMs: updatedMs + owner.progressDeadlineSeconds * 1_000,
+    });
+  return waits;
+}

@@ -1,0 +1,48 @@
+/** KubeletConfigurations, against what the kubelet's codec makes of the same texts (kubelet-config-vectors/main.go). */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+
+import { decodeKubeletConfig } from "../../cli/node/decode-kubelet-config.ts";
+
+type Verdict = "taken" | "warned" | "refused";
+type Vector = readonly [text: string, verdict: Verdict, message: string];
+const VECTORS = readFileSync(join(import.meta.dirname, "kubelet-config-vectors/vectors.jsonl"), "utf8")
+  .trimEnd()
+  .split("\n")
+  .map((line) => JSON.parse(line) as Vector);
+
+/** Texts that the two read differently. */
+const KNOWN: ReadonlyMap<string, string> = new Map([
+  ['{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":30.0}', "30.0 is 30 to JavaScript"],
+  ["{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, maxPods: 30}", "a brace at the start is JSON to the kubelet"],
+]);
+
+describe("a KubeletConfiguration is decoded as by the kubelet", () => {
+  it("has vectors of every kind", () => {
+    for (const verdict of ["taken", "warned", "refused"]) expect(VECTORS.filter(([, one]) => one === verdict).length).toBeGreaterThan(15);
+  });
+
+  it("comes to the same verdict on every text, but for the known ones", () => {
+    const differing = VECTORS.filter(([text, verdict]) => verdictOn(text).verdict !== verdict).map(([text]) => text);
+    expect(differing.toSorted()).toEqual([...KNOWN.keys()].toSorted());
+  });
+
+  it("names the unknown fields that the kubelet names", () => {
+    const wanted = VECTORS.filter(([, verdict, message]) => verdict === "warned" && message.includes("unknown field"));
+    expect(wanted.length).toBeGreaterThan(10);
+    for (const [text, , message] of wanted) {
+      const fields = [...message.matchAll(/unknown field "([^"]*)"/gu)].map(([, field]) => field);
+      expect({ text, unknown: verdictOn(text).unknown.toSorted() }).toEqual({ text, unknown: fields.toSorted() });
+    }
+  });
+});
+
+function verdictOn(text: string): { readonly verdict: Verdict; readonly unknown: readonly string[] } {
+  try {
+    const { mistakes, ignored, unknown } = decodeKubeletConfig(text);
+    return { verdict: mistakes.length > 0 ? "refused" : ignored.length > 0 ? "warned" : "taken", unknown };
+  } catch {
+    return { verdict: "refused", unknown: [] };
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * `npm run releases [-- v1.37.2 …]`: our template hashes, syncs and sequences beside upstream's in each release that can be built, one after
+ * the other. Prints a table with minutes and disk space; exits with 1 where anything differs.
+ */
+import { spawnSync } from "node:child_process";
+import { statfsSync } from "node:fs";
+import { homedir } from "node:os";
+
+import { ACTING_RELEASES, releaseOf } from "../../shared/kube/releases.ts";
+
+/** The newest patch of each minor release that the Go proxy has; v1.38.0-beta.0 needs a newer Go. */
+const BUILDABLE = ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"];
+const RUN = ["infra/nodejs-runtime/run.js"];
+const VITEST = [...RUN, "node_modules/vitest/vitest.mjs", "run", "--project", "adapters"];
+const SUITES = {
+  templates: [...VITEST, "test/differential/templates.test.ts"],
+  keys: [...VITEST, "test/differential/keys.test.ts"],
+  syncs: [...RUN, "test/differential/run.ts", "--seeds", "100"],
+  sequences: [...RUN, "test/differential/run.ts", "--sequence", "--seeds", "25"],
+} as const;
+type Suite = keyof typeof SUITES;
+
+const asked = process.argv.slice(2);
+const unknown = asked.filter((version) => !BUILDABLE.includes(version));
+if (unknown.length > 0) {
+  process.stderr.write(`npm run releases: ${unknown.join(", ")} cannot be built; choose from ${BUILDABLE.join(", ")}\n`);
+  process.exit(2);
+}
+
+const rows: Record<string, string>[] = [];
+for (const version of asked.length > 0 ? asked : BUILDABLE) {
+  const [startedAt, freeBefore] = [performance.now(), freeBytes()];
+  const isActing = releaseOf(version, ACTING_RELEASES) !== undefined;
+  const results = Object.entries(SUITES).map(([suite, command]): [string, string] => {
+    // Controllers are compared where ours act.
+    if (suite !== ("templates" satisfies Suite) && !isActing) return [suite, "–"];
+    process.stdout.write(`${version}: ${suite}\n`);
+    const env = { ...process.env, DIFFERENTIAL_RELEASE: version };
+    return [suite, spawnSync(process.execPath, command, { env, stdio: "inherit" }).status === 0 ? "same" : "DIFFERS"];
+  });
+  const minutes = ((performance.now() - startedAt) / 60_000).toFixed(1);
+  const gigabytes = (Math.max(0, freeBefore - freeBytes()) / 2 ** 30).toFixed(1);
+  rows.push({ release: version, ...Object.fromEntries(results), minutes, "disk GiB": gigabytes });
+}
+for (const cells of [Object.keys(rows[0] ?? {}), ...rows.map((row) => Object.values(row))])
+  process.stdout.write(`${cells.map((cell) => cell.padEnd(10)).join("  ")}\n`);
+if (rows.some((row) => Object.values(row).includes("DIFFERS"))) process.exitCode = 1;
+
+function freeBytes(): number {
+  const { bavail, bsize } = statfsSync(homedir());
+  return bavail * bsize;
+}

@@ -1,0 +1,35 @@
+// The verdict on recorded rollouts, each second. Would catch a healthy rollout that is reported sick, and an incident whose cause is not found.
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { openCapture } from "../../shared/replay/capture-format/capture-stream.ts";
+import { StateCensus } from "../../shared/replay/incident/cluster-state.ts";
+import { worstFirst } from "../../shared/replay/verdict/verdict.ts";
+
+const CAPTURES = join(import.meta.dirname, "../captures");
+const names = readdirSync(CAPTURES).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));
+const digester = createDigester("a key of this test alone");
+
+/** Kinds of causes at any second; the other captures have none. */
+const CAUSES: Readonly<Record<string, readonly string[]>> = {
+  "pause-resume": ["paused"],
+  "rc-quota": ["quota exceeded"],
+  "controller-refused": ["quota exceeded"],
+  refused: ["quota exceeded"],
+  // Its third image cannot be pulled, of a scripted kubelet without a message.
+  "stale-caches": ["image not pulled"],
+};
+
+it.each(names)("%s", async (name) => {
+  const causes = new Set<string>();
+  let endMs = Infinity;
+  for (let seconds = 1, untilMs = 0; untilMs < endMs; seconds++) {
+    const census = new StateCensus(digester, (startMs) => (untilMs = startMs + seconds * 1_000));
+    const capture = await openCapture(join(CAPTURES, `${name}.watch.jsonl.gz`), { census });
+    capture.close();
+    ({ endMs } = capture);
+    for (const { findings } of worstFirst(census.state())) for (const { level, kind } of findings) if (level === "cause") causes.add(kind);
+  }
+  expect([...causes].toSorted()).toEqual(CAUSES[name] ?? []);
+});

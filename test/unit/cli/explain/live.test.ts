@@ -1,0 +1,123 @@
+/** `deltaloop explain deploy/web` beside an API server in memory, and what access problems of explain and capture look like. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { spawn } from "node:child_process";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createApiServer } from "../../../../shared/api-server/api-server.ts";
+import { serveHttp, type HttpApiServer } from "../../../../shared/api-server/http.ts";
+import { createSystemClock } from "../../../../shared/base/system/clock.ts";
+import { createSystemRandom } from "../../../../shared/base/system/random.ts";
+import { RESOURCES } from "../../../../shared/kube/objects/resources.ts";
+import type { JsonObject } from "../../../../shared/base/json.ts";
+import { deployment, oldPods, pod, replicaSet } from "../../../support/incident.ts";
+import type { Placed } from "../../../support/incident.ts";
+import { kubeconfigOf } from "../../../support/kubeconfig.ts";
+
+const MAIN = join(import.meta.dirname, "../../../../cli/main.ts");
+
+let folder: string;
+beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), "deltaloop-explain-"))));
+afterEach(() => rmSync(folder, { recursive: true }));
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Not synchronous: the API server is in this process. */
+async function run(url: string, ...parameters: readonly string[]): Promise<Ended> {
+  writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: url }));
+  const child = spawn(process.execPath, [MAIN, ...parameters, "--kubeconfig", "kubeconfig"], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let [stdout, stderr] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { code, stdout, stderr };
+}
+
+describe("of a running cluster", () => {
+  let api: HttpApiServer;
+  const place = (server: ReturnType<typeof createApiServer>, [resource, fields]: Placed): void => {
+    const { group, kind, apiVersion } = RESOURCES[resource];
+    server.place(group === "" ? resource : `${resource}.${group}`, { kind, apiVersion, ...fields } as unknown as JsonObject); // API objects are JSON
+  };
+  beforeAll(async () => {
+    const server = createApiServer({ clock: createSystemClock(), random: createSystemRandom(), garbageCollection: false });
+    const waiting = { reason: "ErrImageNeverPull", message: 'Container image "app:v2" is not present with pull policy of Never' };
+    for (const each of [deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods, pod({ state: { waiting } })])
+      place(server, each);
+    api = await serveHttp(server);
+  });
+  afterAll(() => api.close());
+
+  it.each([
+    { name: "the cause, and exits with 1 when it is stuck", words: ["deploy/web", "-n", "shop"] },
+    { name: "the same for an object in two words", words: ["deployment.apps", "web", "-n", "shop"] },
+  ])("prints $name", async ({ words }) => {
+    const { code, stdout, stderr } = await run(api.url, "explain", ...words);
+    expect(stdout.split("\n")[0]).toMatch(/^deployment\.apps\/web -n shop: STUCK, revision 2, at /);
+    expect(stdout.replaceAll(/\s+/g, " ")).toContain("imagePullPolicy is Never");
+    expect(stdout).toContain("Changed   web.image app:v1 → app:v2 at 2026-03-01T10:05:00Z");
+    expect(stderr).toBe("");
+    expect(code).toBe(1);
+  });
+
+  it("lists the workloads of the namespace, worst first", async () => {
+    const { code, stdout } = await run(api.url, "explain", "-n", "shop");
+    expect(stdout).toMatch(/^1 workload: 1 not complete\nstuck {7}3\/3 {2}deployment\.apps\/web -n shop\n/);
+    expect(code).toBe(0);
+  });
+
+  it("reports an object that is not there", async () => {
+    const { code, stderr } = await run(api.url, "explain", "deploy/api", "-n", "shop");
+    expect(stderr).toBe("deltaloop: deployment.apps/api is not in namespace shop\n");
+    expect(code).toBe(2);
+  });
+});
+
+describe("what no retry repairs ends explain and capture with exit code 2", () => {
+  let server: Server;
+  let answer: { readonly code: number; readonly body: string } = { code: 200, body: "" };
+  beforeAll(async () => {
+    server = createServer((_, response) => void response.writeHead(answer.code).end(answer.body));
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+  });
+  afterAll(() => server.close());
+
+  it.each([
+    { name: "credentials that are not accepted", code: 401, body: "{}", says: /renew the token or certificate/i },
+    { name: "a right that is missing", code: 403, body: "{}", says: /bind (?:it|the user) a role/i },
+    { name: "an answer that is no JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
+    { name: "another server", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
+  ])("$name", async ({ code, body, says }) => {
+    answer = { code, body };
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // of a TCP server
+    for (const parameters of [
+      ["explain", "deploy/web"],
+      ["capture", "-o", "c.jsonl"],
+    ]) {
+      const ended = await run(url, ...parameters);
+      expect(ended.stderr).toMatch(says);
+      expect(ended.stderr.trimEnd().split("\n")).toHaveLength(1);
+      expect(ended.code).toBe(2);
+    }
+  });
+});
+
+it("a capture that does not exist is not taken for an object", () => {
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, "explain", "incident.jsonl.gz", "deploy/web"], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  expect(stderr).toBe("deltaloop: incident.jsonl.gz cannot be read: there is no such file\n");
+  expect(status).toBe(2);
+});

@@ -1,0 +1,69 @@
+/** `deltaloop explain` of files that are no captures: they are imported on the way, with a report on standard error. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { RESOURCES } from "../../../../shared/kube/objects/resources.ts";
+import { deployment, event, oldPods, pod, replicaSet } from "../../../support/incident.ts";
+
+const MAIN = join(import.meta.dirname, "../../../../cli/main.ts");
+const CAPTURES = join(import.meta.dirname, "../../../captures");
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "deltaloop-recordings-"));
+  const waiting = { reason: "ImagePullBackOff", message: 'Back-off pulling image "app:v2"' };
+  const denied = event(
+    "Failed",
+    'Failed to pull image "app:v2": pull access denied, repository does not exist or may require authorization',
+  );
+  const placed = [deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods, pod({ state: { waiting } }), denied];
+  const items = placed.map(([resource, fields]) => ({
+    apiVersion: RESOURCES[resource].apiVersion,
+    kind: RESOURCES[resource].kind,
+    ...fields,
+  }));
+  writeFileSync(
+    join(folder, "list.json"),
+    JSON.stringify({ apiVersion: "v1", kind: "List", metadata: { resourceVersion: "" }, items }, undefined, 2),
+  );
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function explain(
+  file: string,
+  input?: Buffer,
+  ...more: readonly string[]
+): { readonly status: number | null; readonly stdout: string; readonly stderr: string } {
+  return spawnSync(process.execPath, [MAIN, "explain", file, ...more], { cwd: folder, encoding: "utf8", ...(input && { input }) });
+}
+
+it("a list that kubectl printed, with its Events", () => {
+  const { status, stdout, stderr } = explain("list.json", undefined, "deploy/web");
+  expect(stdout.split("\n").slice(0, 2).join(" ")).toMatch(/STUCK, revision 2.*image app:v2 of container web cannot be pulled: access/);
+  expect(stderr).toContain("read as watch\n");
+  expect(status).toBe(0);
+});
+
+it("an audit log, which names users", () => {
+  const { stdout, stderr } = explain(join(CAPTURES, "pause-resume.audit.jsonl.gz"), undefined, "deploy/web", "--until", "14:54:36");
+  expect(stdout).toContain("the Deployment is paused");
+  expect(stdout).toMatch(/paused false → true at 14:54:34Z \(user \S+\)/);
+  expect(stderr).toContain("read as audit\n");
+});
+
+it("an archive of k8shark", () => {
+  const { stdout, stderr } = explain(join(CAPTURES, "kshrk/basic-workloads.kshrk"));
+  expect(stdout).toMatch(/^\d+ workloads?: /);
+  expect(stderr).toContain("read as kshrk\n");
+});
+
+it("standard input, compressed or not", () => {
+  const packed = readFileSync(join(CAPTURES, "rolling-update.watch.jsonl.gz"));
+  for (const input of [packed, gunzipSync(packed)]) {
+    const { status, stdout } = explain("-", input, "deploy/web");
+    expect(stdout.split("\n")[0]).toMatch(/^deployment\.apps\/web -n default: COMPLETE, revision 2/);
+    expect(status).toBe(0);
+  }
+});

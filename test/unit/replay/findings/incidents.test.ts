@@ -1,0 +1,312 @@
+// The first finding of each kind of incident, from objects and messages of upstream's formats. Would catch an effect that ranks above its cause.
+import { describe, expect, it } from "vitest";
+import { verdictText } from "../../../../cli/explain/verdict-text.ts";
+import type { Placed } from "../../../support/incident.ts";
+import { at, deployment, event, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
+
+const RUNTIME =
+  'rpc error: code = NotFound desc = failed to pull and unpack image "docker.io/library/app:v2": failed to resolve reference "docker.io/library/app:v2": ';
+const waiting = (reason: string, message?: string): object => ({ waiting: { reason, ...(message !== undefined && { message }) } });
+const ended = (fields: object): object => ({ terminated: { finishedAt: at(-30), startedAt: at(-40), ...fields } });
+const running = { running: { startedAt: at(-200) } };
+const crash = (last: object, more: object = {}): Placed =>
+  pod({
+    status: { phase: "Running" },
+    state: { ...waiting("CrashLoopBackOff", "back-off 40s restarting failed container=web pod=web-b-1_shop(u)") },
+    web: { restartCount: 4, lastState: ended(last) },
+    ...more,
+  });
+const unschedulable = (message: string): Placed =>
+  pod({
+    spec: { nodeName: undefined },
+    status: {
+      conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message, lastTransitionTime: at(-280) }],
+      containerStatuses: [],
+    },
+  });
+const refused = (message: string): Placed =>
+  replicaSet("web-b", {
+    status: {
+      replicas: 0,
+      conditions: [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message, lastTransitionTime: at(-290) }],
+    },
+  });
+const node = (status: string, reason: string): Placed => [
+  "nodes",
+  {
+    metadata: { name: "n1", uid: "uid-n1", resourceVersion: "3" },
+    spec: {},
+    status: { conditions: [{ type: "Ready", status, reason, lastTransitionTime: at(-120) }] },
+  },
+];
+const QUOTA = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3';
+const readinessProbe = { httpGet: { path: "/health?key=x", port: 8080 }, periodSeconds: 10, failureThreshold: 3 };
+
+describe("the first cause", () => {
+  it.each<{ readonly name: string; readonly objects: readonly Placed[]; readonly kind: string; readonly words: RegExp }>([
+    {
+      name: "an image that does not exist",
+      objects: [
+        pod({
+          state: {
+            ...waiting("ImagePullBackOff", `Back-off pulling image "app:v2": ErrImagePull: ${RUNTIME}docker.io/library/app:v2: not found`),
+          },
+        }),
+        event("Failed", "Error: ImagePullBackOff"),
+      ],
+      kind: "image not found",
+      words: /image app:v2 of container web cannot be pulled: the registry does not have it/,
+    },
+    {
+      name: "an image whose class only the Event tells",
+      objects: [
+        pod({ state: { ...waiting("ImagePullBackOff", 'Back-off pulling image "app:v2"') } }),
+        event(
+          "Failed",
+          `Failed to pull image "app:v2": ${RUNTIME}pull access denied, repository does not exist or may require authorization`,
+        ),
+      ],
+      kind: "image denied",
+      words: /access denied, or the repository does not exist/,
+    },
+    {
+      name: "out of memory",
+      objects: [crash({ reason: "OOMKilled", exitCode: 137 })],
+      kind: "container out of memory",
+      words: /out of memory \(limit 64Mi\)/,
+    },
+    {
+      name: "137 without that reason",
+      objects: [crash({ reason: "Error", exitCode: 137 })],
+      kind: "container signalled",
+      words: /SIGKILL \(exit code 137\)/,
+    },
+    {
+      name: "137 of a container that the kubelet lost",
+      objects: [crash({ reason: "ContainerStatusUnknown", exitCode: 137 })],
+      kind: "container lost",
+      words: /lost by the kubelet/,
+    },
+    { name: "a segmentation fault", objects: [crash({ reason: "Error", exitCode: 139 })], kind: "container signalled", words: /SIGSEGV/ },
+    { name: "an exit code", objects: [crash({ reason: "Error", exitCode: 3 })], kind: "container failed", words: /ends with exit code 3/ },
+    {
+      name: "a process that ends",
+      objects: [crash({ reason: "Completed", exitCode: 0 })],
+      kind: "container completed",
+      words: /exit code 0 and is restarted/,
+    },
+    {
+      name: "a missing key of a Secret",
+      objects: [pod({ state: { ...waiting("CreateContainerConfigError", "couldn't find key token in Secret shop/web-token") } })],
+      kind: "key missing",
+      words: /Secret web-token has no key token/,
+    },
+    {
+      name: "a missing ConfigMap",
+      objects: [pod({ state: { ...waiting("CreateContainerConfigError", 'configmap "web-conf" not found') } })],
+      kind: "object missing",
+      words: /ConfigMap web-conf does not exist/,
+    },
+    {
+      name: "a command that is not in the image",
+      objects: [
+        crash({ reason: "StartError", exitCode: 128 }),
+        event(
+          "Failed",
+          'Error: failed to create containerd task: failed to create shim task: OCI runtime create failed: exec: "secret": executable file not found in $PATH: unknown',
+        ),
+      ],
+      kind: "command missing",
+      words: /its command is not in the image/,
+    },
+    {
+      name: "a readiness probe",
+      objects: [
+        pod({ container: { readinessProbe }, status: { phase: "Running" }, state: running }),
+        event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
+      ],
+      kind: "probe status",
+      words: /readiness probe of container web fails: the application answers 503/,
+    },
+    {
+      name: "a startup probe",
+      objects: [
+        pod({
+          container: { startupProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1, failureThreshold: 30 } },
+          status: { phase: "Running" },
+          web: { started: false },
+          state: running,
+        }),
+        event("Unhealthy", "Startup probe failed: dial tcp 10.0.0.1:8080: connect: connection refused"),
+      ],
+      kind: "probe refused",
+      words: /startup probe .* nothing listens on port 8080/,
+    },
+    {
+      name: "a liveness probe, before the exits that it causes",
+      objects: [
+        crash({ reason: "Error", exitCode: 137 }),
+        event("Killing", "Container web failed liveness probe, will be restarted", { type: "Normal" }),
+      ],
+      kind: "killed by probe",
+      words: /restarts container web: its liveness probe fails/,
+    },
+    {
+      name: "too little CPU",
+      objects: [
+        unschedulable(
+          "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+        ),
+      ],
+      kind: "unschedulable",
+      words: /no node takes the pod \(0 of 3\): 3 not enough cpu/,
+    },
+    {
+      name: "the newest refusal, not the condition's first",
+      objects: [
+        refused(QUOTA),
+        event("FailedCreate", 'Error creating: admission webhook "policy.example.com" denied the request: no', {
+          of: "web-b",
+          kind: "ReplicaSet",
+        }),
+      ],
+      kind: "webhook denied",
+      words: /admission webhook policy.example.com denies new pods/,
+    },
+    {
+      name: "a quota",
+      objects: [refused(QUOTA)],
+      kind: "quota exceeded",
+      words: /ResourceQuota small refuses new pods: requested pods=1, used pods=3/,
+    },
+    {
+      name: "a node that does not report, before the pods on it",
+      objects: [node("Unknown", "NodeStatusUnknown"), pod({ container: { readinessProbe }, status: { phase: "Running" }, state: running })],
+      kind: "node silent",
+      words: /node n1 does not report/,
+    },
+    {
+      name: "a volume whose Secret is missing",
+      objects: [
+        pod({ state: { ...waiting("ContainerCreating") } }),
+        event("FailedMount", 'MountVolume.SetUp failed for volume "conf" : secret "web-conf" not found'),
+      ],
+      kind: "volume object missing",
+      words: /Secret web-conf does not exist/,
+    },
+    {
+      name: "an image, before the deadline that it exceeds",
+      objects: [
+        pod({ state: { ...waiting("ErrImagePull", `${RUNTIME}docker.io/library/app:v2: not found`) } }),
+        deployment({
+          status: { conditions: [{ type: "Progressing", status: "False", reason: "ProgressDeadlineExceeded", lastUpdateTime: at(-10) }] },
+        }),
+      ],
+      kind: "image not found",
+      words: /cannot be pulled/,
+    },
+    { name: "a pause", objects: [deployment({ spec: { paused: true } })], kind: "paused", words: /paused/ },
+    {
+      name: "a controller that does not act",
+      objects: [deployment({ metadata: { generation: 3 } })],
+      kind: "controller does not act",
+      words: /has not observed the last change of deployment\/web/,
+    },
+    {
+      name: "a finalizer",
+      objects: [
+        pod({
+          metadata: { deletionTimestamp: at(-200), deletionGracePeriodSeconds: 30, finalizers: ["example.com/hold"] },
+          status: { phase: "Succeeded" },
+        }),
+      ],
+      kind: "held by a finalizer",
+      words: /finalizer example.com\/hold/,
+    },
+  ])("$name", ({ objects, kind, words }) => {
+    const verdict = verdictOn(...objects);
+    const [first] = verdict.findings;
+    expect(first?.kind).toBe(kind);
+    expect(first?.words.cause).toMatch(words);
+    expect(verdict.health).toBe("stuck");
+    const lines = verdictText(verdict).split("\n");
+    expect(lines.slice(0, 5).join(" ").replaceAll(/\s+/g, " ")).toMatch(words);
+    expect(lines.length).toBeLessThanOrEqual(26);
+    expect(lines.filter((line) => line.length > 80)).toEqual([]);
+  });
+});
+
+describe("no cause", () => {
+  it.each<{ readonly name: string; readonly objects: readonly Placed[] }>([
+    { name: "of a pod that starts", objects: [pod({ state: { ...waiting("ContainerCreating") } })] },
+    {
+      name: "of a probe within its threshold",
+      objects: [
+        pod({ container: { readinessProbe }, status: { phase: "Running" }, state: { running: { startedAt: at(-20) } } }),
+        event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
+      ].map(([resource, fields]): Placed =>
+        resource === "pods"
+          ? [
+              resource,
+              {
+                ...fields,
+                status: { ...(fields["status"] as object), conditions: [{ type: "Ready", status: "False", lastTransitionTime: at(-20) }] },
+              },
+            ]
+          : [resource, fields],
+      ),
+    },
+    { name: "of a pod of the old revision", objects: [crashOf("web-a-1"), pod({ state: { ...waiting("ContainerCreating") } })] },
+    {
+      name: "of a pod that is deleted within its grace period",
+      objects: [pod({ metadata: { deletionTimestamp: at(20), deletionGracePeriodSeconds: 30 } })],
+    },
+    {
+      name: "of a restart that the container survived",
+      objects: [
+        pod({
+          status: { phase: "Running" },
+          state: running,
+          web: { ready: true, restartCount: 1, lastState: ended({ reason: "Error", exitCode: 1 }) },
+        }),
+      ],
+    },
+    {
+      name: "while the autoscaler adds a node",
+      objects: [
+        unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
+        event("TriggeredScaleUp", "pod triggered scale-up: [{g 1->2 (max: 5)}]", { type: "Normal" }),
+      ],
+    },
+  ])("$name", ({ objects }) => {
+    const { findings, health } = verdictOn(...objects);
+    expect(findings.filter(({ level }) => level === "cause")).toEqual([]);
+    expect(health).toBe("progressing");
+  });
+});
+
+function crashOf(name: string): Placed {
+  return pod(
+    {
+      status: { phase: "Running" },
+      state: { ...waiting("CrashLoopBackOff") },
+      web: { restartCount: 9, lastState: ended({ reason: "Error", exitCode: 1 }) },
+    },
+    name,
+  );
+}
+
+it("tells what was changed before, by which field manager, and until when the controller waits", () => {
+  const text = verdictText(
+    verdictOn(pod({ state: { ...waiting("ErrImageNeverPull", 'Container image "app:v2" is not present with pull policy of Never') } })),
+  );
+  expect(text).toContain("Changed   web.image app:v1 → app:v2 at 10:05:00Z (field manager kubectl-set)");
+  expect(text).toContain("Effect    3 of 3 pods available, 1 updated, 4 in total");
+  expect(text).toContain("until 10:15:10Z");
+  expect(text).toContain("kubectl -n shop rollout undo deployment/web");
+});
+
+it("a complete rollout is complete", () => {
+  const complete = deployment({ status: { replicas: 3, updatedReplicas: 3 } });
+  expect(verdictOn(complete, ...oldPods).health).toBe("complete");
+});
