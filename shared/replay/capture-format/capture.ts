@@ -62,6 +62,8 @@ const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
 /** etcd limits requests to 1.5 MiB by default; JSON escapes can multiply that. */
 export const LINE_BYTES_MAX = 16 * 2 ** 20;
 const RECORDS_MAX = 1_000_000;
+/** A megabyte of gzip data holds a billion of them. */
+const BLANK_LINES_MAX = 100_000;
 /** A replay processes every heartbeat of this time: a day takes about 12 seconds. */
 const SPAN_HOURS_MAX = 24;
 /** API objects are never nested this deeply; deeper nesting would overflow the stack of recursive code. */
@@ -181,6 +183,7 @@ export class RecordReader {
   readonly #note: CaptureNote;
   readonly #onEvidence: ((record: EvidenceRecord) => void) | undefined;
   #records = 0;
+  #blankLines = 0;
   #torn = 0;
   #tornLine = 0;
   /** The first line that is not JSON. */
@@ -200,6 +203,8 @@ export class RecordReader {
     const place = `${this.#name}:${line}`;
     const isCutOff = isOpen && isTorn(text);
     if (isCutOff) this.#note(`${place}: the last line is cut off and left out`);
+    if (text.trim() === "" && ++this.#blankLines > BLANK_LINES_MAX)
+      throw new CaptureError(`${place}: is beyond ${BLANK_LINES_MAX} blank lines; a replay takes no more`);
     const record = isCutOff || text.trim() === "" ? undefined : this.#parsed(text, line);
     if (!record) return undefined;
     [this.#firstMs, this.#lastMs] = [Math.min(this.#firstMs, record.atMs), Math.max(this.#lastMs, record.atMs)];

@@ -98,6 +98,14 @@ describe("a capture read as a stream", () => {
     }
   });
 
+  it("refuses a gigabyte of blank lines in a megabyte of gzip data soon", async () => {
+    const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
+    const path = fileOf("blank.jsonl.gz", Buffer.concat(Array.from({ length: 1_000 }, () => member)));
+    const from = performance.now();
+    await expect(openCapture(path)).rejects.toThrow(`${path}:100001: is beyond 100000 blank lines; a replay takes no more`);
+    expect(performance.now() - from).toBeLessThan(5_000);
+  });
+
   it("buffers a bounded number of lines, whatever the capture's length", async () => {
     const count = 5 * LINES_HELD_MAX;
     let [read, most] = [0, 0];
