@@ -1,6 +1,6 @@
 /** Failures of a first read that no retry repairs: credentials, rights, certificates, and servers that are no API server. */
 import { UsageError } from "@deltaloop/base";
-import { describeError, KubeApiError, UnansweredError } from "@deltaloop/kube/client";
+import { describeError, KubeApiError, NotKubernetesError, UnansweredError } from "@deltaloop/kube/client";
 import { isCertificateError } from "@deltaloop/kube/http";
 
 /** Undefined for a failure that may pass. */
@@ -16,7 +16,7 @@ function remedyFor(error: unknown): string | undefined {
     if (error.code === 403) return "Bind the user a role with this right, name a namespace with -n, or use another context";
     return error.code >= 500 || error.code === 429 ? undefined : "Check that the kubeconfig's server is a Kubernetes API server";
   }
-  if (!(error instanceof UnansweredError)) return undefined;
-  if (isCertificateError(error)) return "Check certificate-authority and tls-server-name of the kubeconfig's cluster";
-  return error.message.startsWith("the answer is ") ? "Check that the kubeconfig's server is a Kubernetes API server" : undefined;
+  if (error instanceof NotKubernetesError) return "Check that the kubeconfig's server is a Kubernetes API server";
+  if (!(error instanceof UnansweredError) || !isCertificateError(error)) return undefined;
+  return "Check certificate-authority and tls-server-name of the kubeconfig's cluster";
 }

@@ -5,6 +5,7 @@ export {
   KubeApiError,
   NotSentError,
   TerminalError,
+  NotKubernetesError,
   UnansweredError,
   isAlreadyExists,
   isConflict,

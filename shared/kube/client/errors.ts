@@ -46,6 +46,11 @@ export class AnswerTooLargeError extends UnansweredError {
   override readonly name = "AnswerTooLargeError";
 }
 
+/** The response is not what an API server sends, such as the page of a proxy. The call may have been executed. */
+export class NotKubernetesError extends UnansweredError {
+  override readonly name = "NotKubernetesError";
+}
+
 /**
  * The call was not sent: no connection became free in time, or the sender's lease ended first. Not executed. Normal under load;
  * retry later.

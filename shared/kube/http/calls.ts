@@ -14,7 +14,7 @@ import {
   RETRY_WAIT_MS_MAX,
   createSlots,
 } from "@deltaloop/base";
-import { AnswerTooLargeError, isTooLargeResourceVersion, NotSentError, UnansweredError } from "../client/errors.ts";
+import { AnswerTooLargeError, isTooLargeResourceVersion, NotKubernetesError, NotSentError, UnansweredError } from "../client/errors.ts";
 import { CALLS_AT_ONCE_MAX } from "../client/kube.ts";
 import type { RetryBudget } from "@deltaloop/base";
 import type { Head, Headers, Exchanges } from "@deltaloop/base/http";
@@ -184,6 +184,6 @@ function parse(body: string): unknown {
   try {
     return parseExact(body);
   } catch (cause) {
-    throw new UnansweredError("the answer is not JSON", { cause });
+    throw new NotKubernetesError("the answer is not JSON", { cause });
   }
 }

@@ -1,6 +1,6 @@
 import type { Resource } from "../objects/resources.ts";
 import type { KubeObject } from "../objects/wire.ts";
-import { isGone, isNotFound, UnansweredError } from "../client/errors.ts";
+import { isGone, isNotFound, NotKubernetesError, UnansweredError } from "../client/errors.ts";
 import type { KubeList, KubeReader } from "../client/kube.ts";
 import { createPager } from "../client/page-size.ts";
 import type { RetryBudget } from "@deltaloop/base";
@@ -72,7 +72,7 @@ export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retry
 /** @throws {UnansweredError} when a success holds no object: something else than the API server answered. */
 export function asObject(value: unknown): KubeObject {
   if (isRecord(value) && isRecord(value["metadata"])) return value as unknown as KubeObject;
-  throw new UnansweredError("the answer is no Kubernetes object");
+  throw new NotKubernetesError("the answer is no Kubernetes object");
 }
 
 /**
@@ -89,10 +89,10 @@ export function asPage(
   readonly items: readonly unknown[];
 } {
   const metadata = isRecord(value) ? value["metadata"] : undefined;
-  if (!isRecord(value) || !isRecord(metadata)) throw new UnansweredError("the answer is no Kubernetes list");
+  if (!isRecord(value) || !isRecord(metadata)) throw new NotKubernetesError("the answer is no Kubernetes list");
   const { resourceVersion, continue: token } = metadata;
   const items = value["items"] ?? [];
-  if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new UnansweredError("the answer is no Kubernetes list");
+  if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new NotKubernetesError("the answer is no Kubernetes list");
   if (typeof token === "string" && token !== "" && token === requestToken)
     throw new UnansweredError("the list does not advance: the server returned the same continue token");
   return { resourceVersion, items, ...(typeof token === "string" && token !== "" ? { continue: token } : {}) };

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "@deltaloop/base";
 import { describeError } from "../client/describe-error.ts";
-import { isForbidden, KubeApiError, NotSentError, UnansweredError } from "../client/errors.ts";
+import { isForbidden, KubeApiError, NotKubernetesError, NotSentError, UnansweredError } from "../client/errors.ts";
 import type { Call, KubeCalls } from "./calls.ts";
 import { readUser } from "./self-subject-review.ts";
 
@@ -86,6 +86,7 @@ function isIdempotent({ method, path }: Call): boolean {
 /** How long a call with this error is retried. */
 function retryWindowMs(error: unknown): number {
   if (error instanceof NotSentError) return Number.POSITIVE_INFINITY;
+  if (error instanceof NotKubernetesError) return 0;
   if (error instanceof UnansweredError) return isCertificateError(error) ? 0 : Number.POSITIVE_INFINITY;
   if (!(error instanceof KubeApiError)) return 0;
   if (error.code === 403) return FORBIDDEN_MS;
@@ -106,6 +107,7 @@ function remedyFor(error: unknown, user: string): string | undefined {
       return `${user === "" ? "The user" : `User ${user}`} lacks this right: bind it a role that has it (infra/manifests/rbac.yaml), or use another context`;
     return error.code === 429 || error.code >= 500 ? "Wait until the API server is healthy, or raise --startup-timeout" : undefined;
   }
+  if (error instanceof NotKubernetesError) return "Check that the kubeconfig's server is a Kubernetes API server";
   if (!(error instanceof UnansweredError || error instanceof NotSentError)) return undefined;
   return isCertificateError(error)
     ? "The server's certificate is not trusted: check certificate-authority and tls-server-name of the kubeconfig's cluster"

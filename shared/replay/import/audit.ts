@@ -76,6 +76,8 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   const { subresource = "", namespace = "", name = "" } = reference;
   if (typeof subresource !== "string" || typeof namespace !== "string" || typeof name !== "string")
     throw new CaptureError(`${place}: objectRef holds no strings`);
+  if (responseObject === undefined && isTruncated(event))
+    return lost(report, "a write whose objects the API server cut from its log (audit.k8s.io/truncated); its next write shows the state");
   if (level !== "RequestResponse" || responseObject === undefined)
     throw new CaptureError(`${place}: a write of ${resource} was audited below level RequestResponse, so what it left is not in the log`);
   const atMs = typeof stageTimestamp === "string" && RFC_3339.test(stageTimestamp) ? Date.parse(stageTimestamp) : Number.NaN;
@@ -85,6 +87,11 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   const { username } = isObject(event["user"]) ? event["user"] : {};
   const user = typeof username === "string" && username !== "" ? username : undefined;
   return { atMs, resource, verb, namespace, name, user, object: objectAt(responseObject, place) };
+}
+
+/** Source: apiserver/plugin/pkg/audit/truncate. */
+function isTruncated({ annotations }: CapturedObject): boolean {
+  return isObject(annotations) && annotations["audit.k8s.io/truncated"] === "true";
 }
 
 function lost(report: ImportReport, what: string): undefined {

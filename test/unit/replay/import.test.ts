@@ -244,6 +244,15 @@ describe("an audit log", () => {
     await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is no JSON object$/);
   });
 
+  it("with a write that the API server truncated loses that write only", async () => {
+    const cut = { annotations: { "audit.k8s.io/truncated": "true" }, requestObject: undefined, responseObject: undefined };
+    const { lines, report } = await imported([
+      fileOf(json(written("create", pod("a", 3), 1), written("patch", pod("a", 4), 2, cut), written("patch", pod("a", 5), 3))),
+    ]);
+    expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 5"]);
+    expect(report.join("\n")).toContain("lost: once, a write whose objects the API server cut from its log (audit.k8s.io/truncated)");
+  });
+
   it("below level RequestResponse is rejected in one line", async () => {
     const path = fileOf(
       json(
