@@ -50,6 +50,15 @@ describe.each([
     }
   });
 
+  it("is not disturbed by a pod whose controller reference has its uid and another name", async () => {
+    await create(2);
+    const { uid } = harness.api.find(resource, "web").metadata;
+    await harness.api.put("pods", pod({ name: "partial", owner: { kind, uid, name: "other" } }));
+    await harness.stream();
+    await harness.sync();
+    expect([writes("create pods"), lists(), harness.logged]).toEqual([2, 1, []]);
+  });
+
   it("lists before each delete where a loss of the Store shows nowhere: a pod whose end was lost costs no other", async () => {
     const { take } = harness.ports.store;
     const losing: typeof take = async (...request) => {

@@ -7,6 +7,7 @@ import type { Row, Snapshot } from "@deltaloop/store/ports";
 import { contradicts, markOf } from "../decision-basis.ts";
 import type { Owner } from "../writes.ts";
 import { rowOf } from "./calls.ts";
+import { isPodOf } from "./live-owner.ts";
 import type { RunCalls } from "./calls.ts";
 
 /** Of one write-through. */
@@ -31,7 +32,8 @@ export async function listPods(calls: RunCalls, owner: Owner, selector: Selector
 
   const rows = [...snapshot.dependents, ...snapshot.orphans];
   const byKey = new Map<ObjectKey, Row>(rows.map((row) => [row.key, row]));
-  const isOurs = (object: KubeObject): boolean => (controllerRef(object.metadata)?.uid ?? owner.uid) === owner.uid;
+  // Its own and orphans, as the cache sorts them: a reference that matches only in part is another owner's.
+  const isOurs = (object: KubeObject): boolean => controllerRef(object.metadata) === undefined || isPodOf(owner, object);
   const selected = rows.filter((row) => matches(selector, (row.object as CachedPod).labels)); // pod rows
   const lacked = lackedBy(items, selected, listRV);
   const looked =
