@@ -46,18 +46,20 @@ export function connect(client: Redis | Cluster): Connection {
       throw error;
     }
   };
+  /** The check is sent just before the first command: it costs no round trip, and its error comes first. */
+  const checked = async <T>(call: () => Promise<T>): Promise<T> => {
+    if (isChecked) return await call();
+    const [, answer] = await Promise.all([check(), call()]);
+    return answer;
+  };
   return {
     async run(script, keys, args) {
-      if (!isChecked) await check();
       const command = commands[PREFIX + script];
       if (!command) throw new Error(`script ${script} is not defined`);
       beforeCommand();
-      return command.call(client, keys.length, keys, args);
+      return await checked(() => command.call(client, keys.length, keys, args));
     },
-    async fields(key, fields) {
-      if (!isChecked) await check();
-      return await client.hmget(key, ...fields);
-    },
+    fields: (key, fields) => checked(() => client.hmget(key, ...fields)),
     replicated: (replicas, timeoutMs) => client.wait(replicas, timeoutMs),
     isCluster: client instanceof Cluster,
   };

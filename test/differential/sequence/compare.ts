@@ -29,7 +29,7 @@ export function differencesOf(script: Script, upstream: Played, ours: Played): r
       upstream.state,
       ours.state.map((line) => upstream.state.find((theirs) => isAlike(theirs, line)) ?? line),
     ),
-    ...linesApart("told", toldOf(upstream), toldOf(ours)),
+    ...linesApart("told", toldOf(upstream).filter(isToldByBoth(toldOf(ours))), toldOf(ours)),
     ...linesApart("told in order", toldInOrder(upstream), toldInOrder(ours)),
   ];
 }
@@ -125,6 +125,11 @@ function toldOf({ events }: Played): readonly string[] {
       ? [`${reason} (${all.reduce((sum, [, count]) => sum + count, 0)} of any kind)`]
       : all.map(([text, count]) => (text.includes(" Warning ") ? text : `${text} (${count})`)),
   );
+}
+
+/** A create that was answered 5xx is sent again at once by ours, so upstream alone may report its refusal. */
+function isToldByBoth(ours: readonly string[]): (line: string) => boolean {
+  return (line) => !/ Warning FailedCreate Error creating: (?:Internal error|.*ServiceUnavailable)/.test(line) || ours.includes(line);
 }
 
 /** What was first told of a Deployment, until the first that is combined; refusals are told when they come. */

@@ -240,7 +240,7 @@ export const BREAKAGES: readonly Breakage[] = [
     rule: "BUSY",
     off: "a key that is being worked on is handed out",
     seed: 728,
-    script: { scripts: ["take"], from: `if held and held ~= token and untilMs > now then return { "busy" } end`, to: "" },
+    script: { scripts: ["take"], from: `if held and held ~= token and not isOver then return { "busy" } end`, to: "" },
   },
   {
     rule: "STOLEN",
