@@ -48,6 +48,8 @@ export interface EpochStore {
     | { readonly kind: "foreign" }
     /** The fence is stored under another term. */
     | { readonly kind: "equalFence" }
+    /** A build with another number of lanes made the epoch; nothing was stored. */
+    | { readonly kind: "otherLanes"; readonly lanes: number }
     | { readonly kind: "open"; readonly state: ResourceState; readonly syncedGeneration: number; readonly lanes: readonly LaneState[] }
     | { readonly kind: "damaged"; readonly why: string }
     | Fenced

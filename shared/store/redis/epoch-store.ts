@@ -77,10 +77,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       if (reply[0] === "foreign" || reply[0] === "equalFence") return { kind: reply[0] };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       if (reply[0] === "damaged") return { kind: "damaged", why: asText(reply[1]) };
-      if (reply[0] === "lanes")
-        throw new RangeError(
-          `${resource} has ${asNumber(reply[1])} lanes in this epoch, not ${lanes}: their number changes with the epoch only`,
-        );
+      if (reply[0] === "lanes") return { kind: "otherLanes", lanes: asNumber(reply[1]) };
       const states: LaneState[] = [];
       for (let lane = 0; lane < lanes; lane++) {
         const [last, watermark, generation, frozen] = reply.slice(3 + 4 * lane);

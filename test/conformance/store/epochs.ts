@@ -136,7 +136,9 @@ export function epochCases(open: OpenStore): void {
   });
 
   it("the number of lanes belongs to the epoch", async ({ harness }) => {
-    await expect(harness.store.openFence({ epoch: harness.epoch, fence: "101", resource: "pods", lanes: 2 })).rejects.toThrow();
+    const other = (fence: string) => harness.store.openFence({ epoch: harness.epoch, fence, resource: "pods", lanes: 2 });
+    expect(await other("101")).toEqual({ kind: "otherLanes", lanes: 1 });
+    expect(await other("1")).toMatchObject({ kind: "fenced" });
     expect(await harness.openFence("pods")).toMatchObject({ kind: "open" });
   });
 

@@ -520,6 +520,16 @@ describe("one watcher", () => {
     },
   );
 
+  it("[informer T46] replaces an epoch whose build had another number of lanes", async ({ s }) => {
+    await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", epoch: "old", fence: "1" });
+    await s.store.openFence({ epoch: "old", fence: "1", resource: "pods", lanes: LANES.pods / 2 });
+    s.start("one");
+    await s.pass(3_000);
+    expect(s.data.epoch?.record.epoch).not.toBe("old");
+    expect(s.data.epoch?.resources.get("pods")?.lanes).toHaveLength(LANES.pods);
+    expect(await s.gates()).toBe(true);
+  });
+
   it("[informer T46] keeps an epoch of the same build", async ({ s }) => {
     await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", epoch: "old", fence: "1" });
     s.start("one");

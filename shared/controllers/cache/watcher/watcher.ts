@@ -343,6 +343,11 @@ class Term {
       if (opened.kind === "foreign") return opened;
       if (opened.kind === "equalFence") return { kind: "raise", why: "the fence is stored under another term" };
       if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch vanished" };
+      if (opened.kind === "otherLanes")
+        return {
+          kind: "newEpoch",
+          why: `another build made the epoch: ${resource} has ${opened.lanes} lanes there, not ${LANES[resource]}`,
+        };
       if (opened.kind === "damaged") return { kind: "newEpoch", why: `the store is damaged: ${opened.why}` };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
       const watermarks = opened.lanes.map((lane) => lane.watermark);

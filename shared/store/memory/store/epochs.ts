@@ -42,13 +42,9 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   if (epoch.opened.has(request.resource) && !epoch.resources.has(request.resource))
     return { kind: "damaged", why: `${request.resource} is not there` };
   const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes, data.primary);
-  if (resource.lanes.length !== request.lanes) {
-    throw new RangeError(
-      `${request.resource} has ${resource.lanes.length} lanes in this epoch, not ${request.lanes}: their number changes with the epoch only`,
-    );
-  }
   const order = compareResourceVersions(request.fence, resource.fence);
   if (order < 0) return { kind: "fenced", fence: resource.fence };
+  if (resource.lanes.length !== request.lanes) return { kind: "otherLanes", lanes: resource.lanes.length };
   const { token, expected, proof } = request;
   if (token) {
     const isFirst = epoch.token?.term !== token.term;
