@@ -1,4 +1,4 @@
-/** The command of the watcher's image (infra/image): the watcher, and the verbs that its operator runs there. */
+/** The command of the image (infra/image): the watcher, the token renewer, and the verbs that their operator runs there. */
 import { runVerbs } from "./command/run-verbs.ts";
 
 await runVerbs({
@@ -6,6 +6,7 @@ await runVerbs({
     watch: async () => (await import("./watch.ts")).registerWatch,
     doctor: async () => (await import("./doctor.ts")).registerDoctor,
     resume: async () => (await import("./resume.ts")).registerResume,
+    rotate: async () => (await import("./rotate.ts")).registerRotate,
     keys: async () => (await import("./keys.ts")).registerKeys,
     capture: async () => (await import("./capture.ts")).registerCapture,
     shadow: async () => (await import("./shadow.ts")).registerShadow,

@@ -64,7 +64,7 @@ export function registerRotate(program: Command): void {
       .optionsGroup("Access:")
       .option(
         "--kubeconfig <file>",
-        "kubeconfig with the rights of infra/manifests/token-renewer.yaml (default: KUBECONFIG, then ~/.kube/config)",
+        "kubeconfig with the rights of infra/manifests/token-renewer (default: KUBECONFIG, then ~/.kube/config)",
       )
       .option("--context <name>", "context of the kubeconfig")
       .addOption(startupTimeoutOption())

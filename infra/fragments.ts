@@ -78,6 +78,8 @@ function rolesYaml(registry: Registry): string {
                 Resource: !Sub "arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:/aws/lambda/\${self:service}-\${sls:stage}-${name}:*"
 ${queue === undefined ? "" : consume(queue)}${rings ? ring(bells) : ""}${readSecrets([...(usesKeys ? KEYS : []), ...(usesKube ? [kubeSecret(name)] : [])], name)}${index === 0 ? TOGETHER : "              - *together\n"}${index === 0 ? NETWORK : "              - *network\n              - *lambdaAlone\n"}`,
   );
+  const callers = functionsOf(registry).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));
+  const credentials = [...callers, "watcher"].map((name) => arn(kubeSecret(name)));
   return `# One role per function: its log group, its source queue, the doorbell queues it sends to, its secrets and VPC network interfaces.
 # infra/manifests/rbac.yaml has the functions' rights in the cluster.
 Resources:
@@ -95,8 +97,21 @@ ${roles.join("\n")}
                 Action: sqs:SendMessage
                 Resource: [${["!GetAtt DeltasQueue.Arn", ...bells].join(", ")}]
 ${readSecrets([...KEYS, "redis", kubeSecret("watcher")])}              - *together
-Outputs:
+  # For \`deltaloop rotate tokens\`: it writes the credentials for the API server, and reads none.
+  TokenRenewerPolicy:
+    Type: AWS::IAM::ManagedPolicy
+    Properties:
+      Description: Secrets that deltaloop rotate tokens writes
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+              - Sid: WriteCredentials
+                Effect: Allow
+                Action: secretsmanager:PutSecretValue
+                Resource:
+${arnLines(credentials)}Outputs:
   WatcherPolicyArn: { Value: !Ref WatcherPolicy }
+  TokenRenewerPolicyArn: { Value: !Ref TokenRenewerPolicy }
 `;
 }
 
@@ -144,16 +159,21 @@ const KEYS = ["mac-key", "digest-key"];
 
 /** `user`: the function whose user of the store it reads; of a given store all have one. */
 function readSecrets(parts: readonly string[], user?: string): string {
-  const arn = (part: string): string =>
-    `!Sub "arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName(STAGE, part)}-??????"`;
   const redis = user === undefined ? [] : [`!If [MakesStore, ${arn(`redis/${user}`)}, ${arn("redis")}]`];
-  const arns = [...parts.map(arn), ...redis].map((each) => `                  - ${each}\n`);
   return `              - Sid: ReadSecrets
                 Effect: Allow
                 Action: secretsmanager:GetSecretValue
                 # Secrets Manager appends six random characters to the name in the ARN.
                 Resource:
-${arns.join("")}`;
+${arnLines([...parts.map(arn), ...redis])}`;
+}
+
+function arn(part: string): string {
+  return `!Sub "arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName(STAGE, part)}-??????"`;
+}
+
+function arnLines(arns: readonly string[]): string {
+  return arns.map((each) => `                  - ${each}\n`).join("");
 }
 
 const TOGETHER = `              # Reads all secrets in one call. The action takes no resource; each secret still needs GetSecretValue.

@@ -101,7 +101,22 @@ Resources:
     Properties:
       Description: Use of the KMS key by deltaloop watch
       PolicyDocument: { Version: "2012-10-17", Statement: [*decrypt, *generate] }
+  # Attach it beside TokenRenewerPolicy. Source: AWS Secrets Manager User Guide, "Secret encryption and decryption".
+  TokenRenewerKeyPolicy:
+    Type: AWS::IAM::ManagedPolicy
+    Condition: UsesKey
+    Properties:
+      Description: Use of the KMS key by deltaloop rotate tokens
+      PolicyDocument:
+        Version: "2012-10-17"
+        Statement:
+          - Sid: EncryptSecrets
+            Effect: Allow
+            Action: [kms:GenerateDataKey, kms:Decrypt]
+            Resource: *arn
+            Condition: { StringEquals: { "kms:ViaService": !Sub "secretsmanager.\${AWS::Region}.amazonaws.com" } }
 Outputs:
   WatcherKeyPolicyArn: { Condition: UsesKey, Value: !Ref WatcherKeyPolicy }
+  TokenRenewerKeyPolicyArn: { Condition: UsesKey, Value: !Ref TokenRenewerKeyPolicy }
 `;
 }

@@ -203,8 +203,8 @@ describe("the image", () => {
     expect(imageConfig("amd64")).not.toHaveProperty("created");
   });
 
-  it("has the name that the manifests use", async () => {
-    expect(await readFile("infra/manifests/watcher.yaml", "utf8")).toContain(`\n          image: ${IMAGE_NAME}\n`);
+  it.each(["watcher.yaml", "token-renewer/cronjob.yaml"])("has the name that %s uses", async (file) => {
+    expect(await readFile(`infra/manifests/${file}`, "utf8")).toMatch(new RegExp(`^ +image: ${IMAGE_NAME}$`, "m"));
   });
 
   it("has a Dockerfile with the same configuration", () => {

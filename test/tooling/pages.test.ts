@@ -2,10 +2,12 @@
  * The commands of docs/start and docs/guides, and what they quote. Catches: a command that fails or prints something else, a block that no test
  * runs and that is not marked with `aws`.
  */
+import { execSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
+import { readClusterIdentity } from "../../shared/kube/client/cluster-id.ts";
 import { blocksOf, isQuoted, runPage } from "../support/pages.ts";
 import type { Block } from "../support/pages.ts";
 
@@ -31,6 +33,14 @@ it.each(PAGES)("$page has no block that nothing runs", ({ page, blocks }) => {
     const before = blocks.slice(0, i).findLast(({ kind }) => kind === "command");
     expect(before?.kind === "command" && (block.interrupted || !before.background), `${at}: output of which command?`).toBe(true);
   }
+});
+
+it("the command of docs/guides/deploy.md prints the id that the code computes for a cluster", async () => {
+  const deploy = PAGES.find(({ page }) => page.endsWith("deploy.md"))?.blocks.find(({ text }) => text.includes("kube-system"));
+  const [, pipeline = ""] = /^kubectl get namespace kube-system -o jsonpath=\{\.metadata\.uid\} (\|.*)$/mu.exec(deploy?.text ?? "") ?? [];
+  const uid = "0a4d1c9e-6f0b-4b52-9a55-2f4e7c1d8b30";
+  const { cid } = await readClusterIdentity({ get: async () => ({ metadata: { uid } }) } as never); // of a reader, what it calls
+  expect(execSync(`printf %s ${uid} ${pipeline}`, { encoding: "utf8" })).toBe(`${cid}\n`);
 });
 
 describe.concurrent("what runs without a cluster", () => {

@@ -243,7 +243,7 @@ describe("secrets", () => {
   });
 
   it("are encrypted with a key that roles may use through SQS and Secrets Manager only", () => {
-    for (const name of ["KeyReaderPolicy", "KeySenderPolicy", "WatcherKeyPolicy"])
+    for (const name of ["KeyReaderPolicy", "KeySenderPolicy", "WatcherKeyPolicy", "TokenRenewerKeyPolicy"])
       for (const { Condition } of (properties(name)["PolicyDocument"] as { readonly Statement: readonly { readonly Condition: unknown }[] })
         .Statement)
         expect(text(Condition), name).toContain("kms:ViaService");
@@ -293,6 +293,17 @@ describe("wildcards", () => {
     );
     expect(open.filter((place) => !place.includes("Endpoint ThisAccountOnly"))).toEqual(["Key Account kms:*"]);
   });
+});
+
+it("the token renewer may write the credentials for the API server, and do nothing else", () => {
+  const credentials = ofType("AWS::SecretsManager::Secret")
+    .map(([, { Properties }]) => String(Properties["Name"]))
+    .filter((name) => name.includes("/kube/"));
+  const [statement, ...others] = statementsOf(properties("TokenRenewerPolicy"));
+  expect([statement?.Action, others]).toEqual(["secretsmanager:PutSecretValue", []]);
+  expect([statement?.Resource].flat().map((arn) => /:secret:(.*)-\?{6}"/.exec(text(arn))?.[1])).toEqual(credentials);
+  const ofKey = statementsOf(properties("TokenRenewerKeyPolicy"));
+  expect(ofKey.map(({ Action }) => Action)).toEqual([["kms:GenerateDataKey", "kms:Decrypt"]]);
 });
 
 describe("a function's role", () => {

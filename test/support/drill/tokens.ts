@@ -22,7 +22,7 @@ export async function revocableToken(cluster: Cluster, serviceAccount: string): 
  * command's output @throws when its exit code is not 0
  */
 export async function takeTokensAndRotate(cluster: Cluster, known: string, secretsEndpoint: string): Promise<string> {
-  await cluster.kubectl("apply", "-f", join(ROOT, "infra/manifests/token-renewer.yaml"));
+  await cluster.kubectl("apply", "-f", join(ROOT, "infra/manifests/token-renewer/rbac.yaml"));
   const renewer = await cluster.plane.serviceAccountKubeconfig(OWN_NAMESPACE, "deltaloop-token-renewer");
   const from = performance.now();
   await cluster.kubectl("delete", "secret", BOUND_TO, "-n", OWN_NAMESPACE);
