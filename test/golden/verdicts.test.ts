@@ -15,7 +15,9 @@ const digester = createDigester("a key of this test alone");
 const CAUSES: Readonly<Record<string, readonly string[]>> = {
   "pause-resume": ["paused"],
   "rc-quota": ["quota exceeded"],
-  "controller-refused": ["quota exceeded"],
+  "controller-refused": ["deleted", "quota exceeded"],
+  "owner-deleted": ["deleted"],
+  "replica-set-deleted": ["deleted"],
   refused: ["quota exceeded"],
   // Its third image cannot be pulled, of a scripted kubelet without a message.
   "stale-caches": ["image not pulled"],

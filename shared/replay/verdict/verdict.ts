@@ -9,7 +9,7 @@ import type { SpecChange } from "../incident/spec-changes.ts";
 import { waitsOf } from "./waits.ts";
 import type { Wait } from "./waits.ts";
 
-export type Health = "complete" | "progressing" | "degraded" | "stuck";
+export type Health = "complete" | "progressing" | "deleting" | "degraded" | "stuck";
 
 export interface Explained extends Finding {
   readonly words: Words;
@@ -86,6 +86,7 @@ function effectOf({ owner, pods }: View): Effect {
 function healthOf(view: View, findings: readonly Finding[]): Health {
   const { owner, pods, nowMs } = view;
   const { wanted, available, updated, total } = effectOf(view);
+  if (findings.some(({ kind }) => kind === "deleted")) return "deleting";
   const causes = findings.filter(({ level }) => level === "cause");
   if (owner === undefined)
     return pods.every(({ isReady, phase }) => isReady || phase === "Succeeded") ? "complete" : causes.length > 0 ? "stuck" : "progressing";
@@ -131,7 +132,7 @@ function changesIn({ state, owner, current, previous }: View, sinceMs: number): 
   return [...shown, ...recorded].toSorted((a, b) => a.atMs - b.atMs);
 }
 
-const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "progressing", "complete"];
+const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "deleting", "progressing", "complete"];
 
 /** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
 export function worstFirst(state: ClusterState): readonly Verdict[] {

@@ -310,3 +310,18 @@ it("a complete rollout is complete", () => {
   const complete = deployment({ status: { replicas: 3, updatedReplicas: 3 } });
   expect(verdictOn(complete, ...oldPods).health).toBe("complete");
 });
+
+describe("a deletion", () => {
+  it.each<{ readonly name: string; readonly finalizer: string; readonly help: RegExp }>([
+    { name: "held by a finalizer", finalizer: "example.com/hold", help: /controller that owns the finalizer/ },
+    { name: "in the foreground", finalizer: "foregroundDeletion", help: /dependents that are not deleted/ },
+  ])("$name is its own state, although the rollout is complete", ({ finalizer, help }) => {
+    const metadata = { deletionTimestamp: at(-60), finalizers: [finalizer] };
+    const verdict = verdictOn(deployment({ metadata, status: { replicas: 3, updatedReplicas: 3 } }), ...oldPods);
+    expect(verdict.health).toBe("deleting");
+    const text = verdictText(verdict).replaceAll(/\s+/g, " ");
+    expect(text).toContain(`: DELETING`);
+    expect(text).toContain(`deleted at 2026-03-01T10:09:00Z; held by finalizer ${finalizer}`);
+    expect(text).toMatch(help);
+  });
+});
