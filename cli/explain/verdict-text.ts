@@ -20,7 +20,7 @@ export function verdictText(verdict: Verdict): string {
     ...section(
       "Changed",
       most(
-        changes.toReversed().map((change) => changeText(change, clock)),
+        changes.map((change) => changeText(change, clock)),
         CHANGES_MAX,
       ),
     ),
@@ -79,8 +79,8 @@ function objectsText(objects: readonly string[]): string {
 
 function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock: Clock): string {
   const values = from === undefined ? `${to ?? "removed"}` : `${from} → ${to ?? "removed"}`;
-  const by = user === undefined ? (manager === undefined ? "" : ` (field manager ${manager})`) : ` (user ${user})`;
-  return `${field} ${values} at ${clock(atMs)}${by}`;
+  const by = user === undefined ? (manager === undefined ? "not recorded who" : `field manager ${manager}`) : `user ${user}`;
+  return `${field} ${values} at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }
 
 function effectText({ subject, effect: { wanted, available, ready, updated, total } }: Verdict): string {

@@ -1,11 +1,13 @@
 /** What a user changed in an owner's spec, field by field. */
+import { timeIn } from "../evidence/fields.ts";
 import type { FieldManager } from "../evidence/field-owners.ts";
 import { templateDifferences } from "../evidence/owner-evidence.ts";
 import type { TemplateDifference } from "../evidence/owner-evidence.ts";
 import type { SeenOwner } from "./seen.ts";
 
 export interface SpecChange extends TemplateDifference {
-  readonly atMs: number;
+  /** When it was recorded, or the time of the field manager's last write; undefined: unknown. */
+  readonly atMs?: number | undefined;
   /** The field manager, as `managedFields` names it. */
   readonly manager?: string;
   /** The user, from an audit log. */
@@ -28,27 +30,30 @@ export function specChanges(
   const template = before.template && after.template ? templateDifferences(before.template, after.template) : [];
   return [...plain, ...strategy, ...template].map((difference) => ({
     ...difference,
-    atMs,
     ...managed(after, difference.field),
+    atMs,
     ...(by !== undefined && { user: by }),
   }));
+}
+
+/** A paused Deployment, for a change that the capture does not hold. */
+export function pauseOf(deployment: SeenOwner): SpecChange {
+  return { field: "paused", to: "true", ...managed(deployment, "paused") };
 }
 
 /** The difference between the templates of two ReplicaSets of a Deployment, for a change that the capture does not hold. */
 export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: SeenOwner): readonly SpecChange[] {
   if (before.template === undefined || after.template === undefined) return [];
-  const atMs = after.createdMs ?? 0;
   return templateDifferences(before.template, after.template).map((difference) => ({
     ...difference,
-    atMs,
     ...managed(deployment, difference.field),
   }));
 }
 
-/** The manager that owns the field; of several the one that wrote last. */
-function managed({ managers }: SeenOwner, field: string): { readonly manager?: string } {
+/** The manager that owns the field, of several the one that wrote last, and the time of its last write. */
+function managed({ managers }: SeenOwner, field: string): Pick<SpecChange, "manager" | "atMs"> {
   const root = field.startsWith("strategy.") ? "strategy" : field.replace(/\.resources\..*$/, ".resources");
   const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.includes(root));
   const last = owners.toSorted((a: FieldManager, b: FieldManager) => ((a.time ?? "") < (b.time ?? "") ? 1 : -1))[0];
-  return last === undefined ? {} : { manager: last.manager };
+  return last === undefined ? {} : { manager: last.manager, atMs: timeIn({ ...last }, "time") };
 }

@@ -4,7 +4,7 @@ import type { Finding, Target, Words } from "../findings/finding.ts";
 import { viewOf } from "../findings/view.ts";
 import type { View, Workload } from "../findings/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
-import { rolloutChanges } from "../incident/spec-changes.ts";
+import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";
 import { waitsOf } from "./waits.ts";
 import type { Wait } from "./waits.ts";
@@ -59,7 +59,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: V
     ...{ subject, atMs: state.nowMs, findings },
     health: healthOf(view, found),
     revision: view.owner?.revision,
-    changes: changesIn(view, sinceMs ?? windowOf(view, found)),
+    changes: changesIn(view, found, sinceMs ?? windowOf(view, found)),
     effect: effectOf(view),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
@@ -122,15 +122,31 @@ function windowOf({ nowMs, owner, current }: View, findings: readonly Finding[])
   return Math.min(nowMs, rolloutMs ?? nowMs, ...signs) - WINDOW_MS;
 }
 
-/** What was changed, newest last: recorded changes, and those that the ReplicaSets show. */
-function changesIn({ state, owner, current, previous }: View, sinceMs: number): readonly SpecChange[] {
+/** What was changed: what matches the cause first, then the newest. Recorded changes, and those that the objects show. */
+function changesIn({ state, owner, current, previous }: View, findings: readonly Finding[], sinceMs: number): readonly SpecChange[] {
   if (owner === undefined) return [];
-  const recorded = state.changesOf(owner.uid).filter(({ atMs }) => atMs >= sinceMs);
-  const known = new Set(recorded.map(({ field }) => field));
-  const shown =
-    current && previous ? rolloutChanges(owner, previous, current).filter(({ field, atMs }) => !known.has(field) && atMs >= sinceMs) : [];
-  return [...shown, ...recorded].toSorted((a, b) => a.atMs - b.atMs);
+  const recorded = state.changesOf(owner.uid).filter(({ atMs = 0 }) => atMs >= sinceMs);
+  const shown = current && previous ? rolloutChanges(owner, previous, current) : [];
+  const recent = shown.filter(({ atMs = current?.createdMs ?? 0 }) => atMs >= sinceMs);
+  const unrecorded = [...recent, ...(owner.paused ? [pauseOf(owner)] : [])].filter(
+    ({ field }) => !recorded.some((each) => each.field === field),
+  );
+  const cause = findings.find(({ level }) => level !== "effect")?.kind ?? "";
+  const matches = CHANGED_BY.find(([kinds]) => kinds.test(cause))?.[1];
+  const rankOf = ({ field }: SpecChange): number => (matches?.test(field) === true ? 0 : 1);
+  return [...unrecorded, ...recorded].toSorted((a, b) => rankOf(a) - rankOf(b) || (b.atMs ?? 0) - (a.atMs ?? 0));
 }
+
+/** Kinds of findings, and the fields whose change leads to them. */
+const CHANGED_BY: readonly (readonly [RegExp, RegExp])[] = [
+  [/^image |^command missing/, /\.image$|\.command$/],
+  [/^(?:paused|waits for minReadySeconds)$/, /^(?:paused|minReadySeconds)$/],
+  [/^quota|^limit range|^two writers/, /^replicas$|\.resources\./],
+  [/^unschedulable|out of memory/, /\.resources\.|^(?:affinity|nodeSelector|tolerations)$/],
+  [/probe/, /Probe\./],
+  [/^(?:key|object|volume object) missing/, /\.env\.|^volumes$/],
+  [/^no room/, /^strategy\./],
+];
 
 const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "deleting", "progressing", "complete"];
 

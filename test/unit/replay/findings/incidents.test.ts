@@ -325,3 +325,26 @@ describe("a deletion", () => {
     expect(text).toMatch(help);
   });
 });
+
+const changesOf = (...objects: readonly Placed[]): string =>
+  /Changed(?<changed>.*)Effect/s.exec(verdictText(verdictOn(...objects)))?.groups?.["changed"]?.replaceAll(/\s+/g, " ") ?? "";
+const managerOf = (manager: string, seconds: number, spec: object): object => ({
+  ...{ manager, operation: "Update", time: at(seconds), fieldsV1: { "f:spec": spec } },
+});
+const imageField = { "f:template": { "f:spec": { "f:containers": { 'k:{"name":"web"}': { "f:image": {} } } } } };
+
+it("takes the time of a rollback from the field manager, not from the old ReplicaSet", () => {
+  const managedFields = [managerOf("kubectl-rollout", -20, imageField)];
+  expect(changesOf(deployment({ metadata: { managedFields } }), pod())).toContain("at 10:09:40Z (field manager kubectl-rollout)");
+});
+
+it("prints no time and no writer of a change that no field manager owns", () => {
+  expect(changesOf(deployment({ metadata: { managedFields: [] } }), pod())).toContain("at an unknown time (not recorded who)");
+});
+
+it("lists the change that matches the cause first, also of a pause that was not recorded", () => {
+  const managedFields = [managerOf("kubectl-rollout", -200, { "f:paused": {} }), managerOf("kubectl-set", -100, imageField)];
+  expect(changesOf(deployment({ spec: { paused: true }, metadata: { managedFields } }), pod())).toMatch(
+    /^ paused true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
+  );
+});
