@@ -22,9 +22,9 @@ function find({ owner }: View): readonly Finding[] {
 export const deadline: Rule = {
   find,
   words: {
-    "deadline exceeded": ({ seconds }, { namespace, object }) => ({
+    "deadline exceeded": ({ seconds }, { namespace, object, canUndo }) => ({
       cause: `no progress for longer than progressDeadlineSeconds ${seconds}; the controller keeps trying`,
-      help: [`kubectl -n ${namespace} rollout undo ${object}`],
+      help: [`kubectl -n ${namespace} ${canUndo ? "rollout undo" : "describe"} ${object}`],
     }),
   },
 };

@@ -32,6 +32,10 @@ export interface Target {
   readonly object: string;
   /** The finding's first object. */
   readonly first: string;
+  /** An earlier revision of a Deployment exists, and kubectl does not refuse to return to it. */
+  readonly canUndo: boolean;
+  /** A rolling update of a Deployment has pods of an old revision. */
+  readonly hasOldPods: boolean;
 }
 
 export interface Rule {

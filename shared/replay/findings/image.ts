@@ -1,7 +1,7 @@
 /** An image that cannot be pulled. */
 import type { ImageClass } from "../evidence/image-errors.ts";
 import { merged } from "./finding.ts";
-import type { Hit, Rule, WordsOf } from "./finding.ts";
+import type { Hit, Rule, Target, WordsOf } from "./finding.ts";
 import { containersOf, eventsOf, eventText, listed, podName } from "./view.ts";
 import type { RunContainer, View } from "./view.ts";
 
@@ -29,12 +29,16 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const found = images.find((each) => each.class !== "image not pulled") ?? images[0];
   const secret = eventsOf(view, pod.uid, "FailedToRetrieveImagePullSecret").length > 0;
   const code = found?.slots["code"];
+  // The kubelet's plain "Back-off pulling image" and an absent message tell no more than the reason.
+  const isPlain = message === undefined || (reason === "ImagePullBackOff" && listed(message) !== undefined);
+  const isUnknown = found === undefined || found.class === "image not pulled";
   return [
     {
       kind: found?.class ?? "image not pulled",
       facts: {
         ...{ image: spec.image ?? "unknown", container: spec.name, of: kind },
         ...(code !== undefined && { code }),
+        ...(isUnknown && { reason: `${isPlain ? "" : "the message is of no known format, "}reason ${reason}` }),
         ...(secret && { secret: "missing" }),
       },
       object: podName(pod),
@@ -44,14 +48,16 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   ];
 }
 
-const undo = (namespace: string, object: string): string =>
-  object.startsWith("deployment") ? `kubectl -n ${namespace} rollout undo ${object}` : `kubectl -n ${namespace} describe ${object}`;
+function remedy({ namespace, object, canUndo }: Target, container: string | undefined): string {
+  if (canUndo) return `kubectl -n ${namespace} rollout undo ${object}`;
+  return object.startsWith("deployment/") ? `kubectl -n ${namespace} set image ${object} ${container}=IMAGE` : `kubectl -n ${namespace} describe ${object}`;
+}
 
 const pulled =
   (why: string, ...help: readonly string[]): WordsOf =>
-  ({ image, container, of, code, secret }, { namespace, object }) => ({
-    cause: `image ${image} of ${of} ${container} cannot be pulled: ${why}${code === undefined ? "" : ` (HTTP ${code})`}`,
-    help: [...(secret === undefined ? [] : ["an image pull secret that the pod names does not exist"]), ...help, undo(namespace, object)],
+  ({ image, container, of, code, secret, reason }, target) => ({
+    cause: `image ${image} of ${of} ${container} cannot be pulled: ${[why, reason].filter(Boolean).join(", ")}${code === undefined ? "" : ` (HTTP ${code})`}`,
+    help: [...(secret === undefined ? [] : ["an image pull secret that the pod names does not exist"]), ...help, remedy(target, container)],
   });
 
 const WORDS: { readonly [C in ImageClass]: WordsOf } = {
@@ -65,7 +71,7 @@ const WORDS: { readonly [C in ImageClass]: WordsOf } = {
   "name invalid": pulled("the name is invalid"),
   "never pulled": pulled("imagePullPolicy is Never, and the node does not have it"),
   "pull secret missing": pulled("an image pull secret does not exist"),
-  "not pulled": pulled("the message is of no known format"),
+  "not pulled": pulled(""),
 };
 
 export const image: Rule = { find, words: Object.fromEntries(Object.entries(WORDS).map(([name, words]) => [`image ${name}`, words])) };

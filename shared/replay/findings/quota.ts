@@ -33,9 +33,9 @@ const quotas = (namespace: string): string => `kubectl -n ${namespace} describe 
 export const quota: Rule = {
   find,
   words: {
-    "quota exceeded": ({ quota: name, requested, used, limited }, { namespace }) => ({
+    "quota exceeded": ({ quota: name, requested, used, limited }, { namespace, hasOldPods }) => ({
       cause: `ResourceQuota ${name} refuses new pods: requested ${requested}, used ${used}, limited to ${limited}`,
-      help: ["raise the quota, free some of it, or set maxSurge 0", quotas(namespace)],
+      help: [hasOldPods ? "raise the quota, free some of it, or set maxSurge 0" : "raise the quota, or free some of it", quotas(namespace)],
     }),
     "quota needs a value": ({ quota: name, resource, container }, { namespace }) => ({
       cause: `ResourceQuota ${name} refuses pods: container ${container} sets no ${resource}`,

@@ -52,7 +52,11 @@ export interface VerdictOptions {
 export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: VerdictOptions = {}): Verdict | undefined {
   const view = viewOf(state, subject);
   if (view === undefined) return undefined;
-  const target = { namespace: subject.namespace, object: objectName(subject) };
+  const target = {
+    ...{ namespace: subject.namespace, object: objectName(subject) },
+    ...{ canUndo: view.previous !== undefined && view.owner?.paused !== true },
+    hasOldPods: view.owner?.strategy.type === "RollingUpdate" && view.oldPods.length > 0,
+  };
   const found = findingsOf(view);
   const findings = found.map((each) => ({ ...each, words: wordsOf(each, targetOf(target, each)) }));
   return {

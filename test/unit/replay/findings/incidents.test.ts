@@ -348,3 +348,27 @@ it("lists the change that matches the cause first, also of a pause that was not 
     /^ paused true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
   );
 });
+
+const textOf = (...objects: readonly Placed[]): string => verdictText(verdictOn(...objects)).replaceAll(/\s+/g, " ");
+const first = (resource: Placed[0]): Placed => [resource, { metadata: { name: "web-a", uid: "uid-other", resourceVersion: "1" } }];
+const backOff = (message?: string): Placed => pod({ state: waiting("ImagePullBackOff", message) });
+
+it("offers no rollback without an earlier revision", () => {
+  const text = textOf(first("replicasets"), backOff());
+  expect(text).toContain("kubectl -n shop set image deployment/web web=IMAGE");
+  expect(text).not.toContain("rollout undo");
+});
+
+it.each([
+  { message: undefined, words: "cannot be pulled: reason ImagePullBackOff (certain)" },
+  { message: 'Back-off pulling image "app:v2"', words: "cannot be pulled: reason ImagePullBackOff (certain)" },
+  { message: "a text of another kubelet", words: "the message is of no known format, reason ImagePullBackOff (certain)" },
+])("of an image pull with the message $message it says what is known", ({ message, words }) => {
+  expect(textOf(backOff(message))).toContain(words);
+});
+
+it("offers maxSurge 0 against a quota only while old pods can go", () => {
+  expect(textOf(refused(QUOTA))).toContain("or set maxSurge 0");
+  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [resource, { metadata: { ...(metadata as object), ownerReferences: [] } }]);
+  expect(textOf(refused(QUOTA), ...noOldPods)).not.toContain("set maxSurge");
+});
