@@ -107,7 +107,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const subject = subjectIn(object, family, namespace);
   const cluster = state.state({ namespace: subject.namespace });
   const verdict = verdictOf(cluster, subject, { sinceMs });
-  if (!output) process.stdout.write(verdict === undefined ? goneText(subject, cluster.nowMs) : verdictText(verdict));
+  if (!output) process.stdout.write(verdict === undefined ? goneText(subject, cluster.nowMs) : verdictText(verdict, { recorded: true }));
   else if (verdict !== undefined) process.stdout.write(objectText(verdictJson(verdict), output));
   if (!isStory) return;
   const { printStory } = await import("./explain/story.ts");

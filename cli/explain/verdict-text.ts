@@ -9,7 +9,8 @@ const [COLUMNS, LINES_MAX, INDENT] = [80, 25, 10];
 /** Beyond these, items are counted. */
 const [CHANGES_MAX, OBJECTS_MAX, HELP_MAX, OTHERS_MAX] = [4, 3, 3, 3];
 
-export function verdictText(verdict: Verdict): string {
+/** @param options.recorded of a capture, not of a running cluster */
+export function verdictText(verdict: Verdict, { recorded = false } = {}): string {
   const { findings, changes, waits, unknown, atMs } = verdict;
   const clock = clockOf(atMs);
   const [first, ...rest] = findings.filter(({ level }) => level === "cause");
@@ -28,8 +29,8 @@ export function verdictText(verdict: Verdict): string {
     ...section(
       "Waits for",
       waits.map(
-        ({ words, rule, untilMs }) =>
-          `${words}${untilMs === undefined ? "" : `, ${untilMs < atMs ? "due since" : "until"} ${clock(untilMs)}`}${rule === undefined ? "" : ` [${rule}]`}`,
+        ({ words, then, untilMs }) =>
+          `${words}${untilMs === undefined ? "" : untilMs < atMs ? `, due since ${clock(untilMs)}` : ` by ${clock(untilMs)}`}${then === undefined ? "" : `; ${then}`}`,
       ),
     ),
     ...section("Try", first?.words.help?.slice(0, HELP_MAX) ?? []),
@@ -40,7 +41,7 @@ export function verdictText(verdict: Verdict): string {
         OTHERS_MAX,
       ),
     ),
-    ...(unknown.length > 0 && first === undefined && verdict.health !== "complete" ? section("Not read", [unknown.join(", ")]) : []),
+    ...(unknown.length > 0 && first === undefined && verdict.health !== "complete" ? section("Unknown", [`${recorded ? "not recorded" : "not read"}: ${unknown.join(", ")}`]) : []),
   ];
   return lines
     .slice(0, LINES_MAX)
@@ -66,15 +67,15 @@ function noCause({ health, findings }: Verdict): readonly string[] {
   if (waits.length > 0)
     return section(
       "Cause",
-      waits.map(({ words, objects }) => `none: ${words.cause}${objectsText(objects)}`),
+      waits.map(({ words, objects }) => `${words.cause}${objectsText(objects, "; waiting for: ")}`),
     );
   return section("Cause", [health === "progressing" ? "none found: it progresses" : "none found in what was read"]);
 }
 
-function objectsText(objects: readonly string[]): string {
+function objectsText(objects: readonly string[], before = " on "): string {
   if (objects.length === 0) return "";
   const more = objects.length - OBJECTS_MAX;
-  return ` on ${objects.slice(0, OBJECTS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+  return `${before}${objects.slice(0, OBJECTS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock: Clock): string {
@@ -83,12 +84,13 @@ function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock:
   return `${field} ${values} at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }
 
-function effectText({ subject, effect: { wanted, available, ready, updated, total } }: Verdict): string {
+function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale } }: Verdict): string {
   if (subject.resource === "pods") return ready > 0 ? "ready" : "not ready";
   const parts = [`${available} of ${counted(wanted, "pod")} available`];
   if (ready !== available) parts.push(`${ready} ready`);
   if (subject.resource === "deployments") parts.push(`${updated} updated`);
   if (total !== wanted) parts.push(`${total} in total`);
+  if (isStale === true) parts.push("by the status of the previous generation");
   return parts.join(", ");
 }
 

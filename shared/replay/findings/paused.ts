@@ -1,4 +1,5 @@
-/** A paused Deployment scales, and does not roll out. */
+/** A paused Deployment scales, and does not roll out: a cause while there is something to roll out. */
+import { templateDifferences } from "../evidence/owner-evidence.ts";
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
 import { timeOf } from "./view.ts";
@@ -6,12 +7,22 @@ import type { View } from "./view.ts";
 
 const RANK = 62;
 
-function find({ owner }: View): readonly Finding[] {
+/** Whether the pause holds back a rollout. */
+function isPending({ owner, current }: View): boolean {
+  if (owner === undefined) return false;
+  const { generation = 0, replicas, status, template } = owner;
+  const isRolledOut = status.updated >= replicas && status.replicas === status.updated;
+  if (!isRolledOut || (status.observedGeneration ?? 0) < generation) return true;
+  return template !== undefined && current?.template !== undefined && templateDifferences(current.template, template).length > 0;
+}
+
+function find(view: View): readonly Finding[] {
+  const { owner } = view;
   if (owner?.resource !== "deployments" || !owner.paused) return [];
   const progressing = owner.conditions.find(({ reason }) => reason === "DeploymentPaused");
   return [
     {
-      ...{ kind: "paused", level: "cause", rank: RANK, confidence: "certain", since: timeOf(progressing?.lastUpdateTime) },
+      ...{ kind: "paused", level: isPending(view) ? "cause" : "effect", rank: RANK, confidence: "certain", since: timeOf(progressing?.lastUpdateTime) },
       ...{ objects: [objectOf(owner)], evidence: ["spec.paused is true"], facts: {} },
     },
   ];

@@ -37,6 +37,8 @@ export interface Effect {
   readonly ready: number;
   readonly updated: number;
   readonly total: number;
+  /** From a status of an earlier generation, because no pods are known. */
+  readonly isStale?: boolean;
 }
 
 /** How long before the first sign of a cause a change counts. */
@@ -64,7 +66,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: V
     health: healthOf(view, found),
     revision: view.owner?.revision,
     changes: changesIn(view, found, sinceMs ?? windowOf(view, found)),
-    effect: effectOf(view),
+    effect: effectOf(view, found),
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
   };
@@ -78,7 +80,20 @@ function objectName({ resource, name }: Pick<Workload, "resource" | "name">): st
   return `${resource.slice(0, -1)}/${name}`;
 }
 
-function effectOf({ owner, pods }: View): Effect {
+/** Counted from the pods where they are known: a status may be late, and would contradict the cause. */
+function effectOf(view: View, findings: readonly Finding[]): Effect {
+  const { owner, pods, oldPods, terminating, nowMs } = view;
+  const all = [...pods, ...oldPods];
+  const reported = reportedBy(view);
+  if (owner === undefined || healthOf(view, findings) === "complete") return reported;
+  if (all.length + terminating.length === 0)
+    return { ...reported, ...((owner.status.observedGeneration ?? 0) < (owner.generation ?? 0) && { isStale: true }) };
+  const ready = all.filter(({ isReady }) => isReady);
+  const available = ready.filter(({ readySinceMs = 0 }) => nowMs >= readySinceMs + owner.minReadySeconds * 1_000);
+  return { wanted: owner.replicas, available: available.length, ready: ready.length, updated: pods.length, total: all.length };
+}
+
+function reportedBy({ owner, pods }: View): Effect {
   if (owner === undefined) {
     const ready = pods.filter(({ isReady }) => isReady).length;
     return { wanted: 1, available: ready, ready, updated: 1, total: 1 };
@@ -89,7 +104,7 @@ function effectOf({ owner, pods }: View): Effect {
 
 function healthOf(view: View, findings: readonly Finding[]): Health {
   const { owner, pods, nowMs } = view;
-  const { wanted, available, updated, total } = effectOf(view);
+  const { wanted, available, updated, total } = reportedBy(view);
   if (findings.some(({ kind }) => kind === "deleted")) return "deleting";
   const causes = findings.filter(({ level }) => level === "cause");
   if (owner === undefined)
@@ -97,7 +112,7 @@ function healthOf(view: View, findings: readonly Finding[]): Health {
   const isObserved = owner.generation === undefined || (owner.status.observedGeneration ?? 0) >= owner.generation;
   const isRolledOut = isObserved && updated >= wanted && total === updated;
   const isComplete = isRolledOut && available >= wanted;
-  if (isComplete) return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
+  if (isComplete && !causes.some(({ kind }) => kind === "paused")) return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
   const isPast = findings.some(({ kind }) => kind === "deadline exceeded");
   if (causes.length > 0 || isPast) {
     const wasComplete = isRolledOut && owner.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable");

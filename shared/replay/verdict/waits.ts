@@ -7,6 +7,8 @@ import type { View } from "../findings/view.ts";
 export interface Wait {
   readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "resume";
   readonly words: string;
+  /** What follows. */
+  readonly then?: string;
   /** Of the specifications. */
   readonly rule?: string;
   readonly untilMs?: number | undefined;
@@ -33,7 +35,8 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
   if (refused !== undefined)
     waits.push({
       kind: "retry",
-      words: "the next attempt to create pods; each failure doubles the pause, to at most 16m40s",
+      words: "the next attempt to create pods",
+      then: "each failure doubles the pause, to at most 16m40s",
       rule: "replicaset §7",
       ...(refused.lastMs !== undefined && { untilMs: refused.lastMs + RETRY_MS_MAX }),
     });
@@ -48,14 +51,15 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
   const silent = has("node silent", "node not ready");
   if (silent?.since !== undefined)
     waits.push({ kind: "evicted", words: "the pods of the node to be evicted and replaced", untilMs: silent.since + EVICTION_MS });
-  if (owner.paused) waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
+  if (has("paused")?.level === "cause") waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
   const progressing = owner.conditions.find(({ type }) => type === "Progressing");
   const updatedMs = timeOf(progressing?.lastUpdateTime);
   const isCounting = progressing?.status === "True" && progressing.reason !== "NewReplicaSetAvailable" && !owner.paused;
   if (owner.resource === "deployments" && isCounting && updatedMs !== undefined)
     waits.push({
       kind: "deadline",
-      words: `progress; then it reports ProgressDeadlineExceeded (progressDeadlineSeconds ${owner.progressDeadlineSeconds})`,
+      words: "progress",
+      then: `then it reports ProgressDeadlineExceeded (progressDeadlineSeconds ${owner.progressDeadlineSeconds})`,
       rule: "deployment §13.3",
       untilMs: updatedMs + owner.progressDeadlineSeconds * 1_000,
     });

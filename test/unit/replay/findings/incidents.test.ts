@@ -302,7 +302,7 @@ it("tells what was changed before, by which field manager, and until when the co
   );
   expect(text).toContain("Changed   web.image app:v1 → app:v2 at 10:05:00Z (field manager kubectl-set)");
   expect(text).toContain("Effect    3 of 3 pods available, 1 updated, 4 in total");
-  expect(text).toContain("until 10:15:10Z");
+  expect(text).toContain("by 10:15:10Z");
   expect(text).toContain("kubectl -n shop rollout undo deployment/web");
 });
 
@@ -371,4 +371,35 @@ it("offers maxSurge 0 against a quota only while old pods can go", () => {
   expect(textOf(refused(QUOTA))).toContain("or set maxSurge 0");
   const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [resource, { metadata: { ...(metadata as object), ownerReferences: [] } }]);
   expect(textOf(refused(QUOTA), ...noOldPods)).not.toContain("set maxSurge");
+});
+
+it("counts pods from the objects while the status is of an earlier generation", () => {
+  const stale = { metadata: { generation: 3 }, status: { replicas: 3, updatedReplicas: 3 } };
+  expect(textOf(deployment(stale), backOff())).toContain("Effect 3 of 3 pods available, 1 updated, 4 in total");
+  const others = oldPods.map(([resource, { metadata }]): Placed => [resource, { metadata: { ...(metadata as object), ownerReferences: [] } }]);
+  expect(textOf(deployment(stale), ...others)).toContain("3 updated, by the status of the previous generation");
+});
+
+it("a pause that holds back nothing is no cause, and one of a changed template without pods is", () => {
+  const none = { replicas: 0, updatedReplicas: 0, readyReplicas: 0, availableReplicas: 0 };
+  const paused = deployment({ spec: { paused: true, replicas: 0 }, status: none });
+  expect(verdictOn(paused).health).toBe("complete");
+  expect(textOf(paused)).not.toContain("Cause");
+  expect(textOf(paused)).toContain("Also the Deployment is paused");
+  const changed = { containers: [{ name: "web", image: "app:v3" }] };
+  const spec = { paused: true, replicas: 0, template: { spec: changed } };
+  expect(verdictOn(deployment({ spec, status: none })).health).toBe("stuck");
+});
+
+it("names what a rolling update waits for, until when, and no rules", () => {
+  const text = textOf(pod({ state: waiting("ContainerCreating") }));
+  expect(text).toMatch(/Cause the rolling update waits .* lets no old one go; waiting for: pod\/web-b-1 /);
+  expect(text).toContain("progress by 10:15:10Z; then it reports ProgressDeadlineExceeded");
+  expect(text).not.toMatch(/§|none:/);
+});
+
+it("tells a capture from a cluster in what is unknown", () => {
+  const verdict = verdictOn(pod({ state: waiting("ContainerCreating") }));
+  expect(verdictText(verdict)).toContain("Unknown   not read: events");
+  expect(verdictText(verdict, { recorded: true })).toContain("Unknown   not recorded: events");
 });
