@@ -10,7 +10,7 @@ import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import type { Census } from "@deltaloop/replay/capture";
 import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
-import type { Subject, Verdict } from "@deltaloop/replay/explain";
+import type { Subject } from "@deltaloop/replay/explain";
 import { openAnyRecords, sparingMemory } from "./capture/read-records.ts";
 import { withDetails } from "./command/help.ts";
 import { momentIn } from "./command/moment.ts";
@@ -18,8 +18,9 @@ import { recordedReleaseOption } from "./capture/recorded-release.ts";
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { explainLive } from "./explain/live.ts";
 import type { LiveFlags } from "./explain/live.ts";
-import { objectName, subjectIn, wantedBy } from "./explain/subject.ts";
-import { verdictJson, verdictText, worstText } from "./explain/verdict-text.ts";
+import { printWorst } from "./explain/print-worst.ts";
+import { objectName, isObjectName, subjectIn, wantedBy } from "./explain/subject.ts";
+import { verdictJson, verdictText } from "./explain/verdict-text.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
 
@@ -58,7 +59,8 @@ export function registerExplain(program: Command): void {
   withDetails(command, {
     notes: [
       "Prints state, cause with evidence, what was changed before, the effect, and what the controller waits for. Reads only.",
-      "Of a cluster it needs the right to list Deployments, ReplicaSets and Pods in the namespace; Events, Nodes, quotas and others where allowed. Exits with 1 when the workload is stuck.",
+      "Of a cluster it needs the right to list Deployments, ReplicaSets and Pods in the namespace; Events, Nodes, quotas and others where allowed.",
+      "Of one object of a cluster it exits with 1 when it is stuck. Lists and captures exit with 0, and with 1 when they hold no workload.",
     ],
     examples: [
       "explain deploy/web -n shop",
@@ -74,6 +76,7 @@ export function registerExplain(program: Command): void {
 async function runExplain(first: string | undefined, words: readonly string[], flags: ExplainFlags): Promise<void> {
   const isLive = first === undefined || (flags.context ?? flags.kubeconfig) !== undefined || !isFile(first);
   if (!isLive) return explainFile(first, words.join("/"), flags);
+  if (first !== undefined && isDirectory(first, words)) throw new UsageError(`${first} is a directory: name a capture file`);
   const object = [...(first === undefined ? [] : [first]), ...words].join("/");
   if (object === "" && (flags.context ?? flags.kubeconfig) === undefined)
     throw new UsageError("name a capture, an object of the cluster such as deploy/web, or the cluster with --context");
@@ -89,8 +92,15 @@ function isFile(path: string): boolean {
   return path === "-" || statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
 }
 
+/** A directory, and not an object whose name a directory has: `deploy/web`, `deploy web`. */
+function isDirectory(path: string, words: readonly string[]): boolean {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
+  return !isObjectName([path, ...words].join("/"));
+}
+
 async function explainFile(file: string, object: string, flags: ExplainFlags): Promise<void> {
   const { output, namespace } = flags;
+  if (flags.watch === true) throw new UsageError(`--watch needs a running cluster; ${file} is a file`);
   const isStory = object !== "" && (flags.all === true || flags.at !== undefined || output !== undefined);
   if (isStory) sparingMemory(file);
   const family = new FamilyCensus(object === "" ? [] : [wantedBy(object, namespace)]);
@@ -103,7 +113,9 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const { startMs, endMs } = capture;
   const atMs = moment === undefined ? undefined : momentIn(option, moment, startMs, endMs);
   const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);
-  if (object === "") return printWorst(worstFirst(state.state({ namespace })), flags);
+  if (sinceMs !== undefined && atMs !== undefined && sinceMs > atMs)
+    throw new UsageError(`--since ${flags.since} is after ${option} ${moment}`);
+  if (object === "") return printWorst(worstFirst(state.state({ namespace })), file, flags);
   const subject = subjectIn(object, family, namespace);
   const cluster = state.state({ namespace: subject.namespace });
   const verdict = verdictOf(cluster, subject, { sinceMs });
@@ -123,11 +135,6 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
 
 function goneText({ resource, namespace, name }: Subject, atMs: number): string {
   return `${printable(`${objectName(resource, name)} -n ${namespace}`)}: deleted, at ${new Date(atMs).toISOString().slice(11, 19)}Z\n`;
-}
-
-function printWorst(verdicts: readonly Verdict[], { output, all }: Pick<ExplainFlags, "output" | "all">): void {
-  if (!output) process.stdout.write(worstText(verdicts, all === true));
-  else for (const verdict of verdicts) process.stdout.write(objectText(verdictJson(verdict), output));
 }
 
 function bothOf(family: FamilyCensus, state: StateCensus): Census {

@@ -68,6 +68,7 @@ export async function openAnyRecords(file: string, census: Census): Promise<Capt
 async function savedInput(folder: string): Promise<string> {
   const path = join(folder, "input");
   await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
+  if (statSync(path).size === 0) throw new UsageError("standard input is empty: pipe a capture or a recording into it");
   return path;
 }
 
@@ -96,10 +97,11 @@ export async function reading<T>(file: string, read: () => Promise<T>): Promise<
   try {
     return await read();
   } catch (error) {
-    throw error instanceof UsageError ? error : refusal(file, error);
+    throw refusal(file, error);
   }
 }
 
 function refusal(file: string, error: unknown): UsageError {
+  if (error instanceof UsageError) return error;
   return new UsageError(error instanceof CaptureError ? error.message : `${file} cannot be read: ${messageOf(error)}`);
 }

@@ -13,6 +13,8 @@ const DAY_MS = 86_400_000;
 export function momentIn(option: string, text: string, startMs: number, endMs: number): number {
   const atMs = parsed(text, startMs);
   if (Number.isNaN(atMs)) throw new UsageError(`${option} ${text}: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z`);
+  if (atMs < startMs - 1000 && endMs === Infinity)
+    throw new UsageError(`${option} ${text} is before the capture, which begins at ${new Date(startMs).toISOString()}`);
   // The end of the last second counts: times are printed in milliseconds, and read off in seconds.
   if (atMs < startMs - 1000 || atMs > endMs + 1000)
     throw new UsageError(

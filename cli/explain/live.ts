@@ -15,8 +15,9 @@ import { untilSignalled } from "@deltaloop/local/processes";
 import { accessFailure } from "../cluster/access-failure.ts";
 import { objectText } from "../output/output-option.ts";
 import type { OutputFormat } from "../output/output-option.ts";
+import { printWorst } from "./print-worst.ts";
 import { objectName, wantedBy } from "./subject.ts";
-import { verdictJson, verdictText, worstText } from "./verdict-text.ts";
+import { verdictJson, verdictText } from "./verdict-text.ts";
 
 export interface LiveFlags {
   readonly kubeconfig?: string;
@@ -47,15 +48,7 @@ export async function explainLive(object: string, flags: LiveFlags): Promise<voi
   const kube = createKubeCalls({ ...config, waitMsMax: POLL_MS });
   const log = consoleLog("", "warn");
   const read = (): Promise<ClusterState> => readState(kube, { namespace, server: config.server, log });
-  if (wanted === undefined) {
-    const verdicts = worstFirst(await read());
-    process.stdout.write(
-      flags.output
-        ? verdicts.map((each) => objectText(verdictJson(each), flags.output ?? "json")).join("")
-        : worstText(verdicts, flags.all === true),
-    );
-    return;
-  }
+  if (wanted === undefined) return printWorst(worstFirst(await read()), undefined, { ...flags, namespace });
   const subject = { ...wanted, namespace };
   const judge = async (): Promise<Verdict> => {
     const verdict = verdictOf(await read(), subject);

@@ -10,6 +10,7 @@ const SHORT: { readonly [R in CachedResource]: string } = {
   replicationcontrollers: "rc",
   pods: "po",
 };
+const SPELLED = "deploy/web, rs/web-7f8fb, rc/web or pod/web-x2x4z";
 const SHOWN_MAX = 10;
 
 /** `deployment.apps/web`, `pod/web-x2x4z`. */
@@ -24,11 +25,15 @@ export function wantedBy(text: string, given?: string): Wanted {
   const [kind = "", name = ""] = parts.slice(-2);
   const namespace = parts.length === 3 ? parts[0] : given;
   const resource = CACHED_RESOURCES.find((each) => spellings(each).includes(kind.toLowerCase()));
+  if (resource === undefined && parts.length === 2) throw new UsageError(`${text}: kind ${kind} is not supported: write ${SPELLED}`);
   if (resource === undefined || parts.length < 2 || parts.length > 3 || name === "")
-    throw new UsageError(
-      `${text} is no object of a capture: write deploy/web, rs/web-7f8fb, rc/web or pod/web-x2x4z, with -n NAMESPACE if needed`,
-    );
+    throw new UsageError(`${text} is no object: write ${SPELLED}, with -n NAMESPACE if needed`);
   return { resource, name, ...(namespace !== undefined && { namespace }) };
+}
+
+export function isObjectName(text: string): boolean {
+  const [kind = "", name = "", ...more] = text.split("/");
+  return name !== "" && more.length === 0 && CACHED_RESOURCES.some((each) => spellings(each).includes(kind.toLowerCase()));
 }
 
 function spellings(resource: CachedResource): readonly string[] {

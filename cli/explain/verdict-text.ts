@@ -29,8 +29,8 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
     ...section(
       "Waits for",
       waits.map(
-        ({ words, then, untilMs }) =>
-          `${words}${untilMs === undefined ? "" : untilMs < atMs ? `, due since ${clock(untilMs)}` : ` by ${clock(untilMs)}`}${then === undefined ? "" : `; ${then}`}`,
+        ({ words, outcome, untilMs }) =>
+          `${words}${untilMs === undefined ? "" : untilMs < atMs ? `, due since ${clock(untilMs)}` : ` by ${clock(untilMs)}`}${outcome === undefined ? "" : `; ${outcome}`}`,
       ),
     ),
     ...section("Try", first?.words.help?.slice(0, HELP_MAX) ?? []),
@@ -41,7 +41,9 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
         OTHERS_MAX,
       ),
     ),
-    ...(unknown.length > 0 && first === undefined && verdict.health !== "complete" ? section("Unknown", [`${recorded ? "not recorded" : "not read"}: ${unknown.join(", ")}`]) : []),
+    ...(unknown.length > 0 && first === undefined && verdict.health !== "complete"
+      ? section("Unknown", [`${recorded ? "not recorded" : "not read"}: ${unknown.join(", ")}`])
+      : []),
   ];
   return lines
     .slice(0, LINES_MAX)

@@ -50,7 +50,9 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
 
 function remedy({ namespace, object, canUndo }: Target, container: string | undefined): string {
   if (canUndo) return `kubectl -n ${namespace} rollout undo ${object}`;
-  return object.startsWith("deployment/") ? `kubectl -n ${namespace} set image ${object} ${container}=IMAGE` : `kubectl -n ${namespace} describe ${object}`;
+  return object.startsWith("deployment/")
+    ? `kubectl -n ${namespace} set image ${object} ${container}=IMAGE`
+    : `kubectl -n ${namespace} describe ${object}`;
 }
 
 const pulled =

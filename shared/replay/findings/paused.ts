@@ -22,7 +22,13 @@ function find(view: View): readonly Finding[] {
   const progressing = owner.conditions.find(({ reason }) => reason === "DeploymentPaused");
   return [
     {
-      ...{ kind: "paused", level: isPending(view) ? "cause" : "effect", rank: RANK, confidence: "certain", since: timeOf(progressing?.lastUpdateTime) },
+      ...{
+        kind: "paused",
+        level: isPending(view) ? "cause" : "effect",
+        rank: RANK,
+        confidence: "certain",
+        since: timeOf(progressing?.lastUpdateTime),
+      },
       ...{ objects: [objectOf(owner)], evidence: ["spec.paused is true"], facts: {} },
     },
   ];

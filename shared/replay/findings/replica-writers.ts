@@ -10,7 +10,7 @@ const HPA_MANAGER = "kube-controller-manager";
 
 function find({ state, owner, nowMs }: View): readonly Finding[] {
   if (owner === undefined) return [];
-  const sizes = state.changesOf(owner.uid).filter(({ field, atMs }) => field === "replicas" && atMs > nowMs - WINDOW_MS);
+  const sizes = state.changesOf(owner.uid).filter(({ field, atMs = 0 }) => field === "replicas" && atMs > nowMs - WINDOW_MS);
   const alternates = sizes.length > 2 && sizes.slice(2).some(({ to }, index) => to === sizes[index]?.to);
   const hpa = state.others.horizontalpodautoscalers.find(
     ({ metadata, spec: { scaleTargetRef } }) => metadata.namespace === owner.namespace && scaleTargetRef.name === owner.name,

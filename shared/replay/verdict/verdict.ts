@@ -112,7 +112,8 @@ function healthOf(view: View, findings: readonly Finding[]): Health {
   const isObserved = owner.generation === undefined || (owner.status.observedGeneration ?? 0) >= owner.generation;
   const isRolledOut = isObserved && updated >= wanted && total === updated;
   const isComplete = isRolledOut && available >= wanted;
-  if (isComplete && !causes.some(({ kind }) => kind === "paused")) return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
+  if (isComplete && !causes.some(({ kind }) => kind === "paused"))
+    return causes.some(({ kind }) => BESIDE_COMPLETE.has(kind)) ? "degraded" : "complete";
   const isPast = findings.some(({ kind }) => kind === "deadline exceeded");
   if (causes.length > 0 || isPast) {
     const wasComplete = isRolledOut && owner.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable");
@@ -172,7 +173,8 @@ const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "deleting", "progr
 /** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
 export function worstFirst(state: ClusterState): readonly Verdict[] {
   const tops = state.owners.filter(({ ownerUid }) => ownerUid === undefined);
-  const bare = state.pods.filter(({ ownerUid }) => ownerUid === undefined);
+  // Of a file that holds only pods each pod is judged.
+  const bare = state.owners.length === 0 ? state.pods : state.pods.filter(({ ownerUid }) => ownerUid === undefined);
   return [...tops, ...bare]
     .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }) ?? [])
     .toSorted((a, b) => HEALTH_ORDER.indexOf(a.health) - HEALTH_ORDER.indexOf(b.health) || missing(b) - missing(a));

@@ -8,7 +8,7 @@ export interface Wait {
   readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "resume";
   readonly words: string;
   /** What follows. */
-  readonly then?: string;
+  readonly outcome?: string;
   /** Of the specifications. */
   readonly rule?: string;
   readonly untilMs?: number | undefined;
@@ -36,7 +36,7 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
     waits.push({
       kind: "retry",
       words: "the next attempt to create pods",
-      then: "each failure doubles the pause, to at most 16m40s",
+      outcome: "each failure doubles the pause, to at most 16m40s",
       rule: "replicaset §7",
       ...(refused.lastMs !== undefined && { untilMs: refused.lastMs + RETRY_MS_MAX }),
     });
@@ -59,7 +59,7 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
     waits.push({
       kind: "deadline",
       words: "progress",
-      then: `then it reports ProgressDeadlineExceeded (progressDeadlineSeconds ${owner.progressDeadlineSeconds})`,
+      outcome: `then it reports ProgressDeadlineExceeded (progressDeadlineSeconds ${owner.progressDeadlineSeconds})`,
       rule: "deployment §13.3",
       untilMs: updatedMs + owner.progressDeadlineSeconds * 1_000,
     });

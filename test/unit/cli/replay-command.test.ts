@@ -100,7 +100,7 @@ it("shows an object as it stood, and what came before and after", async () => {
 
 it.each([
   { flags: ["--key", "pod/x"], said: "pod/x is not in the capture" },
-  { flags: ["--key", "web"], said: "web is no object of a capture" },
+  { flags: ["--key", "web"], said: "web is no object" },
   { flags: ["--faults", "fire"], said: 'not "fire"' },
   { flags: ["--until", "+900s"], said: "--until +900s is outside of the capture" },
   { flags: ["--step"], said: "--step waits for Enter and needs a terminal" },

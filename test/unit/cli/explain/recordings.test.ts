@@ -67,3 +67,32 @@ it("standard input, compressed or not", () => {
     expect(status).toBe(0);
   }
 });
+
+it("a list of only pods, each of which is judged", () => {
+  const { items } = JSON.parse(readFileSync(join(folder, "list.json"), "utf8")) as { readonly items: readonly { readonly kind: string }[] };
+  writeFileSync(
+    join(folder, "pods.json"),
+    JSON.stringify({ apiVersion: "v1", kind: "List", items: items.filter(({ kind }) => kind === "Pod") }),
+  );
+  const { status, stdout } = explain("pods.json");
+  expect(stdout).toMatch(/^4 workloads: 1 not complete\nstuck {7}0\/1 {2}pod\/web-b-1 -n shop\n/);
+  expect(status).toBe(0);
+});
+
+const CAPTURE = join(CAPTURES, "pause-resume.watch.jsonl.gz");
+it.each<{ readonly words: readonly [string, ...string[]]; readonly says: string; readonly code?: number }>([
+  { words: [CAPTURE, "-n", "nope"], says: `no workload found in namespace nope of ${CAPTURE}`, code: 1 },
+  { words: [".", "deploy/web"], says: ". is a directory: name a capture file" },
+  { words: ["deplyo/web"], says: "deplyo/web: kind deplyo is not supported: write deploy/web, rs/web-7f8fb, rc/web or pod/web-x2x4z" },
+  { words: ["-"], says: "standard input is empty: pipe a capture or a recording into it" },
+  {
+    words: [CAPTURE, "--until", "5m"],
+    says: "--until 5m: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z",
+  },
+  { words: [CAPTURE, "--since", "14:54:36", "--until", "14:54:33"], says: "--since 14:54:36 is after --until 14:54:33" },
+  { words: [CAPTURE, "--watch"], says: `--watch needs a running cluster; ${CAPTURE} is a file` },
+])("reports in one line what is wrong with $words", ({ words: [file, ...more], says, code = 2 }) => {
+  const { status, stderr } = explain(file, Buffer.alloc(0), ...more);
+  expect(stderr).toBe(`deltaloop: ${says}\n`);
+  expect(status).toBe(code);
+});

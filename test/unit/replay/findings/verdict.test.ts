@@ -1,0 +1,114 @@
+// What the verdict says beside the cause. Would catch a remedy that does not apply, and a cause, an effect and a change that contradict.
+import { describe, expect, it } from "vitest";
+import { verdictText } from "../../../../cli/explain/verdict-text.ts";
+import type { Placed } from "../../../support/incident.ts";
+import { at, deployment, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
+
+const waiting = (reason: string, message?: string): object => ({ waiting: { reason, ...(message !== undefined && { message }) } });
+const refused = (message: string): Placed =>
+  replicaSet("web-b", {
+    status: {
+      replicas: 0,
+      conditions: [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message, lastTransitionTime: at(-290) }],
+    },
+  });
+const QUOTA = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3';
+
+describe("a deletion", () => {
+  it.each<{ readonly name: string; readonly finalizer: string; readonly help: RegExp }>([
+    { name: "held by a finalizer", finalizer: "example.com/hold", help: /controller that owns the finalizer/ },
+    { name: "in the foreground", finalizer: "foregroundDeletion", help: /dependents that are not deleted/ },
+  ])("$name is its own state, although the rollout is complete", ({ finalizer, help }) => {
+    const metadata = { deletionTimestamp: at(-60), finalizers: [finalizer] };
+    const verdict = verdictOn(deployment({ metadata, status: { replicas: 3, updatedReplicas: 3 } }), ...oldPods);
+    expect(verdict.health).toBe("deleting");
+    const text = verdictText(verdict).replaceAll(/\s+/g, " ");
+    expect(text).toContain(`: DELETING`);
+    expect(text).toContain(`deleted at 2026-03-01T10:09:00Z; held by finalizer ${finalizer}`);
+    expect(text).toMatch(help);
+  });
+});
+
+const changesOf = (...objects: readonly Placed[]): string =>
+  /Changed(?<changed>.*)Effect/s.exec(verdictText(verdictOn(...objects)))?.groups?.["changed"]?.replaceAll(/\s+/g, " ") ?? "";
+const managerOf = (manager: string, seconds: number, spec: object): object => ({
+  ...{ manager, operation: "Update", time: at(seconds), fieldsV1: { "f:spec": spec } },
+});
+const imageField = { "f:template": { "f:spec": { "f:containers": { 'k:{"name":"web"}': { "f:image": {} } } } } };
+
+it("takes the time of a rollback from the field manager, not from the old ReplicaSet", () => {
+  const managedFields = [managerOf("kubectl-rollout", -20, imageField)];
+  expect(changesOf(deployment({ metadata: { managedFields } }), pod())).toContain("at 10:09:40Z (field manager kubectl-rollout)");
+});
+
+it("prints no time and no writer of a change that no field manager owns", () => {
+  expect(changesOf(deployment({ metadata: { managedFields: [] } }), pod())).toContain("at an unknown time (not recorded who)");
+});
+
+it("lists the change that matches the cause first, also of a pause that was not recorded", () => {
+  const managedFields = [managerOf("kubectl-rollout", -200, { "f:paused": {} }), managerOf("kubectl-set", -100, imageField)];
+  expect(changesOf(deployment({ spec: { paused: true }, metadata: { managedFields } }), pod())).toMatch(
+    /^ paused true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
+  );
+});
+
+const textOf = (...objects: readonly Placed[]): string => verdictText(verdictOn(...objects)).replaceAll(/\s+/g, " ");
+const first = (resource: Placed[0]): Placed => [resource, { metadata: { name: "web-a", uid: "uid-other", resourceVersion: "1" } }];
+const backOff = (message?: string): Placed => pod({ state: { ...waiting("ImagePullBackOff", message) } });
+
+it("offers no rollback without an earlier revision", () => {
+  const text = textOf(first("replicasets"), backOff());
+  expect(text).toContain("kubectl -n shop set image deployment/web web=IMAGE");
+  expect(text).not.toContain("rollout undo");
+});
+
+it.each([
+  { message: undefined, words: "cannot be pulled: reason ImagePullBackOff (certain)" },
+  { message: 'Back-off pulling image "app:v2"', words: "cannot be pulled: reason ImagePullBackOff (certain)" },
+  { message: "a text of another kubelet", words: "the message is of no known format, reason ImagePullBackOff (certain)" },
+])("of an image pull with the message $message it says what is known", ({ message, words }) => {
+  expect(textOf(backOff(message))).toContain(words);
+});
+
+it("offers maxSurge 0 against a quota only while old pods can go", () => {
+  expect(textOf(refused(QUOTA))).toContain("or set maxSurge 0");
+  const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
+    resource,
+    { metadata: { ...(metadata as object), ownerReferences: [] } },
+  ]);
+  expect(textOf(refused(QUOTA), ...noOldPods)).not.toContain("set maxSurge");
+});
+
+it("counts pods from the objects while the status is of an earlier generation", () => {
+  const stale = { metadata: { generation: 3 }, status: { replicas: 3, updatedReplicas: 3 } };
+  expect(textOf(deployment(stale), backOff())).toContain("Effect 3 of 3 pods available, 1 updated, 4 in total");
+  const others = oldPods.map(([resource, { metadata }]): Placed => [
+    resource,
+    { metadata: { ...(metadata as object), ownerReferences: [] } },
+  ]);
+  expect(textOf(deployment(stale), ...others)).toContain("3 updated, by the status of the previous generation");
+});
+
+it("a pause that holds back nothing is no cause, and one of a changed template without pods is", () => {
+  const none = { replicas: 0, updatedReplicas: 0, readyReplicas: 0, availableReplicas: 0 };
+  const paused = deployment({ spec: { paused: true, replicas: 0 }, status: none });
+  expect(verdictOn(paused).health).toBe("complete");
+  expect(textOf(paused)).not.toContain("Cause");
+  expect(textOf(paused)).toContain("Also the Deployment is paused");
+  const changed = { containers: [{ name: "web", image: "app:v3" }] };
+  const spec = { paused: true, replicas: 0, template: { spec: changed } };
+  expect(verdictOn(deployment({ spec, status: none })).health).toBe("stuck");
+});
+
+it("names what a rolling update waits for, until when, and no rules", () => {
+  const text = textOf(pod({ state: { ...waiting("ContainerCreating") } }));
+  expect(text).toMatch(/Cause the rolling update waits .* lets no old one go; waiting for: pod\/web-b-1 /);
+  expect(text).toContain("progress by 10:15:10Z; then it reports ProgressDeadlineExceeded");
+  expect(text).not.toMatch(/§|none:/);
+});
+
+it("tells a capture from a cluster in what is unknown", () => {
+  const verdict = verdictOn(pod({ state: { ...waiting("ContainerCreating") } }));
+  expect(verdictText(verdict)).toContain("Unknown   not read: events");
+  expect(verdictText(verdict, { recorded: true })).toContain("Unknown   not recorded: events");
+});
