@@ -4,7 +4,6 @@ import { collision } from "./collision.ts";
 import { containerConfig } from "./container-config.ts";
 import { containerExit } from "./container-exit.ts";
 import { deadline } from "./deadline.ts";
-import { deleted } from "./deleted.ts";
 import { eviction } from "./eviction.ts";
 import type { Finding, Rule, Target, Words } from "./finding.ts";
 import { image } from "./image.ts";
@@ -25,7 +24,7 @@ import type { View } from "./view.ts";
 import { volume } from "./volume.ts";
 
 const RULES: readonly Rule[] = [
-  ...[deleted, notObserved, quota, admission, node, scheduling, volume, terminating],
+  ...[notObserved, quota, admission, node, scheduling, volume, terminating],
   ...[image, containerConfig, liveness, containerExit, initContainer, readiness],
   ...[eviction, replicaWriters, paused, overlap, collision],
   ...[minReady, noRoom, deadline],

@@ -1,19 +1,19 @@
 /** A paused Deployment scales, and does not roll out: a cause while there is something to roll out. */
-import { templateDifferences } from "../evidence/owner-evidence.ts";
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import { timeOf } from "./view.ts";
+import { isChanged, timeOf } from "./view.ts";
 import type { View } from "./view.ts";
 
 const RANK = 62;
 
 /** Whether the pause holds back a rollout. */
-function isPending({ owner, current }: View): boolean {
+function isPending(view: View): boolean {
+  const { owner } = view;
   if (owner === undefined) return false;
-  const { generation = 0, replicas, status, template } = owner;
+  const { generation = 0, replicas, status } = owner;
   const isRolledOut = status.updated >= replicas && status.replicas === status.updated;
   if (!isRolledOut || (status.observedGeneration ?? 0) < generation) return true;
-  return template !== undefined && current?.template !== undefined && templateDifferences(current.template, template).length > 0;
+  return isChanged(view);
 }
 
 function find(view: View): readonly Finding[] {

@@ -1,7 +1,8 @@
-/** Pods that do not end: a finalizer, a node that is gone, or a process that ignores the grace period. */
+/** An object that is marked for deletion, and pods that do not end: a finalizer, a node that is gone, or a process that ignores the grace period. */
 import type { SeenPod } from "../incident/seen.ts";
 import { merged } from "./finding.ts";
-import type { Rule } from "./finding.ts";
+import type { Finding, Rule } from "./finding.ts";
+import { objectOf } from "./quota.ts";
 import { podName } from "./view.ts";
 import type { View } from "./view.ts";
 
@@ -10,6 +11,29 @@ const RANK = 28;
 const MARGIN_MS = 30_000;
 
 function find(view: View): ReturnType<Rule["find"]> {
+  return [...deletion(view), ...stuckPods(view)];
+}
+
+/** Before all others for an owner; for a pod, after what holds it. */
+const [OWNER_RANK, POD_RANK] = [1, 29];
+
+function deletion({ owner, terminating }: View): readonly Finding[] {
+  const subject = owner ?? terminating[0];
+  if (subject?.deletionMs === undefined) return [];
+  const graceMs = "graceSeconds" in subject ? (subject.graceSeconds ?? 0) * 1_000 : 0;
+  const since = subject.deletionMs - graceMs;
+  const finalizers = subject.finalizers.join(", ");
+  return [
+    {
+      ...{ kind: "deleted", level: "cause", rank: owner === undefined ? POD_RANK : OWNER_RANK, confidence: "certain", since },
+      objects: [objectOf(subject)],
+      evidence: ["metadata.deletionTimestamp is set"],
+      facts: { at: new Date(since).toISOString().replace(/\.\d+/, ""), ...(finalizers !== "" && { finalizers }) },
+    },
+  ];
+}
+
+function stuckPods(view: View): ReturnType<Rule["find"]> {
   const hits = view.terminating.flatMap((pod) => {
     // deletionTimestamp is the end of the grace period.
     const { deletionMs, graceSeconds } = pod;
@@ -40,9 +64,19 @@ function reasonOf({ state }: View, pod: SeenPod): readonly [string, Readonly<Rec
   return finalizer === undefined ? ["does not end", {}] : ["held by a finalizer", { finalizer }];
 }
 
+/** Source: apimachinery meta/v1 FinalizerDeleteDependents, FinalizerOrphanDependents. */
+const GARBAGE_COLLECTOR = /^(?:foregroundDeletion|orphan)$/;
+
 export const terminating: Rule = {
   find,
   words: {
+    deleted: ({ at, finalizers }, { namespace, object }) => {
+      if (finalizers === undefined) return { cause: `deleted at ${at}; it ends within its grace period` };
+      const help = GARBAGE_COLLECTOR.test(finalizers)
+        ? ["find dependents that are not deleted; the garbage collector waits for them", `kubectl -n ${namespace} get replicasets,pods`]
+        : ["check the controller that owns the finalizer", `kubectl -n ${namespace} get ${object} -o yaml`];
+      return { cause: `deleted at ${at}; held by finalizer ${finalizers}`, help };
+    },
     "held by a finalizer": ({ finalizer }, { namespace, first }) => ({
       cause: `a deleted pod stays: finalizer ${finalizer} is not removed by its controller`,
       help: ["check the controller that owns the finalizer", `kubectl -n ${namespace} get ${first} -o yaml`],

@@ -1,5 +1,6 @@
 /** One workload and what belongs to it, as rules see it. Pods of an old revision never explain the new one. */
 import type { CachedResource } from "@deltaloop/kube/objects";
+import { templateDifferences } from "../evidence/owner-evidence.ts";
 import type { EventEvidence } from "../evidence/other-evidence.ts";
 import { isListed } from "../evidence/messages.ts";
 import type { ListedMessage } from "../evidence/messages.ts";
@@ -58,6 +59,12 @@ export function viewOf(state: ClusterState, subject: Workload): View | undefined
     oldPods: oldPods.filter(({ deletionMs }) => deletionMs === undefined),
     terminating: [...own.terminating, ...split(oldPods).terminating],
   };
+}
+
+/** The template of the Deployment is not that of the current revision: no pod has it. */
+export function isChanged({ owner, current }: View): boolean {
+  if (owner?.template === undefined || current?.template === undefined) return false;
+  return templateDifferences(current.template, owner.template).length > 0;
 }
 
 function split(pods: readonly SeenPod[]): Pick<View, "pods" | "terminating"> {

@@ -1,7 +1,7 @@
 /** The answer to "what is wrong with this workload, and why": computed from objects alone, without a replay. */
 import { findingsOf, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
-import { viewOf } from "../findings/view.ts";
+import { isChanged, viewOf } from "../findings/view.ts";
 import type { View, Workload } from "../findings/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
@@ -90,7 +90,8 @@ function effectOf(view: View, findings: readonly Finding[]): Effect {
     return { ...reported, ...((owner.status.observedGeneration ?? 0) < (owner.generation ?? 0) && { isStale: true }) };
   const ready = all.filter(({ isReady }) => isReady);
   const available = ready.filter(({ readySinceMs = 0 }) => nowMs >= readySinceMs + owner.minReadySeconds * 1_000);
-  return { wanted: owner.replicas, available: available.length, ready: ready.length, updated: pods.length, total: all.length };
+  const updated = isChanged(view) ? 0 : pods.length;
+  return { wanted: owner.replicas, available: available.length, ready: ready.length, updated, total: all.length };
 }
 
 function reportedBy({ owner, pods }: View): Effect {

@@ -112,3 +112,8 @@ it("tells a capture from a cluster in what is unknown", () => {
   expect(verdictText(verdict)).toContain("Unknown   not read: events");
   expect(verdictText(verdict, { recorded: true })).toContain("Unknown   not recorded: events");
 });
+
+it("counts no pod as updated while a changed template is not rolled out", () => {
+  const spec = { paused: true, template: { spec: { containers: [{ name: "web", image: "app:v3" }] } } };
+  expect(textOf(deployment({ spec }), backOff())).toContain("3 of 3 pods available, 0 updated");
+});
