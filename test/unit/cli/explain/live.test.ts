@@ -77,6 +77,11 @@ describe("of a running cluster", () => {
     expect(code).toBe(0);
   });
 
+  it("exits with 1 when the namespace holds no workload", async () => {
+    const { code, stdout, stderr } = await run(api.url, "explain", "-n", "nope");
+    expect([code, stdout, stderr]).toEqual([1, "", "deltaloop: no workload found in namespace nope\n"]);
+  });
+
   it("reports an object that is not there", async () => {
     const { code, stderr } = await run(api.url, "explain", "deploy/api", "-n", "shop");
     expect(stderr).toBe("deltaloop: deployment.apps/api is not in namespace shop\n");
