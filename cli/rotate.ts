@@ -42,7 +42,7 @@ export function registerRotate(program: Command): void {
   const rotate = program.command("rotate").description("Replaces tokens and keys while everything runs.");
   withDetails(rotate, {
     examples: ["rotate tokens --secrets deltaloop/prod/kube/", "rotate mac-key --env prod.env", "rotate digest-key --env prod.env"],
-    docs: "docs/internals/threat-model.md",
+    docs: "docs/guides/rotate-keys.md",
   });
   withDetails(
     rotate
@@ -72,7 +72,7 @@ export function registerRotate(program: Command): void {
         new Option("--secrets-endpoint <url>", "endpoint of Secrets Manager and Parameter Store").env("DELTALOOP_SECRETS_ENDPOINT"),
       )
       .action(runTokens),
-    { examples: ["rotate tokens --secrets deltaloop/prod/kube/ --every 30m0s"], docs: "docs/internals/threat-model.md" },
+    { examples: ["rotate tokens --secrets deltaloop/prod/kube/ --every 30m0s"], docs: "docs/guides/rotate-keys.md" },
   );
   for (const [name, what, run] of [
     ["mac-key", "Replaces the MAC key: accept both, sign with the new one, sign again, remove the old one.", rotateMacKey],
@@ -101,7 +101,7 @@ export function registerRotate(program: Command): void {
         });
         process.exitCode = done ? 0 : EXIT_FAILED;
       });
-    withDetails(command, { examples: [`rotate ${name} --env prod.env`], docs: "docs/internals/threat-model.md" });
+    withDetails(command, { examples: [`rotate ${name} --env prod.env`], docs: "docs/guides/rotate-keys.md" });
   }
 }
 
