@@ -41,8 +41,13 @@ const KNOWN_DIFFERENCES: Readonly<Record<string, string>> = {
 };
 
 /** Only status and reason are compared. Upstream quotes the whole patched object, with managedFields. */
-export function isWordedOtherwise({ name, answer }: Exchange): boolean {
-  return KNOWN_DIFFERENCES[name] !== undefined || String(answer["message"]).startsWith(' "" is invalid: patch:');
+export function isWordedOtherwise(one: Exchange): boolean {
+  return KNOWN_DIFFERENCES[one.name] !== undefined || quotesObject(one);
+}
+
+/** Whether upstream's message quotes the whole object, with its uid and times. */
+export function quotesObject({ answer }: Exchange): boolean {
+  return String(answer["message"]).startsWith(' "" is invalid: patch:');
 }
 
 /** The server's controllers need time after these: to count for the quota, to create a service account. */
