@@ -97,6 +97,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       case "install -m":
         expect(basename(NODE_UNIT)).toBe(basename(words.at(-1) ?? ""));
         return;
+      case "apt-get update":
       case "systemctl daemon-reload":
         return;
       case "systemctl enable":

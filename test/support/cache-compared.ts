@@ -7,6 +7,7 @@ import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { LANES } from "../../shared/store/lane.ts";
 import { CACHED_RESOURCES, RESOURCES } from "../../shared/kube/objects/resources.ts";
 import type { CachedResource } from "../../shared/kube/objects/resources.ts";
+import { CANARY, NAMESPACE } from "../../shared/controllers/registry/names.ts";
 import { createSigner } from "../../shared/store/signer.ts";
 import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
 import type { Store } from "../../shared/store/ports/store.ts";
@@ -39,8 +40,13 @@ async function differences(store: Store, cluster: Pick<Cluster, "list">): Promis
   const found: string[] = [];
   for (const resource of CACHED_RESOURCES) {
     const rows = await Promise.all(Array.from({ length: LANES[resource] }, (_, lane) => store.readLane(resource, lane)));
-    const cached = rows.flatMap((lane) => lane.rows.map(({ key, uid, rv }) => `${resource} ${key} ${uid} ${rv}`));
-    const objects = await cluster.list<{ readonly metadata: Readonly<Record<string, string>> }>(pathOf(resource));
+    const cached = rows
+      .flatMap((lane) => lane.rows)
+      .filter(({ key }) => key !== `${NAMESPACE}/${CANARY}`)
+      .map(({ key, uid, rv }) => `${resource} ${key} ${uid} ${rv}`);
+    const listed = await cluster.list<{ readonly metadata: Readonly<Record<string, string>> }>(pathOf(resource));
+    // A watcher with a guard does not cache its canary (informer §11.9).
+    const objects = listed.filter(({ metadata }) => metadata["name"] !== CANARY);
     const live = objects.map(({ metadata: m }) => `${resource} ${m["namespace"]}/${m["name"]} ${m["uid"]} ${m["resourceVersion"]}`);
     const [here, there] = [new Set(cached), new Set(live)];
     found.push(...live.filter((one) => !here.has(one)).map((one) => `not cached: ${one}`));
