@@ -15,7 +15,8 @@ import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import type { Store } from "@deltaloop/store/ports";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "@deltaloop/base";
-import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
+import { AFFECTED_KEYS, syncFunction } from "@deltaloop/controllers/registry";
+import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { startFunctionHost } from "./function-host.ts";
 import type { FunctionHandlers, FunctionHost, FunctionHostOptions } from "./function-host.ts";
 
@@ -95,6 +96,7 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
         { ...ports, store: functionStore },
         options.lease && { clock, log, metrics, lease: options.lease },
       ),
+      ...ownSource(ports.sources, name),
       ...(metrics && { metrics }),
       ...(trace && { trace }),
     };
@@ -163,6 +165,13 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
       await Promise.all([host.stop(), ...watchers.map(({ ended }) => ended), nodes?.catch(() => undefined)]);
     },
   };
+}
+
+/** The queue whose failed records a function makes visible again after seconds, as deployed ones do. */
+function ownSource({ deltas, doorbells }: SystemPorts["sources"], name: string): Pick<FunctionWiring, "source"> {
+  const controller = CONTROLLERS.find((each) => syncFunction(each) === name);
+  if (controller) return { source: doorbells[controller] };
+  return name === "apply-deltas" ? { source: deltas } : {};
 }
 
 /** Leadership of the only watcher: it leads for as long as it runs, with fences from 1. */
