@@ -57,12 +57,12 @@ export function registerReplay(program: Command): void {
     .option("--until <time>", "stop at this time")
     .option("--all", "print syncs without a decision too")
     .optionsGroup("Input:")
-    .option("--seed <n>", "seed of everything random", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
+    .option("--seed <n>", "seed of everything random, such as faults", wholeNumber("--seed", { min: 0, max: 2 ** 31 }), 1)
     .option(
       "--faults <list>",
       `faults of the queue, with commas: ${Object.entries(FAULTS)
         .map(([name, what]) => `${name} (${what})`)
-        .join(", ")}, or none`,
+        .join(", ")}, or none (default: none)`,
     )
     .optionsGroup("Output:")
     .option("--why", "print the reasons of each decision")

@@ -2,7 +2,7 @@
  * Feeds a capture through the real watcher and functions under a virtual clock, in shadow mode: every sync is reported with
  * its reasons and decided writes, nothing is sent, and only the stream changes the cache (design decision 9).
  *
- * The same capture and seed give the same output; other seeds may order syncs differently, with the same final cache.
+ * The same capture, faults and seed give the same output; with faults, other seeds order syncs differently, with the same final cache.
  */
 import { createHash } from "node:crypto";
 import type { QueueFaults } from "@deltaloop/store/memory";
@@ -41,7 +41,7 @@ export interface ReplayOptions {
   /** The release of the recorded cluster. Default: OWN_RELEASE. */
   readonly release?: Release;
   readonly onSync: (sync: ReplayedSync) => void;
-  /** Faults of messages and doorbells. Default: reordering and duplication, chosen by the seed. */
+  /** Faults of messages and doorbells. Default: none. A reordered list keeps the cache incomplete for seconds of the recording. */
   readonly faults?: () => QueueFaults;
   /** Milliseconds since the epoch: the replay ends here. */
   readonly untilMs?: number;
@@ -58,11 +58,9 @@ const TAIL_MS = 30_000;
 /** Time to detect and relist lost or reordered messages; quarantined objects never arrive. */
 const CAUGHT_UP_MS_MAX = 120_000;
 const STEP_MS = 5_000;
-/** Faults chosen by the seed: order and duplicates of messages and doorbells. */
-const SEEDED = (): QueueFaults => ({ reorder: 1 / 2, duplicate: 1 / 10, delayMsMax: 1000 });
 
 export async function replay(capture: Capture, options: ReplayOptions): Promise<ReplaySummary> {
-  const { digester, log, seed, faults = SEEDED, untilMs = Infinity } = options;
+  const { digester, log, seed, faults = (): QueueFaults => ({}), untilMs = Infinity } = options;
   const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
   const random = createSeededRandom(seed);
   const cluster = captureCluster(capture, CACHED_RESOURCES, clock);
