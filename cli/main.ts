@@ -13,6 +13,7 @@ const VERBS: Verbs = {
     capture: async () => (await import("./capture.ts")).registerCapture,
     import: async () => (await import("./import.ts")).registerImport,
     explain: async () => (await import("./explain.ts")).registerExplain,
+    open: async () => (await import("./open.ts")).registerOpen,
     replay: async () => (await import("./replay.ts")).registerReplay,
     shadow: async () => (await import("./shadow.ts")).registerShadow,
   },

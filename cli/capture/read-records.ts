@@ -64,6 +64,18 @@ export async function openAnyRecords(file: string, census: Census): Promise<Capt
   }
 }
 
+/** The path of a capture that can be opened repeatedly: the file itself, or what `folder` gets of standard input or a recording. */
+export async function keptCapture(file: string, folder: string): Promise<string> {
+  const path = file === "-" ? await savedInput(folder) : file;
+  try {
+    (await opened(path, undefined)).close();
+    return path;
+  } catch (error) {
+    if (error instanceof ForeignFormatError) return importedFile(path, folder);
+    throw refusal(path, error);
+  }
+}
+
 /** It is read several times. */
 async function savedInput(folder: string): Promise<string> {
   const path = join(folder, "input");

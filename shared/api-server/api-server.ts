@@ -51,6 +51,8 @@ export interface ApiServerOptions {
   readonly garbageCollection?: boolean;
   /** The revision before the first write; above 2^53 it reveals code that computes with numbers. */
   readonly firstRevision?: bigint;
+  /** The objects to begin with, by resource (`deployments.apps`), with their versions. Default: those of a new cluster. */
+  readonly objects?: Iterable<readonly [resource: string, object: JsonObject]>;
 }
 
 export type { RequestRecord } from "./rest/request-record.ts";
@@ -93,7 +95,8 @@ export class ApiServer {
     this.#registry = new Registry(this.#storage, this.#clock, this.#random);
     const background = { delayMs: CONTROLLER_DELAY_MS, signal: this.#closed.signal };
     if (options.garbageCollection !== false) void new GarbageCollector(this.#storage, this.#registry, this.#clock, background);
-    this.#bootstrap();
+    if (options.objects) for (const [resource, object] of options.objects) this.#storage.load(resource, object);
+    else this.#bootstrap();
     runNamespaceController(this.#storage, this.#registry, this.#clock, background);
   }
 

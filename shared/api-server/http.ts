@@ -15,8 +15,10 @@ export interface HttpApiServer {
   close(): Promise<void>;
 }
 
+type Served = Pick<ApiServer, "request" | "closeWatches">;
+
 /** Port 0 selects a free one. @throws the error of `listen`, for example for a port in use */
-export async function serveHttp(server: ApiServer, { port = 0 }: { readonly port?: number } = {}): Promise<HttpApiServer> {
+export async function serveHttp(server: Served, { port = 0 }: { readonly port?: number } = {}): Promise<HttpApiServer> {
   const http = createServer((request, response) => {
     handle(server, request, response).catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined));
   });
@@ -30,7 +32,7 @@ export async function serveHttp(server: ApiServer, { port = 0 }: { readonly port
   return { url: `http://127.0.0.1:${bound}`, port: bound, close: () => close(http, server) };
 }
 
-async function close(http: Server, server: ApiServer): Promise<void> {
+async function close(http: Server, server: Served): Promise<void> {
   server.closeWatches();
   const closed = once(http, "close");
   http.close();
@@ -38,7 +40,7 @@ async function close(http: Server, server: ApiServer): Promise<void> {
   await closed;
 }
 
-async function handle(server: ApiServer, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function handle(server: Served, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = await read(request);
   const url = new URL(request.url ?? "/", "http://localhost");
   const headers: Record<string, string | undefined> = {};

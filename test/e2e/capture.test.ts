@@ -3,10 +3,12 @@
  * value of a pod template may be found meanwhile: nowhere. What our own controllers wrote meanwhile, a replay of the
  * capture decides again.
  */
+import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Redis } from "ioredis";
@@ -27,6 +29,7 @@ import { shadow } from "../../shared/replay/shadow/shadow.ts";
 import { changesOf } from "../../shared/replay/shadow/states.ts";
 import { labelOf, writesOfAudit } from "../../shared/replay/shadow/upstream-writes.ts";
 import type { AuditEvent } from "../../shared/replay/shadow/upstream-writes.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { CACHED_RESOURCES } from "../../shared/kube/objects/resources.ts";
 import { deltaloop, eventually, measured, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
@@ -51,6 +54,7 @@ const AS_OLD_MS = 18_000;
 /** How often a capture is flushed. */
 const FLUSH_MS = 1_000;
 
+const run = promisify(execFile);
 const labels = { app: "vault" };
 const container = { name: "main", image: "shop:1", args: [ARGUMENT], env: [{ name: "PASSWORD", value: SECRET }] };
 const template = { metadata: { labels, annotations: { note: ANNOTATION } }, spec: { containers: [container] } };
@@ -185,6 +189,24 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(explained.output()).toMatch(/ pods? asked for in all, less the 3 that must be available \(3 − 0\).*\[deployment §11\.3\]/);
       expect(explained.output()).toMatch(/→ patch ReplicaSet vault-\S+: replicas 3 → 2; recorded \d+ ms later/);
       expect(explained.output()).not.toMatch(PLANTED);
+    });
+
+    it("kubectl reads the middle of the rollout from the capture", async () => {
+      const binaries = await controlPlaneBinaries();
+      if ("missing" in binaries) throw new Error(binaries.missing);
+      const opened = deltaloop(["open", file(), "--at", "+1s"]);
+      const kubeconfig = (await opened.line("export KUBECONFIG=")).replace(/^.*KUBECONFIG=/, "");
+      const kubectl = async (...args: readonly string[]) => run(binaries.kubectl, ["--kubeconfig", kubeconfig, ...args]);
+      const pods = await kubectl("get", "pods", "-n", "default");
+      expect(pods.stdout.match(/^vault-\S+ +\d\/1 /gm)).toHaveLength(3);
+      expect(pods.stderr).toMatch(/^Warning: rollout\.jsonl at .*not captured$/m);
+      const { stdout } = await kubectl("describe", "deployment/vault", "-n", "default");
+      expect(stdout).toMatch(/Image: +shop:1\n[^]*NewReplicaSet: +vault-\S+ \(3\/3 replicas created\)/);
+      expect(stdout).not.toMatch(PLANTED);
+      expect((await deltaloop(["open", "--set", "10000-01-01"], { KUBECONFIG: kubeconfig }).exited).code).toBe(2);
+      expect((await kubectl("rollout", "history", "deployment/vault", "-n", "default")).stdout).toContain("1         <none>");
+      await expect(kubectl("delete", "deployment/vault", "-n", "default")).rejects.toThrow("nothing can be changed");
+      expect(await opened.stop()).toBeLessThan(2_000);
     });
 
     it("writes several files, and after kill -9 the last one can be replayed alone", async () => {

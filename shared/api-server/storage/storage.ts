@@ -52,14 +52,10 @@ export class Storage {
 
   /** Creates or replaces; takes ownership of `object`. */
   put(resource: string, object: JsonObject): JsonObject {
-    const namespace = namespaceOf(object);
-    const name = nameOf(object);
-    const previous = this.get(resource, namespace, name);
+    const previous = this.get(resource, namespaceOf(object), nameOf(object));
     const revision = this.#next();
     ensureObject(object, "metadata")["resourceVersion"] = String(revision);
-    deepFreeze(object);
-    const byNamespace = getOrCreate(this.#objects, resource, () => new Map<string, Map<string, JsonObject>>());
-    getOrCreate(byNamespace, namespace, () => new Map<string, JsonObject>()).set(name, object);
+    this.load(resource, object);
     this.#commit({
       type: previous === undefined ? "ADDED" : "MODIFIED",
       resource,
@@ -68,6 +64,13 @@ export class Storage {
       ...(previous === undefined ? {} : { previous }),
     });
     return object;
+  }
+
+  /** Stores an object with the version that it has, without an event; takes ownership of it. */
+  load(resource: string, object: JsonObject): void {
+    deepFreeze(object);
+    const byNamespace = getOrCreate(this.#objects, resource, () => new Map<string, Map<string, JsonObject>>());
+    getOrCreate(byNamespace, namespaceOf(object), () => new Map<string, JsonObject>()).set(nameOf(object), object);
   }
 
   /** The object's last state with the revision of its deletion. */

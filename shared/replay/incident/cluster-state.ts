@@ -6,14 +6,16 @@
  * IS2 of an owner's spec at most `CHANGES_MAX` changes are kept, of a former pod only how long it took to become ready.
  */
 import { tableOf, EVIDENCE_RESOURCES } from "@deltaloop/kube/objects";
-import type { CachedResource, EvidenceResource } from "@deltaloop/kube/objects";
+import type { CachedResource, EvidenceResource, Resource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { CapturedObject, CaptureRecord, EvidenceRecord } from "../capture-format/capture.ts";
 import type { Census } from "../capture-format/capture-stream.ts";
 import { keyOf, ownerUidOf, uidOf } from "../capture-format/captured-object.ts";
 import { textIn } from "../evidence/fields.ts";
+import type { Json } from "../evidence/fields.ts";
 import type { EventEvidence, EvidenceObjects } from "../evidence/other-evidence.ts";
 import { otherEvidence } from "../evidence/other-evidence.ts";
+import { apiEvidence, apiObject } from "./api-objects.ts";
 import { generationOf, seenOwner, seenPod, startMsOf } from "./seen.ts";
 import type { Recording, SeenOwner, SeenPod } from "./seen.ts";
 import { specChanges } from "./spec-changes.ts";
@@ -128,12 +130,29 @@ export class StateCensus implements Census {
     for (const pod of pods) this.#noteStart(pod.ownerUid, this.#kept.get(pod.uid)?.object);
     return {
       ...{ nowMs, owners, pods, others, sinceMs: this.#startMs },
-      unknown: new Set(EVIDENCE_RESOURCES.filter((each) => this.#denied.has(each) || !this.#heard.has(each))),
+      unknown: this.unknown,
       podsOf: (uid) => podsOf.get(uid) ?? [],
       eventsOf: (uid) => events.get(uid) ?? [],
       changesOf: (uid) => this.#changes.get(uid) ?? [],
       startsOf: (uid) => this.#starts.get(uid) ?? [],
     };
+  }
+
+  get unknown(): ReadonlySet<EvidenceResource> {
+    return new Set(EVIDENCE_RESOURCES.filter((each) => this.#denied.has(each) || !this.#heard.has(each)));
+  }
+
+  /** The objects of the state in the API's own shape (api-objects.ts), by resource. */
+  *apiObjects(): Generator<readonly [Resource, Json]> {
+    for (const { resource, ...recording } of this.#kept.values()) {
+      const object = apiObject(resource, recording, this.#digester);
+      if (object !== undefined) yield [resource, object];
+    }
+    for (const resource of EVIDENCE_RESOURCES)
+      for (const recorded of this.#others[resource].values()) {
+        const object = otherEvidence(resource, recorded, this.#digester);
+        if (object !== undefined) yield [resource, apiEvidence(resource, object)];
+      }
   }
 
   #lists(resource: string): Set<string> {

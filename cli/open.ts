@@ -1,0 +1,158 @@
+/** `deltaloop open FILE`: kubectl against the past. */
+import { randomBytes } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { createInterface } from "node:readline";
+import { Option } from "commander";
+import type { Command } from "commander";
+import type { JsonObject } from "@deltaloop/base";
+import { UsageError, wholeNumber } from "@deltaloop/base";
+import { printable } from "@deltaloop/base/output";
+import { kubeconfigPath, kubeHttpConfigFrom } from "@deltaloop/kube/kubeconfig";
+import { EVIDENCE_RESOURCES, messageOf, RESOURCES } from "@deltaloop/kube/objects";
+import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
+import { createOwnFolder, untilSignalled } from "@deltaloop/local/processes";
+import { StateCensus } from "@deltaloop/replay/explain";
+import { keptCapture, openRecords } from "./capture/read-records.ts";
+import { withDetails } from "./command/help.ts";
+import { momentIn, since } from "./command/moment.ts";
+import { MOMENT, PastServer } from "./open/past-server.ts";
+import type { Past } from "./open/past-server.ts";
+
+interface OpenFlags {
+  readonly at?: string;
+  readonly set?: string;
+  readonly port: number;
+}
+
+export function registerOpen(program: Command): void {
+  withDetails(
+    program
+      .command("open")
+      .description("Serves the objects of a capture at one moment to kubectl.")
+      .argument("[file]", "capture, gzip or not, a recording that deltaloop import reads, or - for standard input")
+      .option("--at <time>", "the moment (default: the end of the capture)")
+      .addOption(new Option("--set <time>", "move the running server of $KUBECONFIG to another moment, and end").conflicts("at"))
+      .option("--port <port>", "loopback port; 0 selects a free one", wholeNumber("--port", { min: 0, max: 65_535 }), 0)
+      .action(runOpen),
+    {
+      notes: [
+        "Read-only. Prints a KUBECONFIG line, then serves until Ctrl-C. A line on standard input moves the moment too, unless the capture came from there.",
+        "kubectl get, describe, events, rollout history and -o yaml answer as at that moment. kubectl prints warnings about what the capture does not hold.",
+        "A time is +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z.",
+      ],
+      examples: ["open rollout.jsonl.gz --at 10:02:11", "open --set +12.3s"],
+    },
+  );
+}
+
+async function runOpen(file: string | undefined, flags: OpenFlags): Promise<void> {
+  if (flags.set !== undefined) return moveRunning(flags.set, file);
+  if (file === undefined) throw new UsageError("name a capture, or move a running server with --set");
+  const interrupted = untilSignalled();
+  const folder = createOwnFolder("open").path;
+  const path = await keptCapture(file, folder);
+  const read = (time: string | undefined): Promise<Past> => pastOf(path, file, time);
+  const secret = randomBytes(16).toString("hex");
+  const past = await read(flags.at);
+  const server = new PastServer(secret, past, read);
+  const http = await server.listen(flags.port);
+  const kubeconfig = join(folder, "kubeconfig");
+  writeFileSync(kubeconfig, kubeconfigText(`${http.url}/${secret}`), { mode: 0o600 });
+  const kinds = Map.groupBy(past.objects, ([resource]) => resource);
+  process.stderr.write(
+    `${printable(file)} at ${new Date(past.atMs).toISOString()}: ${[...kinds].map(([name, all]) => `${all.length} ${name}`).join(", ")}\n`,
+  );
+  process.stdout.write(`export KUBECONFIG=${kubeconfig}\n`);
+  if (file !== "-") void moveByInput(server);
+  await new Promise<void>((resolve) => interrupted.addEventListener("abort", () => resolve(), { once: true }));
+  await http.close();
+  process.exit();
+}
+
+async function moveByInput(server: PastServer): Promise<void> {
+  for await (const line of createInterface({ input: process.stdin })) {
+    if (line.trim() === "") continue;
+    const said = await server.moveTo(line.trim()).then(
+      ({ atMs }) => `at ${new Date(atMs).toISOString()}`,
+      (error: unknown) => printable(messageOf(error)),
+    );
+    process.stderr.write(`${said}\n`);
+  }
+}
+
+async function moveRunning(time: string, file: string | undefined): Promise<void> {
+  if (file !== undefined) throw new UsageError("--set moves the running server of $KUBECONFIG: name no file");
+  const path = kubeconfigPath(undefined);
+  const { server } = await kubeHttpConfigFrom(path, { component: "open" });
+  if (!/^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}$/.test(server))
+    throw new UsageError(`${path} is not of a running deltaloop open: set KUBECONFIG as it printed`);
+  const answer = await fetch(`${server}${MOMENT}`, { method: "PUT", body: time }).catch(() => {
+    throw new Error(`no deltaloop open runs at ${new URL(server).host} any more`);
+  });
+  const text = await answer.text();
+  if (!answer.ok) throw new UsageError((JSON.parse(text) as { readonly message: string }).message.replace("--at", "--set")); // its Status
+  process.stdout.write(`at ${text}\n`);
+}
+
+/** @throws {UsageError} if the time is not in the capture */
+async function pastOf(path: string, name: string, time: string | undefined): Promise<Past> {
+  let [startMs, atMs] = [0, Infinity];
+  const census = new StateCensus(createDigester("open".padEnd(32), ALL_RELEASES), (beginMs) => {
+    startMs = beginMs;
+    return (atMs = time === undefined ? Infinity : momentIn("--at", time, beginMs, Infinity));
+  });
+  const capture = await openRecords(path, census);
+  capture.close();
+  if (time !== undefined) momentIn("--at", time, startMs, capture.endMs);
+  atMs = Math.min(atMs, capture.endMs);
+  const objects = [...census.apiObjects()].map(([resource, object]) => [idOf(resource), object as JsonObject] as const); // plain JSON
+  const namespaces = new Set(objects.flatMap(([, { metadata }]) => textOf((metadata as JsonObject)["namespace"])));
+  const moment = `${basename(name)} at ${new Date(atMs).toISOString().slice(11, 23)}Z (${since(atMs, startMs)})`;
+  return {
+    atMs,
+    objects: [...objects, ...[...namespaces].map((each) => ["namespaces", namespaceObject(each)] as const)],
+    warningsOf: (resource) => warningsOf(resource, moment, census.unknown),
+  };
+}
+
+function textOf(value: unknown): readonly string[] {
+  return typeof value === "string" && value !== "" ? [value] : [];
+}
+
+/** Its key in the API server. */
+function idOf(resource: Resource): string {
+  const { group } = RESOURCES[resource];
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+function namespaceObject(name: string): JsonObject {
+  return { kind: "Namespace", apiVersion: "v1", metadata: { name, uid: name, resourceVersion: "1" }, status: { phase: "Active" } };
+}
+
+const PARTLY = "commands, arguments, values of variables, volumes and most annotations are not captured";
+
+function warningsOf(resource: string, moment: string, unknown: ReadonlySet<EvidenceResource>): readonly string[] {
+  if (resource === "") return [];
+  const isEvidence = EVIDENCE_RESOURCES.some((each) => each === resource);
+  if (isEvidence) return [unknown.has(resource as EvidenceResource) ? `${moment}: ${resource} were not captured` : moment];
+  if (resource === "namespaces") return [`${moment}: namespaces are those of its objects`];
+  return [resource in OWN ? `${moment}: ${PARTLY}` : `${moment}: captures have no ${resource}`];
+}
+
+const OWN = { deployments: true, replicasets: true, replicationcontrollers: true, pods: true };
+
+function kubeconfigText(server: string): string {
+  const name = "deltaloop-open";
+  const config = {
+    apiVersion: "v1",
+    kind: "Config",
+    "current-context": name,
+    clusters: [{ name, cluster: { server } }],
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    users: [{ name, user: {} }],
+  };
+  return `${JSON.stringify(config, null, 2)}\n`; // JSON is YAML
+}
