@@ -11,6 +11,7 @@ import { recordingWatch } from "@deltaloop/replay/capture";
 import { CaptureFile } from "./capture/capture-file.ts";
 import { consoleLog } from "@deltaloop/base/output";
 import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
+import { readApiServer } from "./cluster/api-server.ts";
 import { startupTimeoutOption, untilListed } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
@@ -93,9 +94,11 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     file.write(line);
   };
   const signalled = untilSignalled();
-  const source = createWatch(createClient(config), flags.namespace);
+  const client = createClient(config);
+  const source = createWatch(client, flags.namespace);
   await untilListed(config, flags, log, signalled);
-  const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server });
+  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // rights may be missing
+  const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server, kubernetes });
   const ends = new AbortController();
   const ended = AbortSignal.any([signalled, ends.signal]);
   log.info(

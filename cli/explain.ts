@@ -14,7 +14,7 @@ import type { Subject } from "@deltaloop/replay/explain";
 import { openAnyRecords, sparingMemory } from "./capture/read-records.ts";
 import { withDetails } from "./command/help.ts";
 import { momentIn } from "./command/moment.ts";
-import { recordedReleaseOption } from "./capture/recorded-release.ts";
+import { recordedRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { explainLive } from "./explain/live.ts";
 import type { LiveFlags } from "./explain/live.ts";
@@ -129,7 +129,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
     atMs: at,
     output,
     repeats: flags.repeats === true,
-    release: flags.kubernetes,
+    release: recordedRelease(flags.kubernetes, capture),
   });
 }
 

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
-import { recordedReleaseOption } from "./capture/recorded-release.ts";
+import { recordedRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
@@ -162,11 +162,12 @@ function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
 /** The digest covers every sync, also those not printed. */
 async function decisions(
   capture: Capture,
-  { seed, verbose, faults, kubernetes: release }: ReplayFlags,
+  { seed, verbose, faults, kubernetes }: ReplayFlags,
   untilMs: number | undefined,
   { onSync, goesOn }: Pick<ReplayOptions, "onSync"> & { readonly goesOn: () => Promise<boolean> },
 ): Promise<{ readonly summary: ReplaySummary; readonly decisionDigest: string }> {
   const digest = createHash("sha256");
+  const release = recordedRelease(kubernetes, capture);
   const summary = await replay(capture, {
     // Nothing leaves this process, and the output depends on the seed alone.
     digester: createDigester(`replay ${seed}`.padEnd(32), ALL_RELEASES),

@@ -11,7 +11,7 @@ import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
 import { createSystemClock } from "@deltaloop/base/system";
 import { CONTROLLER_INFO, CONTROLLERS, messageOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
-import { knownRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
+import { knownRelease, recordedRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { readApiServer } from "./cluster/api-server.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
@@ -97,7 +97,8 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
     const { handlers, blind } = judged(census.missing);
     const { audit } = flags;
     const audited = audit === undefined ? undefined : auditedIn(audit, capture);
-    const recorded = new RecordedShadow({ handlers, digester, ...(flags.kubernetes && { release: flags.kubernetes }) }, { audited });
+    const release = recordedRelease(flags.kubernetes, capture);
+    const recorded = new RecordedShadow({ handlers, digester, ...(release && { release }) }, { audited });
     await reading(file, async () => {
       let isFirst = true;
       for await (const batch of changesIn(capture, options)) {

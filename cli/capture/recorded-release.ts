@@ -1,9 +1,11 @@
-/** The release of the cluster that a capture was recorded on, which a capture does not contain. */
+/** The release of the cluster that a capture was recorded on: of the option, or as the capture names it. */
 import { Option } from "commander";
 
 import { UsageError } from "@deltaloop/base";
+import { consoleLog, printable } from "@deltaloop/base/output";
 import { ALL_RELEASES, OWN_RELEASE, releaseOf } from "@deltaloop/kube/releases";
 import type { Release } from "@deltaloop/kube/releases";
+import type { Capture } from "@deltaloop/replay/capture";
 
 export interface RecordedReleaseFlag {
   readonly kubernetes?: Release;
@@ -12,8 +14,18 @@ export interface RecordedReleaseFlag {
 export function recordedReleaseOption(): Option {
   return new Option(
     "--kubernetes <release>",
-    `release of the recorded cluster, such as 1.34; decides hashes and rules (default: ${OWN_RELEASE.name})`,
+    `release of the recorded cluster, such as 1.34; decides hashes and rules (default: the capture's, or ${OWN_RELEASE.name})`,
   ).argParser(knownRelease);
+}
+
+/** Of the option, else of the capture; undefined: neither names one that is known here. */
+export function recordedRelease(flag: Release | undefined, { kubernetes }: Pick<Capture, "kubernetes">): Release | undefined {
+  const recorded = kubernetes === undefined ? undefined : releaseOf(kubernetes, ALL_RELEASES);
+  if (flag === undefined && kubernetes !== undefined && recorded === undefined)
+    consoleLog("", "info").warn(
+      `Kubernetes ${printable(kubernetes)} of the capture is not known here: using the rules of ${OWN_RELEASE.name}`,
+    );
+  return flag ?? recorded;
 }
 
 /** @throws {UsageError} for one without a table of types */

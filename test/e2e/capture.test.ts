@@ -163,6 +163,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       const text = await readFile(file(), "utf8");
       measured(`capture of a rollout of 3: ${text.trim().split("\n").length} lines, ${Math.round(text.length / 1024)} KiB`);
       expect(text).toContain("vault-");
+      expect(text).toMatch(/^[^\n]*"kubernetes":"v1\.\d+\./);
       expect(text).not.toMatch(PLANTED);
       expect(capture.output()).not.toMatch(PLANTED);
     });

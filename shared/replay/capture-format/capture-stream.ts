@@ -9,7 +9,7 @@
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { isInitialEnd, keyOf } from "./captured-object.ts";
 import { CaptureError, RecordReader, refuseArchive } from "./capture.ts";
-import type { CaptureNote, CaptureRecord, EvidenceRecord } from "./capture.ts";
+import type { CaptureNote, CaptureRecord, EvidenceRecord, OtherLines } from "./capture.ts";
 import { CutOffError, linesOf, openBytes } from "./line-stream.ts";
 import type { ByteSource } from "./line-stream.ts";
 import { TimeWindow, WINDOW_LINES } from "./time-window.ts";
@@ -19,6 +19,8 @@ export interface Capture {
   readonly startMs: number;
   readonly endMs: number;
   readonly records: number;
+  /** The version of the recorded API server, as `v1.36.3`; absent: the capture does not name it. */
+  readonly kubernetes?: string;
   /** Number of records up to the end of a resource's first list, inclusive; absent: never listed. */
   readonly firstLists: ReadonlyMap<CachedResource, number>;
   /** The records by time; each call starts from the beginning. */
@@ -69,11 +71,13 @@ export async function openCapture(path: string, { note = UNHEARD, census }: Open
 export async function captureIn(source: ByteSource, name: string, options: OpenOptions = {}): Promise<Capture> {
   const { note = UNHEARD, census, standingBytesMax = STANDING_BYTES_MAX } = options;
   const notes: string[] = [];
+  let kubernetes: string | undefined;
+  const release = (version: string): void => void (kubernetes ??= version);
   const scan = async (): Promise<Scan> => {
     census?.begin();
     const scanned = new Scan(name, standingBytesMax);
     const evidence = (record: EvidenceRecord): void => census?.seeEvidence?.(record);
-    const heard: Heard = { note: (text) => notes.push(text), bytes: (bytes) => scanned.unpacked(bytes), evidence };
+    const heard: Heard = { note: (text) => notes.push(text), bytes: (bytes) => scanned.unpacked(bytes), evidence, release };
     for await (const batch of batchesOf(source, name, heard))
       for (const { record, bytes } of batch) {
         scanned.see(record, bytes);
@@ -89,7 +93,7 @@ export async function captureIn(source: ByteSource, name: string, options: OpenO
   for (const text of notes) note(text);
   const { startMs, endMs, records, firstLists } = scanned;
   return {
-    ...{ startMs, endMs, records, firstLists },
+    ...{ startMs, endMs, records, firstLists, ...(kubernetes !== undefined && { kubernetes }) },
     async *batches() {
       for await (const batch of batchesOf(source, name, {})) yield batch.map(({ record }) => record);
     },
@@ -179,18 +183,17 @@ interface Sized {
   readonly bytes: number;
 }
 
-interface Heard {
+interface Heard extends OtherLines {
   readonly note?: CaptureNote;
   readonly bytes?: (bytes: number) => void;
-  readonly evidence?: (record: EvidenceRecord) => void;
 }
 
 async function* batchesOf(
   source: ByteSource,
   name: string,
-  { note = UNHEARD, bytes: heard, evidence }: Heard,
+  { note = UNHEARD, bytes: heard, ...other }: Heard,
 ): AsyncGenerator<readonly Sized[]> {
-  const reader = new RecordReader(name, STREAMED_RECORDS_MAX, note, evidence);
+  const reader = new RecordReader(name, STREAMED_RECORDS_MAX, note, other);
   const window = new TimeWindow();
   let batch: Sized[] = [];
   let size = 0;

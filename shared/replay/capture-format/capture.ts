@@ -176,12 +176,19 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
   return records.sort((a, b) => a.atMs - b.atMs);
 }
 
+/** Receives what is no record. */
+export interface OtherLines {
+  readonly evidence?: (record: EvidenceRecord) => void;
+  /** The version of the recorded API server, as `v1.36.3`. */
+  readonly release?: (version: string) => void;
+}
+
 /** Parses lines and enforces the limits on records and time span. */
 export class RecordReader {
   readonly #name: string;
   readonly #recordsMax: number;
   readonly #note: CaptureNote;
-  readonly #onEvidence: ((record: EvidenceRecord) => void) | undefined;
+  readonly #other: OtherLines;
   #records = 0;
   #blankLines = 0;
   #torn = 0;
@@ -191,11 +198,11 @@ export class RecordReader {
   #firstMs = Infinity;
   #lastMs = -Infinity;
 
-  constructor(name: string, recordsMax: number, note: CaptureNote, onEvidence?: (record: EvidenceRecord) => void) {
+  constructor(name: string, recordsMax: number, note: CaptureNote, other: OtherLines = {}) {
     this.#name = name;
     this.#recordsMax = recordsMax;
     this.#note = note;
-    this.#onEvidence = onEvidence;
+    this.#other = other;
   }
 
   /** @param isOpen without a final line feed. @returns undefined for a line that no replay needs. @throws {CaptureError} with the line */
@@ -227,7 +234,7 @@ export class RecordReader {
   /** A torn line costs itself, and reading continues. */
   #parsed(text: string, line: number): CaptureRecord | undefined {
     try {
-      return parseLine(text, `${this.#name}:${line}`, this.#note, this.#onEvidence);
+      return parseLine(text, `${this.#name}:${line}`, this.#note, this.#other);
     } catch (error) {
       if (!(error instanceof TornLineError)) throw error;
       this.#problem ??= error;
@@ -262,6 +269,7 @@ interface Line {
   readonly by?: unknown;
   readonly evidence?: unknown;
   readonly format?: unknown;
+  readonly kubernetes?: unknown;
 }
 
 export const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i;
@@ -271,7 +279,7 @@ function parseLine(
   line: string,
   place: string,
   note: CaptureNote,
-  onEvidence: ((record: EvidenceRecord) => void) | undefined,
+  { evidence: onEvidence, release }: OtherLines,
 ): CaptureRecord | undefined {
   let parsed: unknown;
   try {
@@ -290,6 +298,7 @@ function parseLine(
     throw new CaptureError(
       `${place}: is a capture of format ${JSON.stringify(value.format).slice(0, QUOTED_MAX)}; this version of deltaloop reads formats ${FORMATS_READ.join(" and ")}`,
     );
+  if (kind === "meta" && typeof value.kubernetes === "string") release?.(value.kubernetes);
   if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
   if (kind === "gap") {
     note(`${place}: ${gapText(value)}`);

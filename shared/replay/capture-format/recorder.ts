@@ -22,6 +22,8 @@ export interface RecorderOptions {
   /** Keeps objects as received, templates included. The meta line records this. */
   readonly raw: boolean;
   readonly server: string;
+  /** Its version, as `v1.36.3`; absent: unknown. */
+  readonly kubernetes?: string | undefined;
   /** Keeps every object, so that `restart` can list them. Default: no. */
   readonly keeps?: boolean;
 }
@@ -73,8 +75,9 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     if (shown === undefined) throw new Error(`an object of ${resource} without name, uid or version`);
     return shown;
   };
+  const { server, kubernetes } = options;
   const begin = (): void =>
-    putLine({ k: "meta", format: CAPTURE_FORMAT, server: options.server, raw, digest: raw ? undefined : digester.prefix });
+    putLine({ k: "meta", format: CAPTURE_FORMAT, server, kubernetes, raw, digest: raw ? undefined : digester.prefix });
   const stateOf = (resource: RecordedResource): ResourceState => {
     const known = states.get(resource) ?? { atMs: started, objects: new Map<string, Shown>() };
     states.set(resource, known);

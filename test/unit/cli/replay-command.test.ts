@@ -1,8 +1,9 @@
 /** `deltaloop replay` as a process. Catches a stranger's file, or a reader who stops reading, that ends in a stack trace. */
 import { spawn } from "node:child_process";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
@@ -108,4 +109,21 @@ it.each([
   const { code, stdout, stderr } = await replayOf(UNDO, { flags });
   expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });
   expect(stderr).toContain(said);
+});
+
+it("names ReplicaSets by the release that the capture names, unless --kubernetes does; an unknown one is reported", async () => {
+  const lines = gunzipSync(await readFile(join(ROOT, "test/captures/rolling-update.watch.jsonl.gz")));
+  const named = async (release: string, ...flags: readonly string[]) => {
+    const path = join(folder, `${release}.jsonl`);
+    const meta = { t: "2026-03-01T10:00:00Z", k: "meta", format: 2, raw: true, kubernetes: `v${release}.0` };
+    await writeFile(path, `${JSON.stringify(meta)}\n${lines.toString()}`);
+    const { stdout, stderr } = await replayOf(path, { flags });
+    return { names: stdout.match(/(?<=create ReplicaSet )\S+/g), stderr };
+  };
+  const [own, old] = [await named("1.36"), await named("1.34")];
+  expect(old.names).not.toEqual(own.names);
+  expect(await named("1.36", "--kubernetes", "1.34")).toEqual(old);
+  const unknown = await named("1.20");
+  expect(unknown.names).toEqual(own.names);
+  expect(unknown.stderr).toBe("warn: Kubernetes v1.20.0 of the capture is not known here: using the rules of 1.36\n");
 });

@@ -236,6 +236,7 @@ async function record(raw: boolean, kept: object = deployment): Promise<readonly
       digester: createDigester("a key of this test alone"),
       raw,
       server: "s",
+      kubernetes: "v1.36.3",
     },
   );
   const { signal } = new AbortController();
