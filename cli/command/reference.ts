@@ -1,7 +1,9 @@
 /** `deltaloop reference`, hidden: docs/reference/cli.md, from the same tree as the help. `node infra/generate.ts` writes the file. */
-import type { Command } from "commander";
+import type { Command, Option } from "commander";
 
 const COLUMNS = 100;
+/** An option that fewer commands have is described with each. */
+const COMMANDS_MIN = 3;
 
 export function registerReference(program: Command): void {
   program
@@ -11,6 +13,8 @@ export function registerReference(program: Command): void {
 }
 
 function referenceOf(program: Command): string {
+  const commands = visible(program);
+  const shared = sharedOptions(commands);
   const head = [
     "# Command line",
     "",
@@ -18,9 +22,40 @@ function referenceOf(program: Command): string {
     "",
     "Exit codes: 0 success, 1 failure, 2 usage or configuration error, 3 another controller manager is active (`dev --act`, `watch --guard`),",
     "4 secrets were replaced and the supervisor has to restart the process (`watch`).",
+    "",
+    "## Shared options",
+    "",
+    ...[...shared].map(([text, term]) => `- \`${term}\`: ${text.slice(term.length + 1)}`),
   ];
-  const sections = visible(program).flatMap((command) => ["", `## ${pathOf(command)}`, "", "```text", helpOf(command), "```"]);
-  return [...head, ...sections, ""].join("\n");
+  return [...head, ...commands.flatMap((command) => sectionOf(command, shared)), ""].join("\n");
+}
+
+function sectionOf(command: Command, shared: SharedOptions): readonly string[] {
+  const own = optionsOf(command).flatMap(({ text, option }) =>
+    shared.has(text) && option.long !== "--help" ? [`\`${option.long}\``] : [],
+  );
+  const also = own.length === 0 ? [] : ["", `Also takes ${own.join(", ")}.`];
+  return ["", `## ${pathOf(command)}`, "", "```text", helpOf(command, shared), "```", ...also];
+}
+
+/** The terms of options that several commands describe in the same words, by term and description. */
+type SharedOptions = ReadonlyMap<string, string>;
+
+function sharedOptions(commands: readonly Command[]): SharedOptions {
+  const groups = Map.groupBy(commands.flatMap(optionsOf), ({ text }) => text);
+  return new Map(
+    [...groups.values()].flatMap(([first, ...more]) =>
+      first === undefined || more.length + 1 < COMMANDS_MIN ? [] : [[first.text, first.term]],
+    ),
+  );
+}
+
+function optionsOf(command: Command): readonly { readonly option: Option; readonly term: string; readonly text: string }[] {
+  const help = command.createHelp();
+  return help.visibleOptions(command).map((option) => {
+    const term = help.optionTerm(option);
+    return { option, term, text: `${term} ${help.optionDescription(option)}` };
+  });
 }
 
 function visible(command: Command): readonly Command[] {
@@ -39,10 +74,13 @@ function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
-function helpOf(command: Command): string {
+/** Without the shared options, and without the link to this page. */
+function helpOf(command: Command, shared: SharedOptions): string {
+  const own = optionsOf(command).flatMap(({ text, option }) => (shared.has(text) ? [] : [option]));
   let text = "";
   command
+    .configureHelp({ ...command.configureHelp(), visibleOptions: () => own })
     .configureOutput({ writeOut: (part) => (text += part), getOutHelpWidth: () => COLUMNS, getOutHasColors: () => false })
     .outputHelp();
-  return text.trimEnd();
+  return text.trimEnd().replace(/\n\nDocumentation: docs\/reference\/cli\.md.*$/, "");
 }
