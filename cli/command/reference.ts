@@ -13,7 +13,7 @@ export function registerReference(program: Command): void {
 }
 
 function referenceOf(program: Command): string {
-  const commands = visible(program).filter((command) => command !== program);
+  const commands = visible(program).filter((command) => command.commands.length === 0);
   const shared = sharedOptions(commands);
   const head = [
     "# Command line",
