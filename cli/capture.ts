@@ -42,8 +42,8 @@ export function registerCapture(program: Command): void {
       .description("Records the workloads of a cluster, and what explains their incidents.")
       .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
       .option("--force", "overwrite files that are not empty")
-      .option("--no-redact", "record whole objects, with pod templates and env values, into a file that only you can read")
-      .option("-n, --namespace <name>", "record this namespace alone, which needs no rights in others (default: all)")
+      .option("--no-redact", "record whole objects, also env values, into a file that only you can read")
+      .option("-n, --namespace <name>", "record this namespace alone (default: all)")
       .optionsGroup("Cluster access:")
       .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
       .option("--context <name>", "context of the kubeconfig")
@@ -59,8 +59,8 @@ export function registerCapture(program: Command): void {
       .action(runCapture),
     {
       notes: [
-        "Records Deployments, ReplicaSets, ReplicationControllers and Pods, and where rights allow Events, Nodes, HorizontalPodAutoscalers, PodDisruptionBudgets and ResourceQuotas.",
-        "Reads only, until Ctrl-C. The file is readable while it grows. Each rotated file starts with all existing objects and can be replayed alone.",
+        "Records Deployments, ReplicaSets, ReplicationControllers and Pods; where allowed, Events, Nodes, HorizontalPodAutoscalers, PodDisruptionBudgets and ResourceQuotas.",
+        "Reads only, until Ctrl-C. The file is readable while it grows. Each rotated file can be replayed alone.",
       ],
       examples: ["capture -o rollout.jsonl.gz", "capture -o day.jsonl.gz --rotate-every 1h0m0s --keep 24"],
     },

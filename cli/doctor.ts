@@ -58,7 +58,7 @@ export function registerDoctor(program: Command): void {
     });
   withDetails(command, {
     notes: [
-      "Changes nothing. Exits with 0 when no check failed (warnings do not count) and with 1 when one failed. Takes up to 10 s without --audit, once the API server answers. cli/README.md describes the checks and the fields of -o json.",
+      "Changes nothing. Exits with 1 when a check failed; warnings do not count. Takes up to 10 s without --audit. cli/README.md describes the checks and the fields of -o json.",
     ],
     examples: ["doctor", "doctor --env prod.env --kubeconfig roles.yaml", "doctor --audit -o json"],
   });

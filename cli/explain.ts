@@ -43,7 +43,7 @@ export function registerExplain(program: Command): void {
       "object as for kubectl: deploy/web, deploy web, deployment.apps/web, rs/web-7f8fb, rc/web or pod/web-7f8fb-x2x4z; without it, all, worst first",
     )
     .option("-n, --namespace <name>", "namespace of the object")
-    .option("--all", "print the long story too: each change, each decision and its reasons; without an object, complete workloads too")
+    .option("--all", "print each change and decision with its reasons; without an object, complete workloads too")
     .option("--repeats", "with --all, print repeated syncs and repeated reasons too");
   addOutputOption(command, "the verdict, the summary and each change and sync")
     .optionsGroup("Captures:")
@@ -58,8 +58,8 @@ export function registerExplain(program: Command): void {
     .action(runExplain);
   withDetails(command, {
     notes: [
-      "Prints state, cause with evidence, what was changed before, the effect, and what the controller waits for. Reads only.",
-      "Of a cluster it needs the right to list Deployments, ReplicaSets and Pods in the namespace; Events, Nodes, quotas and others where allowed.",
+      "Reads only.",
+      "Of a cluster it needs the right to list Deployments, ReplicaSets and Pods; Events, Nodes and quotas where allowed.",
       "Of one object of a cluster it exits with 1 when it is stuck. Lists and captures exit with 0, and with 1 when they hold no workload.",
     ],
     examples: [

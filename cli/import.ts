@@ -27,12 +27,12 @@ export function registerImport(program: Command): void {
       .description("Converts recordings of kubectl, the audit log, k8shark or SQS into a capture.")
       .argument("<file...>", "files to read, gzip or not; up to 16 GiB unpacked and a million objects, an archive up to 256 MiB")
       .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
-      .option("--no-redact", "keep whole objects, with pod templates and env values, in a file that only you can read")
+      .option("--no-redact", "keep whole objects, also env values, in a file that only you can read")
       .action(runImport),
     {
       notes: [
         "Reads the output of `kubectl get RESOURCE --watch --output-watch-events -o json` (one file for each resource), an audit log of level RequestResponse, a k8shark archive (.kshrk), and messages of the delta queue or its dead-letter queue as `aws sqs receive-message` prints them.",
-        "Prints what the recording lacks and what was assumed instead. Replaces an existing file only when the import is complete.",
+        "Prints what the recording lacks and what was assumed instead. Replaces an existing file at the end.",
       ],
       examples: ["import audit.log -o incident.jsonl.gz", "import pods.json deployments.json replicasets.json -o incident.jsonl.gz"],
     },

@@ -27,15 +27,12 @@ export function registerNode(program: Command): void {
     .description("Runs the node agent: registers this machine as a node and runs its pods.")
     .option("--config <file>", "KubeletConfiguration (kubelet.config.k8s.io/v1beta1); flags override its fields")
     .addOption(new Option("--name <name>", "name of the node").default(hostname().toLowerCase(), "the host name"))
-    .option("--root-dir <folder>", "folder of pod volumes and of the agent's own files", "/var/lib/kubelet")
+    .option("--root-dir <folder>", "folder of pod volumes and own files", "/var/lib/kubelet")
     .option("--max-pods <n>", "maximum number of pods", wholeNumber("--max-pods", { min: 1, max: PODS_MAX }), 110)
     .optionsGroup("Cluster access and certificates:")
     .option("--kubeconfig <file>", "kubeconfig of user system:node:<name>, group system:nodes (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
-    .option(
-      "--bootstrap-kubeconfig <file>",
-      "kubeconfig to request a certificate with, if --kubeconfig has no valid one; --kubeconfig is then written",
-    )
+    .option("--bootstrap-kubeconfig <file>", "kubeconfig to request a certificate with, if --kubeconfig, which it writes, has no valid one")
     .option("--rotate-certificates [boolean]", "request a new client certificate before it expires", trueOrFalse("--rotate-certificates"))
     .option(
       "--rotate-server-certificates [boolean]",
@@ -43,9 +40,7 @@ export function registerNode(program: Command): void {
       trueOrFalse("--rotate-server-certificates"),
     )
     .option("--cert-dir <folder>", "folder of the certificates (default: pki in --root-dir)")
-    .addOption(
-      startupTimeoutOption("how long to request the first certificate; a node that has one waits without end, as the kubelet does"),
-    );
+    .addOption(startupTimeoutOption("how long to request the first certificate; a node that has one waits without end"));
   addRuntimeFlags(addRegistrationFlags(command));
   command
     .optionsGroup("Static pods:")
@@ -85,13 +80,11 @@ export function registerNode(program: Command): void {
     .option("--eviction-minimum-reclaim <amounts>", "amounts to free beyond the threshold, such as imagefs.available=2Gi")
     .option(
       "--eviction-max-pod-grace-period <seconds>",
-      "maximum termination grace period of pods that a soft threshold evicts",
+      "maximum grace period of pods that a soft threshold evicts",
       wholeNumber("--eviction-max-pod-grace-period", { min: -1, max: 2 ** 31 - 1 }),
       0,
     )
-    .addOption(
-      durationOption("--eviction-pressure-transition-period", "time that a pressure condition stays after the pressure has ended", 300_000),
-    );
+    .addOption(durationOption("--eviction-pressure-transition-period", "time that a pressure condition stays afterwards", 300_000));
   addShutdownFlags(command)
     .optionsGroup("Network:")
     .option("--cluster-dns <address>", "address of the cluster's DNS server; repeatable", collect, [])

@@ -66,7 +66,7 @@ export function registerReplay(program: Command): void {
     )
     .optionsGroup("Output:")
     .option("--why", "print the reasons of each decision")
-    .option("-v, --verbose", "print the log of the watcher and the functions, and decisions that depend on an answer a replay has not");
+    .option("-v, --verbose", "print the log of watcher and functions, and decisions that depend on a missing answer");
   withDetails(addOutputOption(command, "one object per sync").action(runReplay), {
     notes: [
       "Sends nothing to a cluster. Exits with 1 when --closed finds a different final state.",

@@ -59,7 +59,7 @@ export function registerResume(program: Command): void {
         process.stdout.write("", () => process.exit());
       }),
     {
-      notes: ["Prints which controller wrote. Exits with 1 when it refuses to resume, because that controller still writes."],
+      notes: ["Prints which controller wrote. Exits with 1 while that controller still writes."],
       examples: [
         "resume --env prod.env --kubeconfig roles.yaml",
         "resume -n shop",

@@ -56,7 +56,10 @@ export function registerShadow(program: Command): void {
   const command = program
     .command("shadow")
     .description("Compares each write of upstream's controllers with what ours would have written.")
-    .argument("[file]", "capture of whole objects (`--no-redact`); without it, the cluster of the kubeconfig until Ctrl-C")
+    .argument(
+      "[file]",
+      "capture of whole objects (`--no-redact`), up to 24 hours, 16 GiB unpacked and 256 MiB of objects at a time; without it, the cluster of the kubeconfig until Ctrl-C",
+    )
     .addOption(new Option("--capture <file>", "same as the argument").hideHelp())
     .option("--audit <file>", "the API server's audit log of the same time, level RequestResponse; names the client of each write")
     .option("--all", "print the writes that ours explain too")
@@ -69,9 +72,7 @@ export function registerShadow(program: Command): void {
     .option("--metrics <host:port>", `address of the metrics server; port 0 is any free port (default: ${METRICS_LISTEN})`)
     .action(runShadow);
   withDetails(command, {
-    notes: [
-      "Reads only. Exits with 1 when a write differs. A capture may have up to 24 hours and 16 GiB unpacked, with up to 256 MiB of objects at a time.",
-    ],
+    notes: ["Reads only. Exits with 1 when a write differs."],
     examples: ["shadow", "shadow rollout.jsonl.gz --audit audit.log", "shadow rollout.jsonl.gz --all -o json"],
   });
 }

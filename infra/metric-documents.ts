@@ -3,6 +3,8 @@ import { METRICS } from "@deltaloop/base/metrics";
 import type { MetricRow } from "@deltaloop/base/metrics";
 
 const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entries(METRICS);
+const [VALUES_MAX, HELP_WORDS_MAX, SHARED_MIN] = [9, 40, 2];
+const code = (text: string): string => `\`${text}\``;
 
 /** Path, from this folder, to text. */
 export function metricDocuments(): Readonly<Record<string, string>> {
@@ -10,32 +12,76 @@ export function metricDocuments(): Readonly<Record<string, string>> {
 }
 
 function table(): string {
-  const head = [
+  const own = ROWS.filter(([, { upstream }]) => !upstream);
+  const upstream = ROWS.filter((row) => !own.includes(row));
+  return [
     "# Metrics",
     "",
-    "`node infra/generate.ts` writes this page from `shared/base/metrics/metric-table.ts`. Metrics marked *upstream* have upstream's name,",
-    "labels and buckets. Watcher, function host, node agent and `deltaloop shadow` serve their metrics at `/metrics`. Lambda functions write them to",
-    "their log in CloudWatch's embedded metric format, namespace `deltaloop/<deployment>`, with the additional dimension `function`, unless",
-    "DELTALOOP_METRICS is `none`. *Leader* means: only the watcher that leads. `infra/dashboard.json` is a Grafana dashboard of all metrics.",
+    "`node infra/generate.ts` writes this page from `shared/base/metrics/metric-table.ts`. [Operate](../guides/operate.md#metrics-and-health)",
+    "says where processes serve metrics. Lambda functions write them to their log in CloudWatch's embedded metric format, namespace",
+    "`deltaloop/<deployment>`, with the additional dimension `function`, unless DELTALOOP_METRICS is `none`. *Leader*: only the watcher that leads.",
     "",
-  ];
-  const rows = ROWS.map(([name, row]) => {
-    const cells = [
-      `\`${name}\`${row.upstream ? " (upstream)" : ""}`,
-      row.type === "kept" ? "counter, kept in the Store" : row.type,
-      Object.entries(row.labels).map(labelText).join("; ") || "–",
-      `${row.processes.join(", ")}${row.leader ? " (leader)" : ""}`,
-      shortened(row.help),
-    ];
-    return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  });
-  return [...head, "| metric | type | labels | processes | help |", "|---|---|---|---|---|", ...rows, ""].join("\n");
+    "## Own metrics",
+    "",
+    ...markdownTable(
+      ["metric", "type", "labels", "processes", "help"],
+      own.map(([name, row]) => [
+        code(name),
+        row.type === "kept" ? "counter, kept in the Store" : row.type,
+        ...seriesOf(row),
+        shortened(row.help),
+      ]),
+    ),
+    "",
+    "## Upstream's metrics",
+    "",
+    "Names, types, labels, buckets and help are [upstream's](https://kubernetes.io/docs/reference/instrumentation/metrics/).",
+    "",
+    ...markdownTable(
+      ["metric", "labels", "processes"],
+      upstream.map(([name, row]) => [code(name), ...seriesOf(row)]),
+    ),
+    "",
+    "## Labels of several metrics",
+    "",
+    ...markdownTable(
+      ["label", "values"],
+      [...SHARED_LABELS].map(([label, values]) => [code(label), values]),
+    ),
+    "",
+  ].join("\n");
+}
+
+function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
+  const line = (cells: readonly string[]): string => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), `|${"---|".repeat(head.length)}`, ...rows.map(line)];
+}
+
+function seriesOf({ labels, processes, leader }: MetricRow): readonly string[] {
+  return [Object.entries(labels).map(labelText).join("; ") || "–", `${processes.join(", ")}${leader ? " (leader)" : ""}`];
+}
+
+/** Values that a label has in several metrics, by label. */
+const SHARED_LABELS: ReadonlyMap<string, string> = sharedLabels();
+
+function sharedLabels(): ReadonlyMap<string, string> {
+  const groups = Map.groupBy(
+    ROWS.flatMap(([, { labels }]) => Object.entries(labels)).map(([label, values]) => ({ label, text: valuesText(values) })),
+    ({ label, text }) => `${label} ${text}`,
+  );
+  const shared = [...groups.values()].filter(({ length }) => length >= SHARED_MIN).toSorted((a, b) => a.length - b.length);
+  return new Map(shared.flatMap(([first]) => (first === undefined ? [] : [[first.label, first.text]]))); // of one label, the most frequent values
 }
 
 function labelText([label, values]: readonly [string, readonly string[] | string]): string {
-  if (typeof values === "string") return `\`${label}\`: ${values}`;
+  const text = valuesText(values);
+  return SHARED_LABELS.get(label) === text ? code(label) : `${code(label)}: ${text}`;
+}
+
+function valuesText(values: readonly string[] | string): string {
+  if (typeof values === "string") return values;
   const listed = values.length > VALUES_MAX ? [...values.slice(0, VALUES_MAX), `… (${values.length})`] : values;
-  return `\`${label}\` = ${listed.map((value) => `\`${value}\``).join(", ")}`;
+  return listed.map(code).join(", ");
 }
 
 /** Whole sentences of a help text, at least one. */
@@ -48,8 +94,6 @@ function shortened(help: string): string {
   }
   return text;
 }
-
-const [VALUES_MAX, HELP_WORDS_MAX] = [9, 40];
 
 /** One panel for each metric, in rows by the process that exposes it, in Grafana's dashboard model. */
 function dashboard(): object {

@@ -77,7 +77,7 @@ function ofControllers(registry: Registry): readonly Alarm[] {
     {
       logical: `${logical}GateShut`,
       description: `The gate of the ${logical} controller has been closed, or not reported, for three minutes: the controller gets no keys`,
-      section: "gate-shut",
+      section: "gate-closed",
       ...own("deltaloop_gate_open", { function: "sweep", controller: name }),
       statistic: "Minimum",
       minutes: 3,

@@ -374,7 +374,7 @@ describe("alarms", () => {
 
   it("treat missing data as breaching only where silence is the fault", () => {
     const breaching = alarms().filter(([, { Properties }]) => Properties["TreatMissingData"] === "breaching");
-    expect(new Set(breaching.map(([, alarm]) => sectionOf(alarm)))).toEqual(new Set(["watcher-silent", "sweep-silent", "gate-shut"]));
+    expect(new Set(breaching.map(([, alarm]) => sectionOf(alarm)))).toEqual(new Set(["watcher-silent", "sweep-silent", "gate-closed"]));
     for (const [name, { Properties }] of alarms()) expect(["breaching", "notBreaching"], name).toContain(Properties["TreatMissingData"]);
   });
 
@@ -382,7 +382,7 @@ describe("alarms", () => {
     const covered = new Set(alarms().map(([, alarm]) => sectionOf(alarm)));
     for (const section of [
       "watcher-silent",
-      "gate-shut",
+      "gate-closed",
       "guard-stopped",
       "function-errors",
       "function-throttles",
