@@ -31,7 +31,7 @@ const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluste
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it.each(WAYS)("six running pods $way a ReplicaSet of another namespace cost it none of its own", async ({ set }) => {
+it.each(WAYS)("six running pods that $way a ReplicaSet of another namespace cost it none of its own", async ({ set }) => {
   cluster = await startSmallCluster();
   const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
   await cluster.rest();

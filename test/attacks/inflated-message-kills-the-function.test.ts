@@ -35,7 +35,7 @@ it.each(DISGUISES)("a forged message is never inflated, $name", async ({ index }
   expect(await rig.gateIsOpen()).toBe(true);
 });
 
-it("one that was signed is inflated no further than the largest that a watcher sends, set aside, and blocks nobody", async () => {
+it("a signed one is inflated up to the largest size that a watcher sends, quarantined, and blocks no other message", async () => {
   const rig = await startQ1Rig();
   const body = signBody(testSigner(CLUSTER), CLUSTER, PAYLOAD);
   const growth = await growthOf(async () => {

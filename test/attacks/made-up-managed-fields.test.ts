@@ -133,7 +133,7 @@ it("a real write beside them stops at once, and a person's word reaches no furth
   expect(await s.isStopped()).toBe(true);
 });
 
-it("made up all the time, they make a person say --force, and no more", async () => {
+it("a constant stream of them only makes a user pass --force", async () => {
   await s.writes(UPSTREAM, { replicas: 5 });
   await s.tenant({});
   expect(await s.resume()).toMatchObject({ kind: "refused" });
