@@ -30,7 +30,7 @@ const NOBODY = "http://127.0.0.1:9/q";
 const WATCHER_MS_MAX = 30_000;
 
 const missing = ensureRedisServer();
-describe.skipIf(missing !== undefined)(`another password of Redis${missing === undefined ? "" : ` (${missing})`}`, () => {
+describe.skipIf(missing !== undefined)(`a changed password of Redis${missing === undefined ? "" : ` (${missing})`}`, () => {
   let folder: string;
   let server: RedisServer;
   let admin: Redis;

@@ -61,7 +61,7 @@ else
         expect(await answer(`${name} dl:prod:{c}:x 1`), name).not.toMatch(/no permissions to run|not found|unknown/i);
     });
 
-    it.each(ASKED)("may ask %s", async (command) => {
+    it.each(ASKED)("may run %s", async (command) => {
       expect(await answer(command)).toBe("OK");
     });
 

@@ -81,7 +81,7 @@ function queuesConformance(server: string, client: () => Client, calls: () => Sq
   const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(calls(), { queueUrl });
 
   describe(`queues on ${server}`, () => {
-    it("are created with what the spec asks for, and again without complaint", async () => {
+    it("are created with the specified attributes, repeatedly", async () => {
       const first = await createQueues(client(), "same");
       expect(await createQueues(client(), "same")).toEqual(first);
       const attributesOf = async (QueueUrl: string) =>
@@ -103,7 +103,7 @@ function queuesConformance(server: string, client: () => Client, calls: () => Sq
       expect([receivesOf(deltas?.["RedrivePolicy"]), receivesOf(bell?.["RedrivePolicy"])]).toEqual([1000, 5]);
     });
 
-    it("say what waits in them, what is taken, and where their dead letters are", async () => {
+    it("report their waiting and in-flight messages, and their dead-letter queues", async () => {
       const { doorbells } = await freshQueues(client());
       const { url, deadLetterUrl } = doorbells.replicaset;
       for (const MessageBody of ["one", "two"]) await client().send(new SendMessageCommand({ QueueUrl: url, MessageBody }));

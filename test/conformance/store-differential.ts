@@ -60,7 +60,7 @@ export function storeDifferential(
   other: StoreFactory,
   options: { readonly seeds: readonly number[]; readonly steps: number },
 ): void {
-  describe(`Store on ${name}: equal to its reference in random lives`, () => {
+  describe(`Store on ${name}: equal to its reference in random histories`, () => {
     it.each(options.seeds)("seed %i", async (seed) => {
       const settings = { deployment: "differential", cluster: `seed-${seed}`, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
       const [left, right] = [await reference(settings), await other(settings)];

@@ -9,7 +9,7 @@ const text = string({ minLength: 1, maxLength: 12 }).filter((value) => !value.in
 
 const SEAL = { signer: testSigner("c1"), epoch: "e1" };
 
-it("a pod comes back as it went in, whether or not key, row and object say the same", () => {
+it("returns a pod as stored, whether or not key, row and object agree", () => {
   const fields = record({
     name: text,
     uid: text,
@@ -48,7 +48,7 @@ it("a pod comes back as it went in, whether or not key, row and object say the s
   );
 });
 
-it("a primary comes back as it went in", () => {
+it("returns a primary as stored", () => {
   const deployment = { metadata: { name: "web", uid: "d1" } };
   const object = cachedReplicaSet({
     name: "web-1",
@@ -61,7 +61,7 @@ it("a primary comes back as it went in", () => {
   expect(openEntry(SEAL, "replicasets", keyOf(object), put(object).owner, entry)).toMatchObject({ kind: "good", value: { object } });
 });
 
-it("the flag that scripts add is read from both, and from neither without it", () => {
+it("reads the scripts' flag from both, and not from either one without it", () => {
   const item = put(cachedPod({ resourceVersion: "12" }));
   const row = rowText(SEAL, "pods", item);
   expect(openRow(SEAL, "pods", item.key, row)).toEqual({
