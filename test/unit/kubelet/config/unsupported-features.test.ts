@@ -74,13 +74,13 @@ describe("unsupportedFeature", () => {
         expect(unsupportedFeature(nodePod({ [list]: ["first", containerSpec("second", fields)] }))).toBe(want));
     }
 
-  it("heeds AppArmor's old annotation, which nothing turns into the field on a static pod", () => {
+  it("honours the legacy AppArmor annotation, which is not converted on a static pod", () => {
     const annotation = "container.apparmor.security.beta.kubernetes.io/foo1";
     expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "localhost/x" } }))).toBe(`metadata.annotations['${annotation}']`);
     expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "runtime/default" } }))).toBeUndefined();
   });
 
-  it("names the first of several", () =>
+  it("reports the first of several", () =>
     expect(
       unsupportedFeature(
         nodePod({

@@ -49,7 +49,7 @@ test.each(KINDS)(
   },
 );
 
-test.each(KINDS)("[node-agent 501] a postStart hook by $kind ends with its pod, and nothing is told of it", async ({ handler }) => {
+test.each(KINDS)("[node-agent 501] a postStart hook by $kind ends with its pod, and reports nothing", async ({ handler }) => {
   const { node, asked } = await silentNode();
   await node.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });
   await node.until("the hook has begun", () => asked().length === 1);

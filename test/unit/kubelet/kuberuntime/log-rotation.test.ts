@@ -31,7 +31,7 @@ function rotating() {
   return { running, asked, rotated, log, rotation: new LogRotation(ports as unknown as ConstructorParameters<typeof LogRotation>[0]) };
 }
 
-test("each round looks at the log of every running container, whose path is asked for once", async () => {
+test("each round checks the log of every running container, and requests its path once", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("b", "/b.log");
   await rotation.rotate();
@@ -40,7 +40,7 @@ test("each round looks at the log of every running container, whose path is aske
   expect(rotated).toEqual(["/a.log", "/b.log", "/a.log", "/b.log"]);
 });
 
-test("one whose path could not be read is asked for again, and keeps no other", async () => {
+test("requests a path again after a failure, without affecting others", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
   await rotation.rotate();

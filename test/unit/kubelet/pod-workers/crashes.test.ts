@@ -159,7 +159,7 @@ function place({ args: [first] }: Call): string {
 }
 
 test.each(STORIES)(
-  "[node-agent 117] $name: killed at any call to the runtime, the API server or its control groups, the next agent brings it to the same end",
+  "[node-agent 117] $name: killed at any call to the runtime, the API server or its cgroups, the next agent reaches the same end state",
   async (story) => {
     const points = await run(story);
     expect(points.length).toBeGreaterThan(50);

@@ -25,7 +25,7 @@ describe("effectiveGrace", () => {
     expect(effectiveGrace({ recorded: 0, spec: 30, ...wishes })).toEqual({ seconds, shortened });
   });
 
-  it("[node-agent 51] never grows once it is recorded, and says when it shrinks", () => {
+  it("[node-agent 51] never increases once recorded, and reports a decrease", () => {
     const seconds = fc.integer({ min: -5, max: 50 });
     const wish = fc.record({
       deletion: fc.option(seconds, { nil: undefined }),
