@@ -66,7 +66,7 @@ const content = (name: string): string => readFileSync(join(folder, name), "utf8
 /** Of the cached resources, and of what findings need and this API server has: events, nodes, resourcequotas. */
 const hasLists = (text: string): boolean => text.split('"k":"listend"').length === 8;
 
-it("a file that is there is refused before anything is asked, unless it is empty", async () => {
+it("refuses an existing file before any request, unless it is empty", async () => {
   const capture = Capture.begin("-o", "old.jsonl");
   expect(await capture.exited).toBe(2);
   expect(capture.stderr).toBe(
@@ -79,7 +79,7 @@ it("a file that is there is refused before anything is asked, unless it is empty
   expect(await other.end()).toBe(0);
 });
 
-it("files of an earlier capture of several are refused at its beginning", async () => {
+it("refuses files of an earlier rotated capture at the start", async () => {
   writeFileSync(join(folder, "c.0003.jsonl"), OLD);
   const capture = Capture.begin("-o", "c.jsonl", "--rotate-every", "1h");
   expect(await capture.exited).toBe(2);
@@ -88,14 +88,14 @@ it("files of an earlier capture of several are refused at its beginning", async 
 });
 
 describe("--force", () => {
-  it("writes over a file from the first list on, which can be read then", async () => {
+  it("overwrites a file once the first list is answered; the file is then readable", async () => {
     const capture = Capture.begin("-o", "old.jsonl", "--force");
     await eventually("it is written", async () => hasLists(content("old.jsonl")));
     expect(content("old.jsonl")).not.toContain(OLD);
     expect(await capture.end()).toBe(0);
   });
 
-  it("leaves it as it is where no list is answered", async () => {
+  it("leaves the file unchanged if no list is answered", async () => {
     writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: "http://127.0.0.1:9" }));
     const capture = Capture.begin("-o", "old.jsonl", "--force");
     await eventually("it has tried", async () => capture.stderr.includes("waiting for the API server"));
@@ -104,7 +104,7 @@ describe("--force", () => {
   });
 });
 
-it("to standard output go lines alone", async () => {
+it("writes only lines to standard output", async () => {
   const capture = Capture.begin("-o", "-");
   await eventually("they are there", async () => hasLists(capture.stdout));
   expect(await capture.end()).toBe(0);

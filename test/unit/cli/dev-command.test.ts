@@ -59,7 +59,7 @@ async function begun(): Promise<{
   return { dev, group: -(dev.pid ?? 0), queue, said: () => said, ended, allEnded, left: () => readdirSync(temporary) };
 }
 
-it("[informer T125] Ctrl-C before it has ended with its terminal ends it at once, and nothing of its keys stays", async () => {
+it("[informer T125] Ctrl-C before it has closed with its terminal ends it at once, and leaves no keys", async () => {
   const { dev, queue, ended, allEnded, left } = await begun();
   expect(left()).toEqual([expect.stringMatching(/^deltaloop-dev-/)]);
   process.kill(queue, "SIGSTOP"); // it is waited for
@@ -71,13 +71,13 @@ it("[informer T125] Ctrl-C before it has ended with its terminal ends it at once
   await allEnded;
 });
 
-it("[informer T125] a part whose parent has ended before it has begun ends, too", async () => {
+it("[informer T125] a component whose parent ended before it started ends, too", async () => {
   const queue = spawn(process.execPath, [MAIN, "queue", "--child"], { stdio: ["pipe", "ignore", "ignore"] });
   queue.stdin.end();
   expect(await once(queue, "exit")).toEqual([0, null]);
 });
 
-it("Ctrl-C while its parts begin ends it well, with all of them", async () => {
+it("Ctrl-C while its components start ends all of them without a failure", async () => {
   const { group, said, allEnded, left } = await begun();
   process.kill(group, "SIGINT");
   expect(await allEnded).toBe(0);
@@ -86,7 +86,7 @@ it("Ctrl-C while its parts begin ends it well, with all of them", async () => {
   expect(left()).toEqual([]);
 });
 
-it("a part that has ended by a Ctrl-C before dev hears of it, too, is no failure", async () => {
+it("a component that ended by a Ctrl-C before dev received it is not a failure", async () => {
   const { dev, queue, said, allEnded, left } = await begun();
   process.kill(queue, "SIGINT"); // which ends whoever has only begun
   await expect.poll(() => isThere(queue), { interval: 1 }).toBe(false);
