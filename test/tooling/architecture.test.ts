@@ -158,7 +158,7 @@ async function cruiseWith(extra: Files) {
   return await cruiseFolder(folder);
 }
 
-it("reads every file of a folder that keeps the map, and finds nothing", async () => {
+it("reads every file of a folder in the map, and finds nothing", async () => {
   const { modules, dependencies, violations } = await cruiseWith({});
   expect(violations).toEqual([]);
   expect(modules).toBe(Object.keys(GOOD).length);

@@ -79,11 +79,11 @@ it.each([
   { text: "The watcher tells the metric.", found: "tells" },
   { text: 'See `what stands there` and "nobody\'s".', found: undefined },
   { text: "```sh\ntold\n```", found: undefined },
-])("of $text it finds $found", ({ text, found }) => {
+])("$text: finds $found", ({ text, found }) => {
   expect(DIALECT.flatMap(([phrase]) => phrase.exec(prose(text)) ?? [])[0]).toBe(found);
 });
 
-it("counts sentences across lines, and of a list each item alone", () => {
+it("counts sentences across lines, and each list item alone", () => {
   expect(sentencesOf("One two\nthree. Four [five](six.md):\n\n- seven\n- eight")).toEqual([
     "One two three.",
     "Four five:",

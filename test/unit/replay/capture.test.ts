@@ -126,7 +126,7 @@ test("a gzipped capture is read like a plain one", () => {
   expect(readCapture(path)).toEqual(parseCapture(MINIMAL, "f"));
 });
 
-test("a torn line in the middle costs itself, is counted and reported without its content", () => {
+test("drops, counts and reports an undecodable line in the middle without its content", () => {
   const notes: string[] = [];
   const text = `ame":"x"}}\n${MINIMAL}\n{"t":"2026${SECRET}\n\0\0\0\n${MINIMAL}\n`;
   expect(parseCapture(text, "f", (note) => notes.push(note))).toHaveLength(2);
@@ -343,7 +343,7 @@ describe("a list after the first one", () => {
   });
 });
 
-test("a raw capture says so and contains everything received", async () => {
+test("a raw capture is marked and contains everything received", async () => {
   const lines = await record(true);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ k: "meta", raw: true });
   expect(lines.join("\n")).toContain(SECRET);

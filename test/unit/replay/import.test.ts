@@ -142,7 +142,7 @@ describe("a watch", () => {
     expect(events(lines)).toEqual(["ADDED web 11", "ADDED a 12", "MODIFIED web 13", "DELETED a 15"]);
   });
 
-  it("begins with older objects, and reports invented times", async () => {
+  it("starts with older objects, and reports invented times", async () => {
     const { lines, report } = await imported([
       fileOf(
         json(
