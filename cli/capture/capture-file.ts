@@ -1,4 +1,4 @@
-/** Where a capture goes: one file, or several that each stand alone, or standard output. */
+/** Where a capture goes: one file, several self-contained files, or standard output. */
 import { randomBytes } from "node:crypto";
 import {
   closeSync,
@@ -40,7 +40,7 @@ export interface CaptureFileOptions {
   /** Of bytes as they are before compression; a file may be longer by what was under way. */
   readonly rotateBytes?: number;
   readonly rotateMs?: number;
-  /** So many files are kept, the newest; of those that this run made. */
+  /** Number of the newest files of this run to keep. */
   readonly keep?: number;
   /** What becomes of a file that is there and not empty (CF4). Default: it is refused. */
   readonly existing?: "refused" | "overwritten" | "replaced";
@@ -156,7 +156,7 @@ export class CaptureFile {
     rmSync(path, { force: true });
   }
 
-  /** Ends, and what was to be replaced stays as it was. */
+  /** Ends, and leaves the file to be replaced unchanged. */
   async discard(): Promise<void> {
     if (this.#draft !== undefined) rmSync(this.#draft.path, { force: true });
     this.#draft = undefined;

@@ -83,7 +83,7 @@ function nodeOptions(nodeName: string, index: number, folder: string): NodeOptio
     imageGc: { highThresholdPercent: 100, lowThresholdPercent: 80, minAgeMs: 120_000 },
     imagePulls: { ...DEFAULT_IMAGE_PULLS, registryQps: 0 },
     cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
-    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk is the person's own
+    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk is the user's own
   };
 }
 

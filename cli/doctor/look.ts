@@ -200,7 +200,7 @@ async function lookAtQueues({ configuration: { queues } }: LookOptions): Promise
   return all;
 }
 
-/** Nothing is wrong with the connection: what was asked for is not there. */
+/** The connection works; the requested object does not exist. */
 class NothingThereError extends Error {
   override readonly name = "NothingThereError";
 }

@@ -1,6 +1,6 @@
 /**
- * `--config`: a KubeletConfiguration, whose fields stand for options of `deltaloop node` (node-agent §14.7). What was given on the command
- * line goes before it.
+ * `--config`: a KubeletConfiguration, whose fields map to options of `deltaloop node` (node-agent §14.7). The command line takes
+ * precedence.
  *
  * Source: cmd/kubelet/app/server.go NewKubeletCommand, loadConfigFile; pkg/kubelet/kubeletconfig/configfiles/configfiles.go.
  */
@@ -56,7 +56,7 @@ function read(text: string, path: string): DecodedKubeletConfig {
 interface Setting {
   readonly field: string;
   readonly option: string;
-  /** As they would stand on the command line, one for each time that the option would. */
+  /** The values as on the command line, one per occurrence of the option. */
   readonly texts: readonly string[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Own answers and live reads go into the cache at once (informer §13 layer 2): the next sync sees them, and whoever they
- * concern is queued by the same step, long before the stream tells the same story.
+ * Own answers and live reads go into the cache at once (informer §13 layer 2): the next sync sees them, and their affected keys are queued
+ * by the same step, long before the stream delivers them.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";

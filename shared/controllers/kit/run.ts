@@ -30,7 +30,7 @@ export interface SyncPorts {
   readonly proof?: LeaseProof;
   /** Of the invocation. Absent: every owner is read. */
   readonly readYourWrites?: ReadYourWrites;
-  /** Tells people and replays what a sync decided, before anything is sent. */
+  /** Reports a sync's decisions to users and replays, before anything is sent. */
   readonly trace?: (line: TraceLine) => void;
 }
 

@@ -25,7 +25,7 @@ export interface FunctionWiring {
   readonly metrics?: Metrics;
   /** Reads MAC keys again, now and then; whether there are others. */
   readonly renewKeys?: () => Promise<boolean>;
-  /** Tells people what syncs decide. */
+  /** Reports to users what syncs decide. */
   readonly trace?: (line: TraceLine) => void;
 }
 

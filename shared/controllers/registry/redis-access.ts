@@ -70,7 +70,7 @@ const RIGHTS: Readonly<Record<"apply-deltas" | "dead-deltas" | "sync" | "sweep",
 const LASTING = ["ep", "forged", "guard", "opened", "tally"];
 /** One in an epoch. */
 const SINGLE = ["quar"];
-/** What every client asks, besides scripts. */
+/** Commands of every client, besides scripts. */
 const CLIENT = "+@connection -@dangerous +info +time +wait +cluster|slots +cluster|shards +cluster|nodes";
 
 /** In the order of functionsOf. */

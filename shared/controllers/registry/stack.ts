@@ -4,12 +4,12 @@
  */
 import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
 
-/** Those that change what is paid for; `elsewhere` and `here` stand for whether `watcherImage` names one. */
+/** The parameters that change the cost; `elsewhere` and `here` mean whether `watcherImage` is set. */
 export interface Stack {
   readonly network: "own" | "given" | "none";
   readonly natGateway: boolean;
   readonly endpoints: boolean;
-  /** Zones that endpoints stand in. */
+  /** Zones of the endpoints. */
   readonly zones: number;
   readonly store: "valkey" | "memorydb" | "given";
   readonly storeNodeType: string;
@@ -84,7 +84,7 @@ const FREE = [
 export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
 
 /**
- * As serverless.yml has its defaults, but for the mode: who asks what it costs means to act.
+ * As serverless.yml has its defaults, but for the mode: a cost estimate assumes mode act.
  *
  * @throws {UsageError} for a name or a value that a deployment would not take
  */

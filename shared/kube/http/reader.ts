@@ -55,7 +55,7 @@ export function createReader(client: KubeCalls): KubeReader {
       });
       requested += limit;
       const page = asPage(answer, token);
-      // The server's list kinds hold whole objects of the resource asked for.
+      // The server's list kinds contain whole objects of the requested resource.
       items.push(...(page.items as readonly KubeObject[]));
       if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };
       token = page.continue;

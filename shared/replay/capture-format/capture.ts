@@ -50,7 +50,7 @@ export class ForeignFormatError extends CaptureError {}
 /** A line that is not JSON. */
 class TornLineError extends CaptureError {}
 
-/** A file that begins with so many torn lines is no capture. */
+/** A file that begins with this many undecodable lines is no capture. */
 const TORN_MAX = 1_000;
 
 /** Format version of the `meta` line. 1 has no evidence. */

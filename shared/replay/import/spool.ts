@@ -50,7 +50,7 @@ export class Spool {
     return kept;
   }
 
-  /** The interned copy of a text that parsing creates anew each time. */
+  /** The interned copy of a text that parsing creates each time. */
   one(text: string): string {
     const known = this.#texts.get(text);
     if (known === undefined) this.#texts.set(text, text);

@@ -174,7 +174,7 @@ const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "deleting", "progr
 /** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
 export function worstFirst(state: ClusterState): readonly Verdict[] {
   const tops = state.owners.filter(({ ownerUid }) => ownerUid === undefined);
-  // Of a file that holds only pods each pod is judged.
+  // Each pod of a file with only pods gets a verdict.
   const bare = state.owners.length === 0 ? state.pods : state.pods.filter(({ ownerUid }) => ownerUid === undefined);
   return [...tops, ...bare]
     .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }) ?? [])

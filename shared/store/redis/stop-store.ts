@@ -76,7 +76,7 @@ function stateOf(context: Context, texts: Texts): GuardState {
   return { ...of(""), namespaces: new Map([...namespaces].map((namespace) => [namespace, of(`:${namespace}`)])) };
 }
 
-/** The texts of `next`; those of what is unchanged stay as they are. */
+/** The texts of `next`; unchanged ones are kept. */
 function textsOf(context: Context, { state, texts }: { readonly state: GuardState; readonly texts: Texts }, next: GuardState): Texts {
   const all = new Map<string, string>();
   const put = (field: string, isSame: boolean, value: object | undefined): void => {

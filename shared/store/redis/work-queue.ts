@@ -37,7 +37,7 @@ export function createWorkQueue(context: Context): WorkQueue {
       try {
         return await take(context, run, known);
       } catch (error) {
-        // It may be carried out yet, by a server that was only slow, and nobody would use the lease: given back right behind it.
+        // A slow server may still execute it, and no caller would use the lease: it is returned right behind it.
         context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // then the lease runs out
         throw error;
       }

@@ -112,7 +112,7 @@ export class ResourceStream implements Listener {
     return this.#ports.sink.room(signal);
   }
 
-  /** An object that cannot be stripped is named and set aside; its neighbours go on. */
+  /** An object that cannot be stripped is logged and omitted; others continue. */
   async #read(type: SinkItem["type"], object: unknown, where: string): Promise<SinkItem | undefined> {
     if (this.#ports.look?.(this.#resource, object) === "canary") return undefined;
     try {

@@ -21,7 +21,7 @@ export interface MemoryStoreOptions extends StoreOptions {
 }
 
 export interface StoreTime {
-  /** The Store's time: it goes on from the last checkpoint by the server's clock, for CLOCK_TRUST_MS at most (ST2). */
+  /** The Store's time: it advances from the last checkpoint by the server's clock, by CLOCK_TRUST_MS at most (ST2). */
   readonly nowMs: number;
   /** The same without that limit. */
   readonly uncheckedMs: number;
