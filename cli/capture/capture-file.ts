@@ -42,7 +42,7 @@ export interface CaptureFileOptions {
   readonly rotateMs?: number;
   /** Number of the newest files of this run to keep. */
   readonly keep?: number;
-  /** What becomes of a file that is there and not empty (CF4). Default: it is refused. */
+  /** What becomes of a file that exists and is not empty (CF4). Default: it is refused. */
   readonly existing?: "refused" | "overwritten" | "replaced";
 }
 
@@ -84,7 +84,7 @@ export class CaptureFile {
   constructor(path: string, options: CaptureFileOptions, nowMs: number) {
     this.#path = path;
     this.#options = options;
-    if (this.#rotates && isStandardOutput(path)) throw new UsageError("standard output is no file that others could follow: name one");
+    if (this.#rotates && isStandardOutput(path)) throw new UsageError("standard output cannot be rotated: name a file");
     if (this.#rotates && this.#isRefused) for (const earlier of numberedBefore(path)) throw inTheWay(earlier);
     this.#open = this.#begin(nowMs);
   }
@@ -223,7 +223,7 @@ export class CaptureFile {
 }
 
 function inTheWay(path: string): UsageError {
-  return new UsageError(`${path} is there and not empty: move it away, name another file, or write over it with --force`);
+  return new UsageError(`${path} exists and is not empty: move it, name another file, or overwrite it with --force`);
 }
 
 /** `incident.jsonl.gz` is `incident.0001.jsonl.gz`. */

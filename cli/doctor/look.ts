@@ -77,7 +77,7 @@ async function lookAtObjects({ configuration, access }: LookOptions, dead: strin
       return { resource, seen: await seen(audit, AUDIT_PART_MS) };
     }),
   );
-  ends.abort(new Error("time is up"));
+  ends.abort(new Error("deadline exceeded"));
   await store.close();
   return audits;
 }

@@ -32,7 +32,7 @@ export async function applyKubeletConfig(command: Command, path: string): Promis
   const { object, mistakes, ignored, unknown } = read(text, path);
   for (const { field, option, texts } of settingsIn(object, FIELDS, "", { mistakes, unknown })) {
     const known = command.options.find(({ long }) => long === option);
-    if (known === undefined) throw new Error(`${field} stands for ${option}, which there is not`);
+    if (known === undefined) throw new Error(`${field} maps to ${option}, which does not exist`);
     if (command.getOptionValueSource(known.attributeName()) === "cli") continue;
     const from = PATHS.has(option) ? texts.map((one) => absolute(path, one)) : texts;
     try {

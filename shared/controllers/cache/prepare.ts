@@ -82,7 +82,7 @@ export async function prepareChanges(
     const forged = seen.forged().filter((each) => each.resource !== resource || !own.has(each.key));
     return { items, counts: seen.counts(), forged, faults };
   }
-  throw new Error(`an events table of ${resource} looks up more than ${LOOKUP_ROUNDS_MAX} times in a row`);
+  throw new Error(`the events table of ${resource} requested more than ${LOOKUP_ROUNDS_MAX} rounds of look-ups`);
 }
 
 /**
@@ -193,8 +193,7 @@ function effectsOf(tables: Tables, change: Change, row: Row | undefined): readon
 }
 
 export function reportFaults(log: Log, resource: CachedResource, faults: readonly Fault[]): void {
-  for (const { key, why } of faults)
-    log.error("whom a change concerns cannot be decided, it is cached and wakes nobody", { key, resource, why });
+  for (const { key, why } of faults) log.error("event handler failed; object cached, no keys enqueued", { key, resource, why });
 }
 
 /** A replaced object is a delete and an add in one item (A10); a delete of an uncached object uses the message (A9). */

@@ -100,7 +100,7 @@ export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const key = parameters["keyArn"] ?? "make";
   const network = of("network", "own", "given", "none");
   const store = of("store", "valkey", "memorydb", "given");
-  if (network === "none" && store !== "given") throw new UsageError("a store is made in a VPC only: network=none wants store=given");
+  if (network === "none" && store !== "given") throw new UsageError("a store is created in a VPC only: network=none needs store=given");
   const seconds = Number(parameters["secretsSeconds"] ?? SECRETS_SECONDS_MAX);
   if (!(Number.isInteger(seconds) && seconds >= 1 && seconds <= SECRETS_SECONDS_MAX))
     throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: it is a whole number from 1 to ${SECRETS_SECONDS_MAX}`);

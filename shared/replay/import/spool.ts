@@ -100,7 +100,7 @@ class Lying implements Kept {
     const bytes = Buffer.allocUnsafe(this.#length);
     for (let read = 0; read < bytes.length;) {
       const count = readSync(this.#file, bytes, read, bytes.length - read, this.#start + read);
-      if (count === 0) throw new Error("the file of an import was cut off");
+      if (count === 0) throw new Error("the temporary file of an import was truncated");
       read += count;
     }
     return parseExact(bytes.toString()) as CapturedObject; // as stored

@@ -148,7 +148,7 @@ describe("the guard", () => {
     guard.look("deployments", written(-60));
     await s.clock.advance(5_000);
     expect(await s.isStopped()).toBe(false);
-    expect(s.reports()).toBe(0); // sends no request without a foreign write
+    expect(s.reports()).toBe(0); // sends no request without another controller's write
     guard.look("deployments", written(3));
     await s.clock.advance(0);
     expect(await s.stop()).toMatchObject({ write: { key: "shop/web", manager: "kube-controller-manager", atMs: second(3) } });

@@ -69,9 +69,7 @@ const hasLists = (text: string): boolean => text.split('"k":"listend"').length =
 it("refuses an existing file before any request, unless it is empty", async () => {
   const capture = Capture.begin("-o", "old.jsonl");
   expect(await capture.exited).toBe(2);
-  expect(capture.stderr).toBe(
-    "deltaloop: old.jsonl is there and not empty: move it away, name another file, or write over it with --force\n",
-  );
+  expect(capture.stderr).toBe("deltaloop: old.jsonl exists and is not empty: move it, name another file, or overwrite it with --force\n");
   expect(content("old.jsonl")).toBe(OLD);
   writeFileSync(join(folder, "empty.jsonl"), "");
   const other = Capture.begin("-o", "empty.jsonl");
@@ -83,7 +81,7 @@ it("refuses files of an earlier rotated capture at the start", async () => {
   writeFileSync(join(folder, "c.0003.jsonl"), OLD);
   const capture = Capture.begin("-o", "c.jsonl", "--rotate-every", "1h");
   expect(await capture.exited).toBe(2);
-  expect(capture.stderr).toContain("c.0003.jsonl is there and not empty");
+  expect(capture.stderr).toContain("c.0003.jsonl exists and is not empty");
   expect(readdirSync(folder).toSorted()).toEqual(["c.0003.jsonl", "kubeconfig", "old.jsonl"]);
 });
 
@@ -112,5 +110,5 @@ it("writes only lines to standard output", async () => {
   expect(capture.stderr).toMatch(/into standard output.*\n(?:.*\n)*\d+ lines written\n$/);
   const several = Capture.begin("-o", "-", "--rotate-every", "1h");
   expect(await several.exited).toBe(2);
-  expect(several.stderr).toBe("deltaloop: standard output is no file that others could follow: name one\n");
+  expect(several.stderr).toBe("deltaloop: standard output cannot be rotated: name a file\n");
 });

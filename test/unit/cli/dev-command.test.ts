@@ -1,6 +1,6 @@
 /**
- * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is told as a failure of what had not begun, and
- * keys that stay behind.
+ * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, reported as a failure of components that had not
+ * started, and keys left behind.
  */
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
@@ -31,7 +31,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Until its queue has started, whose process id is told. In a group of its own, as a terminal's. */
+/** Until its queue has started, whose process id is returned. In a process group of its own, as in a terminal. */
 async function begun(): Promise<{
   readonly dev: ChildProcessByStdio<null, null, Readable>;
   readonly group: number;
@@ -42,7 +42,7 @@ async function begun(): Promise<{
   readonly allEnded: Promise<number | null>;
   readonly left: () => readonly string[];
 }> {
-  const parameters = [MAIN, "dev", "--kubeconfig", "kubeconfig", "--redis", "redis://127.0.0.1:9"]; // nobody gets as far
+  const parameters = [MAIN, "dev", "--kubeconfig", "kubeconfig", "--redis", "redis://127.0.0.1:9"]; // never reached
   const temporary = mkdtempSync(join(folder, "tmp-"));
   const env = { ...process.env, TMPDIR: temporary };
   const dev = spawn(process.execPath, parameters, { cwd: folder, env, detached: true, stdio: ["ignore", "ignore", "pipe"] });
@@ -88,7 +88,7 @@ it("Ctrl-C while its components start ends all of them without a failure", async
 
 it("a component that ended by a Ctrl-C before dev received it is not a failure", async () => {
   const { dev, queue, said, allEnded, left } = await begun();
-  process.kill(queue, "SIGINT"); // which ends whoever has only begun
+  process.kill(queue, "SIGINT"); // which ends starting processes
   await expect.poll(() => isThere(queue), { interval: 1 }).toBe(false);
   dev.kill("SIGINT");
   expect(await allEnded, said()).toBe(0);

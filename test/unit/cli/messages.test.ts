@@ -18,7 +18,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** By a shell, which `before` and `after` are said to. */
+/** By a shell, with `before` and `after` around the command. */
 function run(parameters: readonly string[], { before = "", after = "", env = {} } = {}) {
   const command = ["-c", `${before}"$@" ${after}`, "sh", process.execPath, join(ROOT, "cli/main.ts"), ...parameters];
   return spawnSync("/bin/sh", command, { cwd: folder, encoding: "utf8", env: { ...process.env, TMPDIR: folder, ...env } });
@@ -36,7 +36,7 @@ const env = {
 };
 
 it.each([
-  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: cli/cost has files of its form" },
+  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: see cli/cost for examples" },
   { parameters: ["cost", "--counts", "half.json"], says: "half.json is not JSON: Expected property name" },
   { parameters: ["dev", "--redis", "secret"], says: "--redis takes a URL such as redis://host:6379" },
   { parameters: ["dev", "--redis", "redis://:secret@"], says: "--redis takes a URL such as redis://host:6379" },

@@ -530,7 +530,7 @@ class Term {
       const keys = await store.forgetEpochs(this.#epoch, this.#isFull);
       if (keys > 0) log.info("keys of older epochs removed", { keys });
     } catch (error) {
-      log.warn("keys of older epochs were not removed, it is tried again", { error: describeError(error) });
+      log.warn("failed to remove keys of older epochs, retrying", { error: describeError(error) });
     }
   }
 

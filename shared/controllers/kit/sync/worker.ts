@@ -174,7 +174,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
 function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): Release | undefined {
   const known = release === undefined ? undefined : releaseOf(release, digester.releases);
   if (release !== undefined && known === undefined)
-    throw new Error(`a key was handed out although Kubernetes ${release} is not known here`);
+    throw new Error(`the Store handed out a key of Kubernetes ${release}, which this build does not support`);
   return known;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Catches a capture with everything secret in it that others on the machine may read, a path that ends in a stack trace, lines that a
- * killed process had flushed and nobody can read, files beyond the number that was asked for.
+ * Catches a capture with secrets that other users of the machine can read, a path that ends in a stack trace, flushed lines of a killed
+ * process that are unreadable, and more files than requested.
  */
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -33,7 +33,7 @@ it("a capture of whole objects is readable by its owner only, also where a file 
 });
 
 it.each([
-  { existing: "refused", says: "is there and not empty", before: "before", after: "before" },
+  { existing: "refused", says: "exists and is not empty", before: "before", after: "before" },
   { existing: "overwritten", before: "before", after: "a line\n" },
   { existing: "replaced", before: "before", after: "a line\n" },
 ] as const)("CF4 a file to be $existing is so at the first line and at the end", async ({ existing, says, before, after }) => {

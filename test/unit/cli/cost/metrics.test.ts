@@ -34,7 +34,7 @@ it("extrapolates a month: heartbeats when idle, one batch per other message and 
   expect(idle.fifo).toBe(730 * 400);
   const [messages, doorbells] = [100 * 730, 20 * 730];
   expect(work).toMatchObject({ fifo: messages * 3, standard: doorbells * 3, apiBytes: (messages + 3.5 * 730) * 6_000 });
-  // Of a changed pod in the fixture: 10 ms of sync-replicaset, and nothing said of apply-deltas.
+  // Of a changed pod in the fixture: 10 ms of sync-replicaset, and nothing of apply-deltas.
   expect(work.functions).toEqual({
     "apply-deltas": { invocations: messages, ms: messages, atOnce: 1 },
     sync: { invocations: doorbells, ms: doorbells * 10 + 375 * 730, atOnce: 1 },
@@ -56,12 +56,12 @@ it.each([
   {
     name: "no beginning",
     text: "deltaloop_messages_total 3\n",
-    says: "x does not say when its process began: how long was counted, --over",
+    says: "x has no start time of its process: pass --over DURATION",
   },
   {
     name: "a beginning that is to come",
     text: "deltaloop_messages_total 3\nprocess_start_time_seconds 99\n",
-    says: "--over says for how long",
+    says: "covers no time: pass --over",
   },
 ])("rejects $name", ({ text, says }) => {
   expect(() => measuredIn("x", text, 10_000)).toThrow(says);

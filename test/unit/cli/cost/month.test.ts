@@ -31,7 +31,7 @@ it("an idle month has each item once, and five long polls of each queue all the 
     "watchers, 2: CPU": 365,
     "watchers, 2: memory": 730,
     "KMS key": 1,
-    // Three sandboxes and two watchers read four secrets each five minutes; a message's key is asked for thrice an hour.
+    // Three sandboxes and two watchers read four secrets each five minutes; a message's key is requested three times an hour.
     "KMS requests": 5 * 12 * 730 * 4 + 3 * 730,
     secrets: 14,
     "reads of secrets": 5 * 12 * 730 * 4,
@@ -85,7 +85,7 @@ it.each([
   { parameters: { natgateway: "false" }, says: "natgateway: no parameter of a deployment; there are network, natGateway, " },
   { parameters: { store: "redis" }, says: "store=redis: it is one of valkey, memorydb, given" },
   { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: it is a whole number from 1 to 300" },
-  { parameters: { network: "none" }, says: "network=none wants store=given" },
+  { parameters: { network: "none" }, says: "network=none needs store=given" },
   { parameters: { storeNodeType: "cache.x9" }, says: "have no node cache.x9, only cache.t4g.small, db.t4g.small: add it with --prices" },
 ])("rejects values that a deployment would reject, or that have no price: $says", ({ parameters, says }) => {
   expect(() => month(parameters)).toThrow(says);

@@ -1,4 +1,4 @@
-/** Catches a report that buries what is broken, repeats itself when all is well, breaks a terminal, or says a secret. */
+/** Catches a report that buries failures, repeats itself for a healthy system, breaks a terminal, or prints a secret. */
 import { expect, it } from "vitest";
 
 import { failure, notChecked, ok, warning } from "../../../../cli/doctor/finding.ts";

@@ -89,7 +89,7 @@ it("shows sizes and annotations of a ReplicaSet with their previous values", () 
   expect(said(patch)).toBe("patch ReplicaSet web-1: replicas 5, revision 3");
 });
 
-const row = (uid: string, object: object): Row => ({ key: "shop/x", uid, rv: "7", gone: false, object }) as unknown as Row; // as far as is asked
+const row = (uid: string, object: object): Row => ({ key: "shop/x", uid, rv: "7", gone: false, object }) as unknown as Row; // as far as requested
 
 it("shows a replaced object as cached by the run, without internal terms", () => {
   const foreign = { type: "ReplicaFailure", status: "True", message: 'webhook "x" denied it: s3cret' };

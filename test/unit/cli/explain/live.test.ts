@@ -128,6 +128,6 @@ it("does not treat a missing capture as an object", () => {
     cwd: folder,
     encoding: "utf8",
   });
-  expect(stderr).toBe("deltaloop: incident.jsonl.gz cannot be read: there is no such file\n");
+  expect(stderr).toBe("deltaloop: incident.jsonl.gz cannot be read: no such file\n");
   expect(status).toBe(2);
 });

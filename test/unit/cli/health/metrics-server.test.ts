@@ -1,4 +1,4 @@
-// Would catch: a probe that is told the wrong code, a reason that leaves the process, a check that hangs the answer, another address.
+// Would catch: a wrong status code for a probe, a reason that leaves the process, a check that blocks the answer, another address.
 import { afterEach, describe, expect, it } from "vitest";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/health/health-checks.ts";
 import { healthAnswer } from "../../../../cli/health/healthz.ts";

@@ -276,19 +276,19 @@ describe("a plugin", () => {
     { exec: plugin(""), says: /did not print an ExecCredential with a status: it printed nothing$/ },
     { exec: plugin(printing({ token: { secret: 1 } })), says: /an ExecCredential with a status: status.token is not string$/ },
     { exec: plugin(printing({}, { status: undefined })), says: /an ExecCredential with a status: status is missing$/ },
-    { exec: plugin(printing({})), says: /gave neither a token nor a certificate/ },
+    { exec: plugin(printing({})), says: /returned neither a token nor a certificate/ },
     { exec: plugin(printing({ clientKeyData: "secret" })), says: /without a certificate/ },
-    { exec: plugin(printing({ token: "", clientCertificateData: "" })), says: /gave neither a token nor a certificate/ },
-    { exec: plugin(printing({ token: "one\nsecret" })), says: /context "x" of \S+: the .* gave a token that is none: of several lines/ },
+    { exec: plugin(printing({ token: "", clientCertificateData: "" })), says: /returned neither a token nor a certificate/ },
+    { exec: plugin(printing({ token: "one\nsecret" })), says: /context "x" of \S+: the .* returned an invalid token: of several lines/ },
     {
       exec: plugin(printing({ clientCertificateData: "secret", clientKeyData: "secret" })),
-      says: /gave a certificate that holds no certificate \(PEM\)$/,
+      says: /returned a certificate that holds no certificate \(PEM\)$/,
     },
     {
       exec: plugin(printing({ token: "secret" }, { apiVersion: "client.authentication.k8s.io/v1beta1" })),
       says: /and answers in \S+v1beta1$/,
     },
-    { exec: plugin("", { interactiveMode: "Always" }), says: /wants a terminal/ },
+    { exec: plugin("", { interactiveMode: "Always" }), says: /needs a terminal/ },
     { exec: plugin("", { apiVersion: "client.authentication.k8s.io/v1alpha1" }), says: /: exec.apiVersion is not \("client/ },
     { exec: { exec: { command: "no-such-plugin" } }, says: /context "x" of \S+: exec.apiVersion is missing$/ },
     {
@@ -326,7 +326,7 @@ it("reads a rejected token from its file again, once; an accepted one is kept", 
   expect(await token?.("one")).toBe("two");
   expect(await token?.("two")).toBe("two");
   await configFor(server, { token: "three" });
-  expect(await token?.("two")).toBe("two"); // asked for anew already; in a minute again
+  expect(await token?.("two")).toBe("two"); // requested again already; next in a minute
 });
 
 it("runs a plugin again when its token was rejected, whatever its expiry", async () => {

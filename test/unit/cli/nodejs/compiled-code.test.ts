@@ -1,4 +1,4 @@
-/** Would catch: code that is run from a folder that somebody else may name, and a start that compiles all of it again. */
+/** Would catch: code that is run from a folder that another user can choose, and a start that compiles all of it again. */
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";

@@ -34,7 +34,7 @@ const CONFIGURATION = {
   metrics: "none",
 } as const;
 
-/** A clock that only waits move, and what was said. */
+/** A clock that only waits advance, and the output. */
 function scene() {
   const said: string[] = [];
   const ending = new AbortController();
@@ -58,7 +58,7 @@ function storeOf(epochs: readonly (string | Error | undefined)[], gates: readonl
     epoch: async () => {
       const prefix = next(epochs, looks.epoch++);
       if (prefix instanceof Error) throw prefix;
-      return prefix === undefined ? undefined : ({ digestPrefix: prefix } as EpochInfo); // all that is looked at
+      return prefix === undefined ? undefined : ({ digestPrefix: prefix } as EpochInfo); // only this is read
     },
     gate: async (controller) => {
       const gate = next(gates, looks.gate);
@@ -139,7 +139,7 @@ it("writes a new key of 256 bits once, only to its own secret, and prints none",
   };
   const say = (line: string): void => {
     waits.say(line);
-    // Nobody is there to begin an epoch.
+    // No watcher runs to open an epoch.
     ending.abort();
   };
   expect(await rotateDigestKey({ ...waits, say, environment, finish: false })).toBe(false);
