@@ -1,4 +1,4 @@
-/** Cgroups in memory, on this machine's own cgroupfs under a root of the test's, and on folders that stand for versions 1 and 2. */
+/** Cgroups in memory, on this machine's own cgroupfs under a root of the test's, and on folders that simulate versions 1 and 2. */
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";

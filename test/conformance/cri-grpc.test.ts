@@ -115,7 +115,7 @@ describe("cri over gRPC", () => {
     const note: Answer = (call, answer) => {
       const deadline = call.getDeadline();
       const ms = (deadline instanceof Date ? deadline.getTime() : deadline) - Date.now();
-      seconds.push(Math.ceil(ms / 10_000) * 10); // what has passed since it was sent is not the point
+      seconds.push(Math.ceil(ms / 10_000) * 10); // the time since it was sent does not matter
       NOTHING(call, answer);
     };
     const runtime = ["Version", "RunPodSandbox", "StopContainer", "ExecSync"].map((verb) => [`RuntimeService/${verb}`, note] as const);

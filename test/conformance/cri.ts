@@ -326,6 +326,6 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
 /** `stdout F text` of a line as CRI has it or as Docker's json-file does (CR9). */
 function withoutTime(line: string): string {
   if (!line.startsWith("{")) return line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d) /, "");
-  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // the judge is what is expected of it
+  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // the expected result decides
   return `${stream} ${log.endsWith("\n") ? "F" : "P"} ${log.trimEnd()}`;
 }

@@ -8,7 +8,7 @@ import { RUNG_WITHIN_MS } from "../../shared/base/times.ts";
 
 export interface DoorbellsUnderTest {
   readonly doorbells: Doorbells;
-  /** Cluster id that the bells must carry. */
+  /** Cluster id that the doorbells must have. */
   readonly cluster: string;
   readonly sources: { readonly [C in Controller]: MessageSource };
   /** Moves time on, or waits. */

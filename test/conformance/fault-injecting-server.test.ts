@@ -79,7 +79,7 @@ interface Heard {
   readonly ms: number;
 }
 
-/** One request without any patience. */
+/** One request without a retry budget. */
 function ask(url: string, method: string, body?: object): Promise<Heard> {
   const from = performance.now();
   return new Promise((resolve) => {

@@ -155,7 +155,7 @@ describe("a streamed answer", () => {
   });
 });
 
-/** A proxy, and what it was asked for. */
+/** A proxy that records its requests. */
 async function startProxy(
   answer = "HTTP/1.1 200 Connection established\r\n\r\n",
   secure = false,

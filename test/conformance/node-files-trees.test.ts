@@ -1,4 +1,4 @@
-/** Trees that a container has made, and may go on changing. */
+/** Trees that a container has created and may keep changing. */
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,

@@ -176,7 +176,7 @@ describe("[node-agent 97] HTTP probes", () => {
   });
 
   it("accepts a TLS server that cannot renegotiate securely (RFC 5746), as Go does", async () => {
-    // A ServerHello of TLS 1.2 without extensions: OpenSSL answers with an alert unless it is told otherwise.
+    // A ServerHello of TLS 1.2 without extensions: OpenSSL answers with an alert by default.
     const hello = Buffer.concat([Buffer.from([22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3]), Buffer.alloc(32), Buffer.from([0, 0xc0, 0x2f, 0])]);
     const server = await raw((socket) => socket.once("data", () => socket.end(hello)));
     const { output } = await get(server.port, { scheme: "HTTPS" });
@@ -448,7 +448,7 @@ describe("[node-agent 97] gRPC probes", () => {
 });
 
 describe("[node-agent 486] a server that never stops sending", () => {
-  /** As much as the other side takes, for as long as it does. */
+  /** Sends as much as the peer reads, until it stops reading. */
   function flood(socket: Socket, piece: Buffer): void {
     const pieces = Buffer.concat(Array<Buffer>(1_000).fill(piece));
     const more = (): void => {
@@ -620,7 +620,7 @@ beforeAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Answers with the name that TLS asked for, `false` for none. */
+/** Answers with the requested TLS server name, `false` for none. */
 const tellName: RequestListener = ({ socket }, response) => {
   response.end(socket instanceof TLSSocket ? String(socket.servername) : "not TLS");
 };

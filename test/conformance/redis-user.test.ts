@@ -13,7 +13,7 @@ const SCRIPTS = globSync("shared/store/redis/scripts/**/*.lua").map((file) => re
 const CALLED = [
   ...new Set(SCRIPTS.flatMap((text) => [...text.matchAll(/p?call\(\s*["']([A-Za-z]+)/g)].map(([, name = ""]) => name.toUpperCase()))),
 ];
-/** What the client asks outside a script. */
+/** The client's commands outside of scripts. */
 const ASKED = [
   "INFO memory",
   "TIME",
@@ -56,7 +56,7 @@ else
 
     it("may run every command of every script", async () => {
       expect(CALLED.length).toBeGreaterThan(20);
-      // Some want other arguments than these; what is looked for is a command that it may not run.
+      // Some need other arguments; the check only looks for commands that the user may not run.
       for (const name of CALLED)
         expect(await answer(`${name} dl:prod:{c}:x 1`), name).not.toMatch(/no permissions to run|not found|unknown/i);
     });

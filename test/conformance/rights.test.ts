@@ -1,4 +1,4 @@
-/** What `dev` asks before it starts, of a server that is busy. */
+/** The access reviews of `dev` before its start, on a busy server. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -1,4 +1,4 @@
-/** Secrets (shared/store/ports/secrets.ts): what is asked of every place that keeps them. */
+/** Secrets (shared/store/ports/secrets.ts): the contract of every place that stores them. */
 import { describe, expect, it } from "vitest";
 
 import { SecretError, type Secrets } from "../../shared/store/ports/secrets.ts";

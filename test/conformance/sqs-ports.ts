@@ -1,4 +1,4 @@
-/** The ports' suites over one SQS endpoint, by our own calls and by the AWS SDK's, and what the spec asks of its queues: whichever server answers. */
+/** The ports' suites over one SQS endpoint, by our own calls and by the AWS SDK's, and the queue attributes of the spec, on any server. */
 import { setTimeout } from "node:timers/promises";
 
 import { GetQueueAttributesCommand, SendMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
@@ -29,7 +29,7 @@ export function doorbellUrls({ doorbells }: LocalQueues): { readonly [C in keyof
   return { deployment: deployment.url, replicaset: replicaset.url, replicationcontroller: replicationcontroller.url };
 }
 
-/** `client` and `calls` are asked when a test runs: the server starts before. */
+/** `client` and `calls` are called when a test runs: the server starts before. */
 export function sqsPortsConformance(server: string, client: () => Client, calls: () => SqsCalls): void {
   portsBy(`${server} by our own calls`, client, calls);
   portsBy(`${server} through the AWS SDK`, client, () => sdkCalls(client()));

@@ -1,6 +1,6 @@
 /**
- * Two Stores, one random life: every answer and, now and then, everything that can be read must be equal. Catches what a
- * case per rule cannot: rules that meet in an order nobody thought of. A failure names its seed and the last calls.
+ * Two Stores, one random life: every answer and, now and then, everything that can be read must be equal. Catches what a case per rule
+ * cannot: rules that interact in an unexpected order. A failure names its seed and the last calls.
  *
  * The life is not a plausible cluster's on purpose: versions, uids, owners, fences, sequences, tokens and what was read
  * are wrong now and then, so that refusals are compared as often as changes.
@@ -121,7 +121,7 @@ class Life {
   }
 
   #pick<T>(values: readonly T[]): T {
-    return values[this.#below(values.length)] as T; // never asked of an empty list
+    return values[this.#below(values.length)] as T; // never called with an empty list
   }
 
   // --- both stores
@@ -609,7 +609,7 @@ async function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
   }
 }
 
-/** Answers as plain data: doorbells in one order, reasons for people left out. */
+/** Answers as plain data: doorbells in one order, without texts for users. */
 function comparable(value: unknown): unknown {
   if (Array.isArray(value)) {
     const parts = value.map(comparable);

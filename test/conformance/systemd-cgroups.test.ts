@@ -57,7 +57,7 @@ function suite(): void {
       BestEffort: { "cpu.weight": "1" },
       guaranteed: { "cpu.weight": "8", "cpu.max": "20000 100000", "memory.max": "67108864", "pids.max": "333" },
     });
-    // What systemd knows lasts when it looks at its units anew.
+    // systemd keeps its properties over a daemon-reload.
     await run("systemctl", ["daemon-reload"]);
     expect(await node.bounds()).toEqual(theirs);
     expect(await node.show("guaranteed", ["CPUWeight", "MemoryMax", "TasksMax", "CPUQuotaPerSecUSec", "Transient"])).toEqual([

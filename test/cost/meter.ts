@@ -1,5 +1,5 @@
 /**
- * Counts what the embedded stack asks of what AWS would bill: invocations and their time, requests to queues with their payload, bytes to
+ * Counts the embedded stack's use of what AWS would bill: invocations and their time, requests to queues with their payload, bytes to
  * queues, API server and Redis, log lines and custom metrics as functions in Lambda write them.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
@@ -14,7 +14,7 @@ import type { Counts } from "../../cli/cost/counts.ts";
 
 /** A request to SQS is one for each 64 KiB that it carries. Source: AWS, Amazon SQS pricing. */
 const CHUNK_BYTES = 64 * 1024;
-/** CloudWatch Logs counts so many with each line. Source: AWS, Amazon CloudWatch Logs API reference, PutLogEvents. */
+/** Bytes that CloudWatch Logs adds to each line. Source: AWS, Amazon CloudWatch Logs API reference, PutLogEvents. */
 const LINE_BYTES = 26;
 /** Of a signed request and its answer, with what TLS adds. */
 const HEADER_BYTES = 1_500;
@@ -96,7 +96,7 @@ export class Meter {
     call: async (action, input, options) => {
       const answer = await calls.call(action, input, options);
       const { Messages } = answer as { readonly Messages?: readonly { readonly Body?: string }[] }; // of a receive
-      // Lambda's own pollers wait otherwise than ours: what they find nothing with is reckoned, not counted.
+      // Lambda's own pollers wait otherwise than ours: their empty receives are calculated, not counted.
       if (action === "ReceiveMessage" && (Messages ?? []).length === 0) return answer;
       const { Entries } = input as { readonly Entries?: readonly { readonly MessageBody?: string }[] }; // of a send
       const bodies = [...(Messages ?? []).map(({ Body = "" }) => Body), ...(Entries ?? []).map(({ MessageBody = "" }) => MessageBody)];
@@ -160,7 +160,7 @@ interface EmfLine extends Readonly<Record<string, unknown>> {
   };
 }
 
-/** Whoever ends when another begins leaves its sandbox to it. */
+/** An invocation that starts when another ends reuses its sandbox. */
 function mostAtOnce(ran: readonly Ran[]): number {
   const steps = ran
     .flatMap(({ fromMs, toMs }) => [

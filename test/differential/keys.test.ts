@@ -1,6 +1,5 @@
 /**
- * Upstream's handlers of events and ours are told of the same changes of random objects, one at a time, and must queue
- * the same keys.
+ * Upstream's event handlers and ours get the same changes of random objects, one at a time, and must queue the same keys.
  */
 import { afterAll, describe, expect, it } from "vitest";
 
@@ -51,7 +50,7 @@ function mayQueueMore({ resource, old, new: now }: Changed, controller: Controll
   return changesHands && (controller === "deployment" || now.metadata.deletionTimestamp !== undefined);
 }
 
-/** Somebody changes hands or labels of what is there, or takes a pod away: more often than the script's people do. */
+/** Changes owners or labels of existing objects, or deletes a pod: more often than the script's users do. */
 async function shake(shared: SharedApiServer, dice: Dice): Promise<void> {
   const { replicasets, pods } = await shared.state();
   for (const [resource, objects] of [

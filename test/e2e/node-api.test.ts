@@ -1,5 +1,5 @@
 /**
- * The agent's HTTPS API between a real API server and a real containerd, asked by kubectl; no agent: the test itself
+ * The agent's HTTPS API between a real API server and a real containerd, called by kubectl; no agent: the test itself
  * registers the node, binds a pod to it and writes the status.
  */
 import { spawn } from "node:child_process";

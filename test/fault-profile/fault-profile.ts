@@ -17,7 +17,7 @@ export type Fault =
   | { readonly kind: "admitSlowly"; readonly ms: number }
   /** Passes nothing on and breaks the connection. */
   | { readonly kind: "loseRequest" }
-  /** What was asked for is done, and the connection breaks instead of an answer. */
+  /** The request is executed, and the connection breaks instead of an answer. */
   | { readonly kind: "loseAnswer" }
   /** Done, and the connection breaks in the middle of the answer's body. */
   | { readonly kind: "cutAnswer" }
@@ -46,7 +46,10 @@ export interface About {
   readonly client?: string;
 }
 
-/** Which of the requests that it is about a rule strikes: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the second. */
+/**
+ * Which of its matching requests a rule applies to: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the
+ * second.
+ */
 export type Often =
   | "always"
   | { readonly every: number }

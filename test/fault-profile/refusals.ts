@@ -1,4 +1,4 @@
-/** Refusals as the real API server and what stands in it word them: HTTP code, headers and Status. */
+/** Refusals with the texts of the real API server and its admission plugins: HTTP code, headers and Status. */
 
 /** One answer that is none. `body` is a Status, except where something in front of the API server answers. */
 export interface Refusal {

@@ -1,6 +1,6 @@
 /**
- * The laws of large shapes (design.md): no step of a sync grows with what it does not look at. Two worlds that differ
- * by size alone are played, and what the same act costs in both is compared by count, so that no clock is needed.
+ * The laws of large shapes (design.md): no step of a sync grows with what it does not look at. Two test environments that differ only in
+ * size are run, and what the same act costs in both is compared by count, so that no clock is needed.
  */
 import { afterEach, describe, expect, it } from "vitest";
 

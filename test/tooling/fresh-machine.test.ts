@@ -1,6 +1,6 @@
 /**
- * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and
- * what a Node that is too old is told. `npm run matrix` tries the same with real Nodes and npms.
+ * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and the message for a Node
+ * that is too old. `npm run matrix` tries the same with real Nodes and npms.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";

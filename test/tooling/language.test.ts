@@ -10,7 +10,7 @@ const PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ..
 const READ_FIRST = PAGES.filter((page) => page === "README.md" || /^docs\/(?:start|guides|concepts)\//.test(page));
 const [SENTENCE_WORDS_MAX, CELL_WORDS_MAX] = [30, 40];
 
-/** What to write instead stands beside each. */
+/** Each with its replacement. */
 const DIALECT: readonly (readonly [phrase: RegExp, write: string])[] = [
   [/\b(?:told|tells|telling)\b/i, "reports, exposes, publishes"],
   [/\b(?:is|was|are|were) said\b|\bis looked at\b/i, "an active verb with its actor"],

@@ -103,7 +103,7 @@ const kubernetes = upstreamFolder();
 describe.skipIf(kubernetes === undefined)(
   "upstream's own metrics, in its source (skipped where Go's module cache has no Kubernetes)",
   () => {
-    // What is skipped is collected all the same.
+    // Skipped tests are collected all the same.
     const textsIn = (folder: string): readonly string[] =>
       kubernetes === undefined ? [] : goFiles(join(kubernetes, folder)).map((file) => readFileSync(file, "utf8"));
     const texts = [

@@ -37,7 +37,7 @@ describe("generated from the table", () => {
   });
 });
 
-/** Wakes the team whose name a pod has. */
+/** Enqueues the team whose name a pod has. */
 const teamKeys: AffectedKeys = (delta) => {
   const pod = delta.resource === "pods" ? (delta.new ?? delta.old) : undefined;
   if (pod === undefined) return [];
@@ -45,7 +45,7 @@ const teamKeys: AffectedKeys = (delta) => {
   return [{ controller: "team-guard" as Controller, key: `${pod.namespace}/${pod.name}`, uid: "t-1", urgency: "act" }];
 };
 
-/** A controller of somebody's own, on a resource of their own. */
+/** A third-party controller on its own resource. */
 const OPEN: Registry = {
   controllers: [
     ...REGISTRY.controllers,

@@ -256,7 +256,7 @@ describe("secrets", () => {
   });
 });
 
-/** Every `"*"` of an allowed action or resource, by where it stands, and why it must be one. */
+/** Every `"*"` of an allowed action or resource, by its place, and why it must be one. */
 /** The watcher's own, where it runs as a Fargate task. */
 const WATCHER_LOGS = 1;
 

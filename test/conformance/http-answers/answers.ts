@@ -1,4 +1,6 @@
-/** Answers of HTTP servers: hand-made ones, mutations of them, and paths. All are byte strings; `<port>` stands for the server's port. */
+/**
+ * Answers of HTTP servers: hand-made ones, mutations of them, and paths. All are byte strings; `<port>` is replaced by the server's port.
+ */
 import { createServer } from "node:net";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";

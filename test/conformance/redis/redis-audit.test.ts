@@ -165,7 +165,7 @@ async function open(url: string) {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
-      // Answers of Redis come in order: once this one is there, so are those before it, and what they led to is sent.
+      // Answers of Redis arrive in order: after this one, the earlier ones have arrived and their follow-ups are sent.
       for (let round = 0; round < 3; round++) await redis.ping();
       const messages = waiting;
       waiting = [];
@@ -212,7 +212,7 @@ async function open(url: string) {
       await person.request("DELETE", `${path}/${name}`, { gracePeriodSeconds: 0 });
       await pass(2_000);
     },
-    /** A whole period: whatever differs now has been seen and mended. */
+    /** A whole period: every difference has been found and repaired. */
     audited: () => pass(UPKEEP.auditMs),
     forget: () => void (bells.length = 0),
     rung: () => bells.map(({ controller, key }) => `${controller} ${key}`),

@@ -81,7 +81,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     const successor = rigOn(replica, durability);
     expect(await successor.store.gate("replicaset")).toEqual(gate);
     expect((await checkpoint(harness, 1)).kind).toBe("ok");
-    expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: what was answered is not there
+    expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: acknowledged writes are lost
   });
 
   it("WQ2 a take executed by a paused server after its caller gave up leaves the key free", async () => {

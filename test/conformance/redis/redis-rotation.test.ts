@@ -111,7 +111,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
         say: (line) => void said.push(line),
         now: () => 0,
         async after() {
-          // Everybody reads it meanwhile, some before others.
+          // All processes read it meanwhile, some before others.
           const keys = readFileSync(secret, "utf8").split(",");
           values.push(keys);
           harness.rekey(values.length === 1 ? { functions: keys } : { watcher: keys });

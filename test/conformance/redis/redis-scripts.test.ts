@@ -1,4 +1,4 @@
-/** What the port does not show: how the scripts reach a server, what they leave there, and what they cost. */
+/** What the port's suite cannot test: loading of the scripts, keys that they leave, and their cost. */
 import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
@@ -480,7 +480,7 @@ async function sent(client: Redis): Promise<number> {
   return Number(/total_net_output_bytes:(\d+)/.exec(await client.info("stats"))?.[1]);
 }
 
-/** Names, uids and labels of the usual length; a test's short ones would flatter the figures. */
+/** Names, uids and labels of the usual length; a test's short ones would flatter the measurements. */
 function realisticPod(n: number) {
   const hex = n.toString(16).padStart(12, "0");
   return cachedPod({

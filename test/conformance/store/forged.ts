@@ -244,7 +244,7 @@ export function forgedCases(open: OpenStore): void {
   });
 }
 
-/** An entry of the pod's in a slice where it never stood. */
+/** An entry of the pod in a slice that never contained it. */
 const STRAY_OF_POD: Forged = { ...ENTRY, slice: "-shop" };
 
 async function takenBlind(harness: StoreHarness) {

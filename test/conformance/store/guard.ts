@@ -1,4 +1,4 @@
-/** Another controller is at work: who is stopped, by what, and until when (informer §11.9). */
+/** Another controller is at work: which keys stop, by what, and until when (informer §11.9). */
 import { expect, it as base } from "vitest";
 
 import type { ForeignWrite, GuardState, Stop, Store } from "../../../shared/store/ports/store.ts";

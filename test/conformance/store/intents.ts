@@ -347,7 +347,7 @@ export function intentCases(open: OpenStore): void {
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     expect((await harness.taken(C, KEY)).snapshot.intents).toEqual([]);
     await harness.pass(LEASE_MS);
-    // Even the same uid finds nothing: what was deleted is deleted.
+    // Even the same uid finds nothing: the intents were deleted.
     await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
     const heir = await harness.taken(C, KEY);
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);

@@ -9,7 +9,7 @@ import type { StoreHarness } from "../../harness/store/store.ts";
 
 const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion });
 
-/** What is counted of pods, once it is sure that it adds up. */
+/** The counts of pods, after their sum was checked. */
 async function counted(harness: StoreHarness): Promise<Readonly<Record<string, number>>> {
   const tallies: readonly LaneTally[] = await harness.store.tallies();
   expect(unbalanced(tallies)).toEqual([]);

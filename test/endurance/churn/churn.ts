@@ -1,7 +1,7 @@
 /**
- * A node at work as in weeks, and what it has left when all pods have gone.
+ * Leak test of a node: weeks of work, and what is left when all pods have ended.
  *
- * CH1 in the first half the agent is restarted and killed; the second half one process lives through, whose memory and files are judged.
+ * CH1 in the first half the agent is restarted and killed; one process runs through the second half, whose memory and files are checked.
  * CH2 each pod must come to what its kind comes to, and be gone after its deletion, whatever the agent goes through meanwhile.
  * CH3 the inventory is taken before the pods and after them, when all that is done each minute or so has been done.
  */
@@ -35,7 +35,10 @@ export interface ChurnOptions {
 const LIVES_AT_ONCE = 5;
 const RESTART_EVERY_MS = 25_000;
 const SAMPLE_EVERY_MS = 5_000;
-/** Holds what is pulled in the five minutes between two collections of images, and what one greedy pod writes; else all that comes is turned away for want of disk. */
+/**
+ * Has room for the images pulled between two collections, five minutes, and for one greedy pod's writes; otherwise all pods are rejected
+ * for lack of disk.
+ */
 const DISK_BYTES = 384 * 1024 ** 2;
 
 const SETTINGS = {

@@ -37,7 +37,7 @@ export interface Live extends KubeObject {
 export interface SyncHarnessOptions {
   readonly mode?: "act" | "shadow";
   readonly controller?: Controller;
-  /** Owners have no mark yet: what they create or delete first is decided on a live list. Default: they have one. */
+  /** Owners have no mark yet, so their first creates and deletes are decided on a live list. Default: they have one. */
   readonly unmarked?: boolean;
   /** Default: 10:00 on 1 March 2026. */
   readonly nowMs?: number;
@@ -125,7 +125,7 @@ export class SyncHarness {
     return { epoch: EPOCH, fence: FENCE, generation: 1, resource, lane: 0, sequence };
   }
 
-  /** What the stream will tell as the newest although the API server never said it: somebody else wrote into the queue, or into Redis. */
+  /** Makes the stream deliver a newest version that the API server never had: another client wrote into the queue, or into Redis. */
   forge(resource: CachedResource, object: LiveObject): void {
     const resourceVersion = String(Number(this.api.server.resourceVersion) + 1_000);
     this.#forged.push({ resource, type: "MODIFIED", object: { ...object, metadata: { ...object.metadata, resourceVersion } } });

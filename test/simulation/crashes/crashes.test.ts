@@ -54,7 +54,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** What stands at the end, names and times aside, and how many pods and ReplicaSets were ever made. */
+/** The final state without names and times, and how many pods and ReplicaSets were ever created. */
 async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig: CrashRig; readonly left: unknown }> {
   const rig = await CrashRig.create(death ? [death] : [], noTwins);
   for (const step of steps) {

@@ -1,4 +1,4 @@
-// Would catch: a condition that flickers, an error that is forgotten while it lasts, a generation that nobody asked for.
+// Would catch: a flapping condition, an error removed while it lasts, a wrong generation.
 import { describe, expect, it } from "vitest";
 import { granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
 import {

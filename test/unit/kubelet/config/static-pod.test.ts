@@ -23,7 +23,7 @@ function refusal(value: unknown, given = FILE): string {
     staticPod(value, given);
   } catch (error) {
     expect(error).toBeInstanceOf(StaticPodError);
-    return (error as Error).message; // was just looked at
+    return (error as Error).message; // was just checked
   }
   return expect.unreachable("it should have been refused");
 }

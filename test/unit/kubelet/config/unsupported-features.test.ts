@@ -1,4 +1,4 @@
-// Would catch: a pod that is started without something it asked for, and one that is held back for no reason.
+// Would catch: a pod started without a requested feature, and one held back without a reason.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { unsupportedFeature } from "../../../../shared/node-agent/kubelet/config/unsupported-features.ts";

@@ -1,5 +1,5 @@
-// Would catch: a pod that takes more than its limits, one that starves though it asked for CPU, a class that weighs too little or too
-// much, a node whose pods take what is kept back.
+// Would catch: a pod above its limits, one without its requested CPU, a QoS class with a wrong weight, a node whose pods use reserved
+// resources.
 import { describe, expect, it } from "vitest";
 import {
   kubepodsConfig,

@@ -18,7 +18,7 @@ function policy(hard: string, more: Partial<EvictionPolicy> = {}): EvictionPolic
 }
 const MEMORY = policy("memory.available<1Gi");
 
-/** So much memory is free from now on. */
+/** The free memory from now on. */
 function leave(node: NodeHarness, bytes: number): void {
   node.usage = { ...node.usage, workingSetBytes: node.usage.memoryBytes - bytes };
 }

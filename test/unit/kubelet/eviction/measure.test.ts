@@ -1,4 +1,4 @@
-// Would catch: a figure that stands for another, a pod that counts as unmeasured, or as measured, and is not.
+// Would catch: a value in another field, a pod wrongly counted as measured or unmeasured.
 import { expect, it } from "vitest";
 import type { NodePorts } from "../../../../shared/node-agent/kubelet/node-ports/node-ports.ts";
 import { measureNode, measurePods } from "../../../../shared/node-agent/kubelet/eviction/measure.ts";

@@ -1,4 +1,4 @@
-// Would catch: a pod that goes although another has taken more than it asked for, or has a lower priority.
+// Would catch: an evicted pod although another one exceeds its requests or has a lower priority.
 import { expect, it } from "vitest";
 import { rankPods } from "../../../../shared/node-agent/kubelet/eviction/rank.ts";
 import type { Disks, Signal } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";

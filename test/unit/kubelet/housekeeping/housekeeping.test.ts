@@ -1,9 +1,9 @@
-// Would catch: a node at rest that goes through all that it runs twice more each two seconds; what nobody knows that runs on.
+// Would catch: a node at rest that lists all running pods twice more every two seconds; an unknown pod that keeps running.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 
-/** One whose pod nobody knows. */
+/** One whose pod is unknown. */
 async function strayPod(node: NodeHarness): Promise<string> {
   return await node.cri.runPodSandbox({
     metadata: { name: "stray", namespace: "default", uid: "stray", attempt: 0 },

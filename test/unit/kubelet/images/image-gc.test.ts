@@ -1,5 +1,5 @@
 // Would catch: an image removed that a container has, that the runtime has pinned or that was just pulled; the one used last removed
-// first; too many removed, or too few; a full disk that nobody hears of.
+// first; too many removed, or too few; a full disk that is not reported.
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -46,7 +46,7 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
     files: { diskSpace: async () => state.space },
     options: { ...OPTIONS, imageGc: policy },
   };
-  const collector = new ImageCollector(ports as unknown as NodePorts); // all that it asks for
+  const collector = new ImageCollector(ports as unknown as NodePorts); // only this is requested
   return {
     present,
     used,

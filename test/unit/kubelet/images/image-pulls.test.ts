@@ -20,7 +20,7 @@ function pulls(node: NodeHarness): readonly string[] {
   );
 }
 
-/** What was said of a pod, in order; told again, it is there again. */
+/** The Events of a pod in order, with repetitions. */
 function said(node: NodeHarness, pod: string): readonly string[] {
   return node.requests.flatMap(({ path, body }) => {
     const event = body as { readonly type: string; readonly reason: string; readonly message: string; readonly involvedObject: object }; // of an Event
@@ -122,7 +122,7 @@ describe("the pull queue", () => {
     for (const name of ["a", "b", "c"]) await node.create(name, one(`${name}:1`));
     await node.advance(5 * SECONDS);
     node.kill();
-    // The runtime goes on with what it was asked for; nobody hears of it.
+    // The runtime continues the pull; no caller gets its result.
     await node.advance(SECONDS);
     node.start();
     await node.until("all are ready", () => ["a", "b", "c"].every((name) => node.isReady(name)));

@@ -1,4 +1,4 @@
-// Would catch: a hook that goes on when its pod is gone: its connection or command, and what is written of a pod that nobody knows any more.
+// Would catch: a hook that continues after its pod: its connection or command, and records of a removed pod.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";

@@ -1,4 +1,4 @@
-// Would catch: a log that grows without end, one whose path is asked for each time, one that cannot be read and keeps the others.
+// Would catch: a log that grows without limit, a path that is requested each time, an unreadable log that blocks the others.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { KnownStatuses } from "../../../../shared/node-agent/kubelet/node-ports/known-statuses.ts";

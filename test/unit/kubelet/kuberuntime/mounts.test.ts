@@ -1,4 +1,4 @@
-// Would catch: a path out of its volume, a volume that is mounted writable though nobody may write, a hosts file over the
+// Would catch: a path out of its volume, a volume mounted writable despite readOnly, a hosts file over the
 // container's own, a hosts file without the pod's name or aliases.
 import { describe, expect, it } from "vitest";
 import { ContainerConfigError } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";

@@ -88,7 +88,7 @@ test("[node-agent 169] [node-agent 175] defers a resize without free resources, 
   await resize(node, cpuOf("20"));
   await node.until("it waits", () => conditionsOf(node).includes("PodResizePending Deferred"), 10 * SECONDS);
   expect(statusOf(node)).toMatchObject({ allocatedResources: { cpu: "10" }, resources: cpuOf("10") });
-  await node.create("small", { containers: [app(cpuOf("4"))] }); // 10 + 50 + 4: what is asked for does not count
+  await node.create("small", { containers: [app(cpuOf("4"))] }); // 10 + 50 + 4: pending requests do not count
   await node.until("it has the room that is left", () => node.isReady("small"));
   await node.advance(70 * SECONDS);
   expect(events(node)).toEqual(["ResizeDeferred"]);

@@ -1,5 +1,5 @@
-// Would catch: a limit that is not enforced or off by a power of ten, a request that does not count, a container that the kernel
-// kills before those that asked for less.
+// Would catch: a limit that is not enforced or off by a power of ten, a request that does not count, a container that the kernel kills
+// before those with lower requests.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import {

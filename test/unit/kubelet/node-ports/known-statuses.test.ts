@@ -17,7 +17,7 @@ const listedSandbox = (id: string, state: PodSandboxState = "SANDBOX_READY"): Po
 const listedContainer = (id: string, state: ContainerState = "CONTAINER_RUNNING"): Container =>
   ({ ...common, id, state, podSandboxId: "s", image: "i", imageRef: "r" }) as unknown as Container; // what of it is read
 
-/** A runtime that says what it was told to say, and whom it was asked about. */
+/** A scripted runtime that records the inspected ids. */
 function runtime() {
   const asked: string[] = [];
   const sandboxes = new Map<string, Partial<PodSandboxStatus>>();

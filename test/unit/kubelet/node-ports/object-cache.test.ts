@@ -1,5 +1,5 @@
-// Would catch: an object that is kept for pods that are long gone, one that is dropped while pods still name it, and pods of one
-// namespace that name so much that those of others wait or lose what was kept for them.
+// Would catch: an object cached for removed pods, one dropped while pods still reference it, and pods of one namespace with so many
+// references that other namespaces' pods wait or lose cached objects.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { NotSentError } from "../../../../shared/kube/client/errors.ts";

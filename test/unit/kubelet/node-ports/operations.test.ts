@@ -11,7 +11,7 @@ import { Operations, Pause } from "../../../../shared/node-agent/kubelet/node-po
 const PULL = { uid: "u", name: "pull", pause: "it is being pulled" } as const;
 const KILL = { uid: "u", name: "kill", pause: "it is ending" } as const;
 
-/** Whether the turn is told that the step goes on. */
+/** Whether the iteration learns that the step continues. */
 async function paused(running: Promise<unknown>): Promise<boolean> {
   return await running.then(
     () => false,

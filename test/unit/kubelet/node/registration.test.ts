@@ -1,4 +1,7 @@
-/** Would catch: labels and taints that the API server refuses a node, a cloud's addresses overwritten, and what people changed on a Node undone by a restart. */
+/**
+ * Would catch: labels and taints that the API server refuses a node, a cloud's addresses overwritten, and users' changes of a Node undone
+ * by a restart.
+ */
 import { describe, expect, it, test } from "vitest";
 import { registrationOf } from "../../../../cli/node/node-registration.ts";
 import { nodeBody, nodeStatus, takenOverPatch } from "../../../../shared/node-agent/kubelet/node/node-object.ts";

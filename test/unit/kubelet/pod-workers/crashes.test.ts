@@ -1,5 +1,5 @@
-// Would catch: an agent that cannot go on from wherever it was killed: a second sandbox, a container twice, a restart too many, a pod or mirror that stays, a sandbox that
-// nothing bounds.
+// Would catch: an agent that cannot continue from any crash: a second sandbox, a duplicate container, a surplus restart, a pod or mirror
+// that stays, a sandbox without limits.
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/node-agent/kubelet/types/labels.ts";

@@ -1,4 +1,5 @@
-// Would catch: a restart that is forgotten because the stop before it took longer than a turn, so that a pod counts as done whose work is not; a hook that nobody waits for.
+// Would catch: a restart that is lost because its stop took longer than an iteration, so that an unfinished pod counts as complete; a hook
+// that is not awaited.
 import { expect, test } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
 import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
@@ -6,7 +7,7 @@ import type { ContainerStatusEntry, PodSpec } from "../../../../shared/node-agen
 import { NodeHarness, startedNode } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
-/** Ends with 0, three seconds after it was asked to: a turn waits for two. */
+/** Exits with 0, three seconds after its stop: an iteration waits for two. */
 const SLOW = { stopAfterMs: 3 * SECONDS };
 /** Each instance is well for ten seconds. */
 const SICK = { ...SLOW, exec: (_: unknown, runningForMs: number) => ({ exitCode: runningForMs < 10 * SECONDS ? 0 : 1 }) };
@@ -59,7 +60,7 @@ test.each(restarted)("[node-agent 127] restarts a container that $name and exits
   await node.advance(3 * SECONDS);
   await act(node);
   await node.until("the next one runs", () => {
-    // What was once terminated for good is not let go again, neither by the API server nor by a Job.
+    // Neither the API server nor a Job accepts that a container leaves Terminated.
     expect(status(node)?.state?.terminated).toBeUndefined();
     expect(["Running", "Pending"]).toContain(node.phase("p"));
     return status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined;

@@ -1,4 +1,4 @@
-// Would catch: a record that is never forgotten, one that is forgotten while its containers run, an orphan that nobody stops.
+// Would catch: a record that is never purged, one purged while its containers run, an orphan that is not stopped.
 import { describe, expect, it } from "vitest";
 import { syncKnownPod } from "../../../../shared/node-agent/kubelet/pod-workers/known-pods.ts";
 import { acceptUpdate, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";

@@ -67,7 +67,7 @@ test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, a
   for (const [index, wait] of waits.entries()) {
     const least = wanted[index] ?? 0;
     expect.soft(wait, `wait ${index}`).toBeGreaterThanOrEqual(least);
-    // Looked at again within half of the rest, at most 30 s late, plus relist and tick.
+    // Synced again within half of the remaining time, at most 30 s late, plus relist and tick.
     expect.soft(wait, `wait ${index}`).toBeLessThanOrEqual(least + Math.min(least / 2, 30) + 3);
   }
 });
@@ -82,7 +82,7 @@ test("when an instance dies, removes earlier dead ones at once, with their logs"
     const instances = await node.containers(uid);
     for (const { logPath } of instances) logs.add(logPath);
     const dead = instances.filter(({ state }) => state === "CONTAINER_EXITED");
-    // One has just died, and is not looked at yet.
+    // One has just died and is not observed yet.
     expect(dead.length).toBeLessThanOrEqual(2);
     expect([...logs].filter((path) => node.files.read(path) !== undefined).length).toBe(instances.length);
   }

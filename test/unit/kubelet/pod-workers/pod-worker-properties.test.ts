@@ -78,7 +78,7 @@ class Pod {
     if (isFailed) await this.accept({ kind: "sync" });
   }
 
-  /** The message comes again while the turn that holds it goes on. */
+  /** The message is redelivered during its iteration. */
   loseMessage(): void {
     if (this.turn === undefined) return;
     this.ghosts.push(this.turn);
@@ -86,7 +86,7 @@ class Pod {
     this.messages += 1;
   }
 
-  /** Each ghost writes; only one that nobody has followed yet may. */
+  /** Each abandoned iteration writes; only the latest may succeed. */
   async ghostsWrite(): Promise<void> {
     for (const ghost of this.ghosts.splice(0)) {
       const before = await this.record();
@@ -180,7 +180,7 @@ describe("pod workers in any order", () => {
     await fc.assert(
       fc.asyncProperty(stepsOf(), async (steps) => {
         for (const pod of await pods(steps, (one) => one.accept({ kind: "create" }))) {
-          // The next tick of the work queue, which stands in for what a lost turn would have done.
+          // The next tick of the work queue, which replaces a lost iteration.
           await pod.accept({ kind: "sync" });
           await pod.drain();
           expect(pod.syncsAfterKill).toBe(0);

@@ -12,7 +12,7 @@ function decide(containers: readonly ObservedContainer[], entry?: BackOffEntry, 
   return restartDecision({ pod: nodePod(), container: FOO1, observed: observed({ containers }), entry, nowMs });
 }
 
-/** A runtime in small: waits as it is told, runs for `runMs` each time, and answers how long each wait was. */
+/** A minimal runtime: waits as decided, runs for `runMs` each time, and returns the length of each wait. */
 function waits(runsMs: readonly number[]): readonly number[] {
   let entry: BackOffEntry | undefined;
   let nowMs = NOW_MS;

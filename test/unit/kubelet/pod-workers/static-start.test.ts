@@ -1,4 +1,4 @@
-// Would catch: two static pods of one name at once, one that waits for ever behind a dead one, a full name that nobody gives back.
+// Would catch: two static pods of one name at once, one that waits forever behind a dead one, a full name that is never released.
 import { describe, expect, it } from "vitest";
 import { joinWaiting, releaseFullName, startGate } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
 import type { StartVerdict } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";

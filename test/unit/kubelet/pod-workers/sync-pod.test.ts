@@ -1,4 +1,4 @@
-// Would catch: two turns that act at once, a pod started while it ends, an operation that nobody ends, state that is lost and missed.
+// Would catch: two concurrent iterations, a pod started during its termination, an operation that never ends, lost state that is needed.
 import { expect, test } from "vitest";
 import type { NodeStore, NodeTable } from "../../../../shared/node-agent/ports/node-store.ts";
 import { CONFIG_ANNOTATIONS, LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
@@ -18,7 +18,7 @@ function reasons(node: NodeHarness): readonly string[] {
     .map(({ body }) => String((body as { readonly reason?: string } | undefined)?.reason)); // an Event
 }
 
-/** What a pod whose record nobody kept looks like. */
+/** The state of a pod without a record. */
 async function orphan(node: NodeHarness, uid: string): Promise<string> {
   const sandbox = { metadata: { name: "lost", namespace: "default", uid, attempt: 0 }, labels: { [LABELS.podUid]: uid } };
   const sandboxId = await node.cri.runPodSandbox(sandbox);

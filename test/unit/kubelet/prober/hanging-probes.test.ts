@@ -12,7 +12,7 @@ interface Asked {
   answer(): void;
 }
 
-/** A node whose network answers no probe but when it is told to. */
+/** A node whose network answers probes only on request. */
 async function silentNode(): Promise<{ readonly node: NodeHarness; readonly asked: readonly Asked[] }> {
   const asked: Asked[] = [];
   const ask = async (signal?: AbortSignal) =>
@@ -71,7 +71,7 @@ test("[node-agent 485] a probe that nobody answers is given up with its containe
   await node.until("the next one is asked", () => asked.length === 2);
   expect(statusOf(node)?.restartCount).toBe(1);
   expect(asked.map(({ signal }) => signal?.aborted)).toEqual([true, false]);
-  asked[0]?.answer(); // of the container before, and nobody listens
+  asked[0]?.answer(); // of the previous container, without a listener
   await node.advance(SECONDS);
   expect(node.isReady("p")).toBe(false);
   asked[1]?.answer();

@@ -160,7 +160,7 @@ describe("outcomes", () => {
     const kept = Array.from({ length: 20 }, () =>
       execOutcome({ exitCode: 1, stdout: Buffer.alloc(8_000_000, "x").toString(), stderr: "" }),
     );
-    expect(held() - before).toBeLessThan(80_000_000); // all of what was printed is 160 MB
+    expect(held() - before).toBeLessThan(80_000_000); // the whole output is 160 MB
     expect(kept).toHaveLength(20);
   });
 

@@ -1,4 +1,4 @@
-/** Would catch: a figure under another name than upstream's, one of another pod or disk, and a sum that stands for a part. */
+/** Would catch: a value under another name than upstream's, one of another pod or disk, and a sum in place of a part. */
 import { describe, expect, it } from "vitest";
 
 import { machineStats } from "../../../../shared/node-agent/system/node-usage.ts";

@@ -12,7 +12,7 @@ interface Row {
   readonly name: string;
   readonly statuses: readonly ContainerStatusEntry[];
   readonly terminal?: boolean;
-  /** Whether a regular container stands in the current sandbox. Default: no. */
+  /** Whether a regular container is in the current sandbox. Default: no. */
   readonly hasRun?: boolean;
   readonly want: string;
 }

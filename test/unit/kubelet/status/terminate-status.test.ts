@@ -1,4 +1,4 @@
-// Would catch: a deleted pod that never reaches a terminal phase, or one shown as a success whose end nobody saw.
+// Would catch: a deleted pod that never reaches a terminal phase, or one reported as Succeeded whose end was not observed.
 import { describe, expect, it } from "vitest";
 import { terminatedStatus } from "../../../../shared/node-agent/kubelet/status/accept-status.ts";
 import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";

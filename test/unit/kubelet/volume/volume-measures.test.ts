@@ -17,11 +17,11 @@ interface Measuring {
   readonly measures: VolumeMeasures;
   readonly asked: string[];
   readonly said: () => readonly unknown[];
-  /** Goes on to the next look of eviction's. */
+  /** Advances to the next check of the eviction manager. */
   readonly look: (...pods: readonly ReturnType<typeof podOf>[]) => Promise<void>;
 }
 
-/** @param answer of a volume, as `uid/name`, after so many ms */
+/** @param answer of a volume, as `uid/name`, after this many ms */
 function measuring(answer: (volume: string) => { readonly afterMs?: number; readonly usage: VolumeUsage | Error | undefined }): Measuring {
   const clock = createVirtualClock(0);
   const asked: string[] = [];

@@ -1,4 +1,4 @@
-// Would catch: a pod that waits long for a volume whose trouble has passed, a trouble asked after without end, two hands at one volume.
+// Would catch: a pod that waits long for a repaired volume, endless retries, concurrent changes of one volume.
 import { expect, test } from "vitest";
 import { NodeFilesError } from "../../../../shared/node-agent/ports/node-files.ts";
 import { startedNode } from "../../../harness/node/node.ts";
@@ -10,7 +10,7 @@ const APP = { name: "app", image: "app:1" };
 const DATA = { containers: [APP], volumes: [{ name: "data", emptyDir: {} }] };
 const SETTINGS = { containers: [APP], volumes: [{ name: "settings", configMap: { name: "settings" } }] };
 
-/** When the agent called `verb` of NodeFiles; as long as `fails` says so, in vain. */
+/** The times of calls of `verb` of NodeFiles, which fail while `fails` is true. */
 function watched(node: NodeHarness, verb: string, fails: (count: number) => boolean): readonly number[] {
   const times: number[] = [];
   node.fateOf = (call) => {

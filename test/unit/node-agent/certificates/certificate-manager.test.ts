@@ -1,4 +1,7 @@
-/** Would catch: a certificate that is not replaced in time, or lost on the way to the disk; a denied request that ends the agent; a request repeated without end. */
+/**
+ * Would catch: a certificate that is not replaced in time, or lost on the way to the disk; a denied request that ends the agent; an
+ * endlessly repeated request.
+ */
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { lstat, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -40,7 +43,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What happens to each request, in order; the last one goes on. */
+/** The result of each request, in order; the last one repeats. */
 type Fate = "sign" | "deny" | "forget" | "unreachable" | "starting" | "unauthorized" | "forbidden" | "invalid";
 
 function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: readonly string[]; approve(): Promise<void> } {
@@ -264,7 +267,7 @@ describe("its metrics [node-agent 464]", () => {
     expect(new Set(metrics.told(ttl))).toEqual(new Set([Infinity]));
     const { notBeforeMs, notAfterMs } = readCertificate(manager.current()?.cert ?? "");
     await clock.advance(1_000);
-    // It is told each second, not when it is asked for.
+    // It is updated each second, not when it is read.
     expect([0, 1]).toContain((metrics.told(ttl).at(-1) ?? 0) - Math.trunc((notAfterMs - clock.now()) / 1_000));
 
     ending.abort();

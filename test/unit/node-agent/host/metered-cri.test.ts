@@ -1,4 +1,4 @@
-// Would catch: a call of the runtime that nobody counts, a refusal that is swallowed or not counted, and a wrapper that loses arguments.
+// Would catch: an uncounted call of the runtime, an error that is swallowed or not counted, and a wrapper that loses arguments.
 import { expect, it } from "vitest";
 
 import { createMemoryCri } from "../../../../shared/node-agent/memory/cri/cri.ts";

@@ -11,7 +11,7 @@ import { recordingLog } from "../../recording-log.ts";
 
 const SECONDS = 1_000;
 
-/** A queue whose turns end when they are told to. */
+/** A queue whose iterations end on request. */
 function started({ concurrencyMax = 10 } = {}) {
   const clock = createVirtualClock(0);
   const log = recordingLog();

@@ -39,7 +39,7 @@ describe("the lock of an agent's root", () => {
     await lockRoot(root);
     const lock = join(root, "deltaloop-node.lock");
     const [, start] = (await readFile(lock, "utf8")).split(" ");
-    // Somebody else's process has the pid by now: it began at another time.
+    // Another process has the pid now: it started at another time.
     await writeFile(lock, `${child.pid} ${start}`);
     const unlock = await lockRoot(root);
     expect((await readFile(lock, "utf8")).split(" ")[0]).toBe(String(process.pid));

@@ -6,7 +6,7 @@ import type { PodSandbox } from "../../../../shared/node-agent/ports/cri-types.t
 
 const PODS = ["a", "b", "c", "d", "e"];
 
-/** Answers when `end` is called, with what there is then; `asked` says by what it was asked. */
+/** Returns the current objects when `end` is called; `asked` has the filters of the calls. */
 function heldRuntime(): { readonly cri: Cri; readonly asked: unknown[]; readonly pods: string[]; end(): void; fail(error: Error): void } {
   const asked: unknown[] = [];
   const pods = [...PODS];

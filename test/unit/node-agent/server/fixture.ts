@@ -62,7 +62,7 @@ export interface Fixture {
   readonly attaches: readonly AttachRequest[];
   /** Sandbox and ports. */
   readonly forwards: readonly (readonly [string, readonly number[]])[];
-  /** How often the runtime was asked about a container. */
+  /** How often the runtime inspected a container. */
   statusCalls(): number;
   readonly log: ReturnType<typeof recordingLog>;
   readonly logPath: string;

@@ -1,4 +1,4 @@
-/** Would catch: a pod that is listed though nothing of it runs, one that is left out, containers of two pods in one, and foreign ones among them. */
+/** Would catch: a listed pod without running containers, an omitted one, mixed containers of two pods, and another client's containers. */
 import { expect, it } from "vitest";
 
 import { runningPods } from "../../../../shared/node-agent/server/running-pods.ts";

@@ -1,6 +1,6 @@
 /**
- * Would catch: somebody served who should not be, by certificate, token, path or upgrade; answers other than upstream's; a token in
- * a log; and connections that stay when the server stops.
+ * Would catch: an unauthorised client that is served, by certificate, token, path or upgrade; other answers than upstream's; a token in a
+ * log; and connections that outlive the server.
  */
 import { once } from "node:events";
 import { connect } from "node:net";

@@ -90,7 +90,7 @@ async function drained(socket: Duplex): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Takes 20 ms for each chunk, which `said` has then, and ends when it is told to. */
+/** Takes 20 ms for each chunk, which it appends to `said`, and ends on request. */
 function slowReader(options: DuplexOptions = {}): { readonly slow: Duplex; readonly said: readonly string[] } {
   const said: string[] = [];
   const slow = new Duplex({
@@ -371,7 +371,7 @@ describe("two joined streams", () => {
     const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
     const quick = new Duplex({
       read: () => undefined,
-      // It has said all and is closed; what it said last is still to be read.
+      // It has sent everything and is closed; its last bytes are still unread.
       write: (_chunk, _encoding, done) => {
         for (const word of ["b", "c", null]) setTimeout(() => quick.push(word), 5);
         done(broken);
@@ -380,7 +380,7 @@ describe("two joined streams", () => {
     });
     const joined = joinStreams(slow, quick);
     quick.push("a");
-    for (const word of ["window", "window"]) setTimeout(() => slow.push(word), 10); // what nobody takes any more
+    for (const word of ["window", "window"]) setTimeout(() => slow.push(word), 10); // unread bytes
     await joined;
     expect(said.join("")).toBe("abc");
   });

@@ -276,7 +276,7 @@ spec:
   });
 });
 
-/** Lets the source's own I/O go on. */
+/** Lets the source's own I/O continue. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }

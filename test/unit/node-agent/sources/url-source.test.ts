@@ -1,5 +1,5 @@
-// Would catch: pods that end because a server was away or sent nonsense; a list taken in part; a header or a password in a log, or sent
-// to somebody else's server; a server that never ends and holds the source for ever.
+// Would catch: pods that end because a server was unavailable or sent invalid data; a partly accepted list; a header or a password in a
+// log, or sent to another server; an endless response that blocks the source forever.
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
