@@ -21,7 +21,7 @@ interface Step {
   readonly name: string;
   /** Its files take long enough to be reported one by one. */
   readonly tellsTimes?: true;
-  /** What it measured is what it was run for. */
+  /** It was run for its measurements. */
   readonly tellsFigures?: true;
   run(): Promise<{ readonly tally: Tally; readonly output: string }>;
 }

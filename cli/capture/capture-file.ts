@@ -1,4 +1,4 @@
-/** Where a capture goes: one file, several self-contained files, or standard output. */
+/** The output of a capture: one file, several self-contained files, or standard output. */
 import { randomBytes } from "node:crypto";
 import {
   closeSync,
@@ -42,7 +42,7 @@ export interface CaptureFileOptions {
   readonly rotateMs?: number;
   /** Number of the newest files of this run to keep. */
   readonly keep?: number;
-  /** What becomes of a file that exists and is not empty (CF4). Default: it is refused. */
+  /** Handling of an existing file that is not empty (CF4). Default: refused. */
   readonly existing?: "refused" | "overwritten" | "replaced";
 }
 
@@ -51,7 +51,7 @@ interface OpenFile {
   readonly file: Writable;
   /** Of a file; standard output is not ours to empty. */
   readonly fd?: number;
-  /** Where lines go: the file itself, or gzip before it. */
+  /** The stream for lines: the file itself, or gzip before it. */
   readonly out: Writable | Gzip;
   readonly sinceMs: number;
   bytes: number;
@@ -89,7 +89,7 @@ export class CaptureFile {
     this.#open = this.#begin(nowMs);
   }
 
-  /** Of what could not be written, a full disk as a rule. */
+  /** The first write error, usually a full disk. */
   get error(): Error | undefined {
     return this.#error;
   }

@@ -1,5 +1,5 @@
 /**
- * What a month asks for by what functions reported at `/metrics` (docs/reference/metrics.md), instead of from rates:
+ * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates:
  * of `deltaloop dev`, also in shadow beside a cluster's own controllers, for a day or so.
  *
  * Counted there are messages, doorbells and the time of syncs. What each of them asks of AWS is taken from counts.json, as if none shared a

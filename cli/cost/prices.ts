@@ -9,7 +9,7 @@ const PRICE = v.strictObject({
   per: v.pipe(v.number(), v.minValue(1)),
   unit: v.string(),
   source: v.string(),
-  /** What is not known of it. */
+  /** Unknown parts of the price. */
   uncertain: v.optional(v.string()),
 });
 

@@ -23,7 +23,7 @@ export interface MemoryNodesOptions {
 
 const GIB = 2 ** 30;
 const PODS_MAX = 110;
-/** What a pull takes, the first time on a node. */
+/** Duration of an image's first pull on a node. */
 const PULL_MS = 300;
 
 /** Until `signal` aborts. */

@@ -59,7 +59,7 @@ export interface LeaseFacts {
   readonly terms: readonly TermToken[];
 }
 
-/** What the credentials at hand may do of what a role must. */
+/** The rights of a role that the available credentials have. */
 export interface RoleFacts {
   readonly role: string;
   readonly seen: Seen<{ readonly user: string; readonly rights: readonly Right[] }>;

@@ -176,7 +176,7 @@ function judgeEpoch({ cache, api }: Facts): Finding {
   return ok("cache.epoch", `epoch ${epoch.value.epoch}`);
 }
 
-/** What helps, by what the gate says (shared/store/redis/scripts/lib/gate.lua). */
+/** The remedy for each reason of the gate (shared/store/redis/scripts/lib/gate.lua). */
 const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
   [/there is no epoch/, "Start deltaloop watch: it opens the epoch and lists."],
   [

@@ -4,7 +4,7 @@
  * Source: k8s.io/kubelet config/v1beta1/types.go; pkg/kubelet/apis/config/v1beta1/defaults.go.
  */
 
-/** What a value must look like, and how it is written on the command line. */
+/** The form of a value, and its form on the command line. */
 export type Form =
   | "text"
   | "number"

@@ -158,7 +158,7 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** What the command line would have made of it. @throws what the option says of a wrong one */
+/** The value as parsed from the command line. @throws what the option says of a wrong one */
 function valueOf(option: Option, texts: readonly string[]): unknown {
   if (!option.required && !option.optional) return texts[0] === "true" ? true : undefined;
   const { parseArg } = option;

@@ -69,7 +69,7 @@ export interface NodeAgent {
   readonly ports: NodePorts;
   /** How many messages wait or are worked on, by queue. */
   readonly queues: { readonly [Q in NodeQueue]: { readonly size: number } };
-  /** What a source calls with all its pods. */
+  /** Callback of a source with all its pods. */
   emit(source: PodSource): (pods: readonly NodePod[]) => void;
   /** The host and the API source, until `signal` aborts and what runs then has ended. */
   run(signal: AbortSignal): Promise<void>;

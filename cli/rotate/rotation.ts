@@ -1,4 +1,4 @@
-/** What rotations of keys share. */
+/** Shared by rotations of keys. */
 import { randomBytes } from "node:crypto";
 
 import { createSecrets } from "@deltaloop/store/secrets";

@@ -27,7 +27,7 @@ const CLUSTER = "c1";
 const DIGEST_KEY = "attacks";
 const MERGE = "application/merge-patch+json";
 
-/** Who the victim and the tenant are: each may do as it likes in its own namespace, and read. */
+/** The users victim and tenant: each has all rights in its own namespace, and may read everything. */
 export const [VICTIM, MALLORY] = ["shop", "mallory"] as const;
 
 export type Body = Readonly<Record<string, unknown>>;
@@ -50,7 +50,7 @@ export interface SmallCluster {
 }
 
 export interface SmallClusterOptions {
-  /** What is there before the watcher first lists. */
+  /** The objects before the watcher's first list. */
   readonly before?: (post: SmallCluster["post"]) => Promise<void>;
   /** Intercepts the writes of our functions. */
   readonly over?: (writer: KubeWriter, advance: (ms: number) => Promise<void>) => Partial<KubeWriter>;

@@ -58,7 +58,7 @@ export async function startQ1Rig() {
     queue,
     deadLetters,
     handlers,
-    /** What the watcher has sent: the attacker has seen it. */
+    /** The watcher's messages, which the attacker has seen. */
     sent,
     /** The ReplicaSet controller's requests to the API server, without reads. */
     writes,

@@ -68,7 +68,7 @@ export async function bench(rows: readonly string[] = PARTS, profiles?: string):
   if (missing !== undefined) throw new Error(missing);
   const upstream = await upstreamTests();
   if ("missing" in upstream) throw new Error(upstream.missing);
-  // Where its packages are found.
+  // The folder of its packages.
   const program = join(ROOT, "dist", "cli");
   await bundleCli(ROOT, program);
   const deltaloop = join(program, "deltaloop.js");

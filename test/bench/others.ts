@@ -1,4 +1,4 @@
-/** Who else is at work on this machine. */
+/** Other processes' load on this machine. */
 import { availableParallelism } from "node:os";
 
 import { idleCoreSeconds } from "./process-usage.ts";

@@ -9,9 +9,9 @@ export interface CgroupsUnderTest {
   /** With one root, which is not there yet. */
   readonly cgroups: Cgroups;
   readonly root: string;
-  /** What a group so far below the root is called; default: as its parts are. */
+  /** The name of a group at this depth; default: its path's parts. */
   readonly at?: (...parts: readonly string[]) => string;
-  /** What is in the file of a controller; undefined: no such group. */
+  /** The content of a controller's file; undefined: no such group. */
   read(path: string, controller: string, file: string): Promise<string | undefined>;
   /** A process that stays until it is killed. Absent where there are none. */
   readonly enter?: (path: string) => Promise<void>;

@@ -215,7 +215,7 @@ describe("cri over gRPC", () => {
     expect(await connection.call(version, {}, { timeoutMs: 5_000 })).toMatchObject({ runtimeName: "" });
   });
 
-  /** What no gRPC server does, or only one that breaks. */
+  /** Invalid behaviour of a gRPC server. */
   it.each<{ readonly name: string; readonly code: string; readonly act: (stream: ServerHttp2Stream) => void }>([
     { name: "compresses", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
     { name: "announces more than it sends", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },

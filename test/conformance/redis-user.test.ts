@@ -69,7 +69,7 @@ else
       expect(await answer(command)).toMatch(/has no permissions/);
     });
 
-    /** What each function's user is refused, and no script of its own needs. */
+    /** Commands refused to each function's user, which none of its scripts needs. */
     const OTHERS = {
       "apply-deltas": [
         "HSET dl:prod:{c}:guard stop x",

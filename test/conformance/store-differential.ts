@@ -499,7 +499,7 @@ class Life {
     );
   }
 
-  /** What a leader does seldom. */
+  /** Rare calls of a leader. */
   async #watcher(): Promise<void> {
     const resource = this.#pick(CACHED_RESOURCES);
     const dice = this.#below(10);

@@ -140,7 +140,7 @@ interface Node {
   pathOf(name: string): string;
   unitOf(name: string): string;
   processes(name: string): Promise<number | undefined>;
-  /** What the kernel's files of all groups say, by the name of the pod or of the class. */
+  /** The content of all groups' kernel files, by the name of the pod or of the class. */
   bounds(more?: readonly NodePod[]): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>>;
   /** Properties of its unit, in the order of their names. */
   show(name: string, properties: readonly string[]): Promise<readonly string[]>;

@@ -27,7 +27,7 @@ interface Ran {
   readonly toMs: number;
 }
 
-/** All that has been counted until now. */
+/** All counts so far. */
 export interface Reading {
   readonly atMs: number;
   readonly ran: number;
@@ -50,7 +50,7 @@ export class Meter {
     subscribe("net.server.socket", this.#accepted);
   }
 
-  /** Whose bytes are counted: there are other servers in this process. */
+  /** The server whose bytes are counted; this process has others. */
   started(apiUrl: string, redisUrl: string): void {
     this.#apiPort = Number(new URL(apiUrl).port);
     this.#redis = redisClient({ url: redisUrl, cluster: false });
@@ -102,7 +102,7 @@ export class Meter {
       const bodies = [...(Messages ?? []).map(({ Body = "" }) => Body), ...(Entries ?? []).map(({ MessageBody = "" }) => MessageBody)];
       const bytes = bodies.reduce((sum, body) => sum + Buffer.byteLength(body), 0);
       this.#requests[input.QueueUrl?.endsWith(".fifo") ? "fifo" : "standard"] += Math.max(1, Math.ceil(bytes / CHUNK_BYTES));
-      // What Lambda does with a queue for a function goes another way than what functions and watcher send.
+      // Lambda's polling of a queue is counted separately from the sends of functions and watcher.
       if (action === "SendMessageBatch" || action === "ChangeMessageVisibilityBatch")
         this.#queueBytes += Buffer.byteLength(JSON.stringify([input, answer])) + HEADER_BYTES;
       return answer;
@@ -125,7 +125,7 @@ export class Meter {
     return { atMs: Date.now(), ran: this.#ran.length, sums };
   }
 
-  /** What was counted from one reading to another. */
+  /** The counts between two readings. */
   between(from: Reading, to: Reading): Counts {
     const byName = Map.groupBy(this.#ran.slice(from.ran, to.ran), (ran) => ran.function);
     const functions = [...byName].map(([name, all]) => {

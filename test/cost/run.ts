@@ -176,7 +176,7 @@ async function swept(): Promise<void> {
 function sweepWiring({ store }: Stack): FunctionWiring {
   const doorbells = { ring: () => Promise.resolve() };
   const cluster = { store, doorbells };
-  // What else a wiring has no sweep looks at.
+  // A sweep uses no other part of a wiring.
   return { log: meter.log, metrics: meter.metrics("sweep"), clusters: ["0"], cluster: () => cluster } as unknown as FunctionWiring;
 }
 

@@ -56,7 +56,7 @@ export interface Served {
   watch(watched: Watched): Promise<void>;
 }
 
-/** What the API server says on a watch. */
+/** A watch event of the API server. */
 export interface Told {
   readonly resource: CachedResource;
   readonly line: object;
@@ -73,7 +73,7 @@ export interface Question {
   readonly controller: Controller;
   readonly key: string;
   readonly nowMs: number;
-  /** What the informers hold. */
+  /** The objects in the informers' caches. */
   readonly observed: State;
 }
 

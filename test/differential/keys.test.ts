@@ -21,7 +21,7 @@ const STEPS = 6;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
-/** What has changed, one object after the other; of a resource, what is gone comes last. */
+/** The changes, one object after the other; deletions of a resource come last. */
 function changesOf(before: State, after: State): readonly Changed[] {
   return CACHED_RESOURCES.flatMap((resource) => {
     const find = (state: State, uid: string) => state[resource].find(({ metadata }) => metadata.uid === uid);

@@ -4,7 +4,7 @@ import type { Fields, State } from "./shared-api-server.ts";
 import { isActive } from "../simulation/mirror.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** What a ReplicaSet says of itself. */
+/** The fields of a ReplicaSet's status. */
 type Counted = KubeObject & { readonly spec?: Fields; readonly status?: Fields };
 
 interface Known {

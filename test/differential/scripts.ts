@@ -29,7 +29,7 @@ export function scriptOf(shared: SharedApiServer, dice: Dice, controller: Contro
   return controller === "deployment" ? deploymentScript(shared, dice) : replicaScript(shared, dice, controller);
 }
 
-/** What several scripts do with objects. */
+/** Shared by several scripts. */
 function handsOf(shared: SharedApiServer, dice: Dice) {
   const set = async (resource: string, name: string, part: string, value: Json, subresource = ""): Promise<void> => {
     const body = [{ op: "add", path: `/${part}`, value }];

@@ -1,4 +1,4 @@
-/** Where a dockerd can be had: the machine's own, or Debian's package, unpacked and not installed. */
+/** The source of a dockerd: the machine's own, or Debian's package, unpacked and not installed. */
 import { spawnSync } from "node:child_process";
 import { accessSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";

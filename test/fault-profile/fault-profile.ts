@@ -36,7 +36,7 @@ export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "d
 
 export const WRITES: readonly Verb[] = ["create", "update", "patch", "delete"];
 
-/** What a rule is about; what is left out may be anything. */
+/** The requests that a rule matches; an absent field matches everything. */
 export interface About {
   readonly verbs?: readonly Verb[];
   /** `pods`, or with the subresource `replicasets/status`. */
@@ -79,7 +79,7 @@ export interface FaultInjector {
   /** Adds rules behind those there are. @returns how to end them */
   add(...rules: readonly FaultRule[]): () => void;
   meets(asked: Asked): Met;
-  /** What the next piece of a watch's stream meets. */
+  /** The fault of the next chunk of a watch's stream. */
   meetsPiece(asked: Asked): Met;
 }
 

@@ -30,7 +30,7 @@ export const TIMED_OUT: Refusal = {
   body: status(504, "Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded"),
 };
 
-/** What a webhook says is passed on as it is: its code, and a reason only if it gave one. */
+/** A webhook's refusal is passed on unchanged: its code, and a reason only if it gave one. */
 const DENIALS = {
   /** A webhook that names no code. */
   400: { reason: "BadRequest", message: "image is not signed" },

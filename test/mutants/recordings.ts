@@ -76,7 +76,7 @@ async function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
   return syncs;
 }
 
-/** What the syncs of that key say that led to it. */
+/** The reasons of the syncs of that key. */
 function sectionsAt({ atMs, controller, key }: Difference, syncs: readonly ReplayedSync[]): readonly string[] {
   const near = syncs.filter((sync) => sync.controller === controller && sync.key === key && Math.abs(sync.atMs - atMs) <= NEAR_MS);
   const cited = near.flatMap(({ lines }) =>

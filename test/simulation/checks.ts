@@ -190,7 +190,7 @@ export class Checks implements KubeObserver {
     );
   }
 
-  /** What was created or changed names an owner of its own namespace, or none. */
+  /** A created or changed object references an owner of its own namespace, or none. */
   #bound({ verb, resource, subresource, namespace, name }: RequestRecord): void {
     if ((resource !== "pods" && resource !== "replicasets") || subresource !== "" || verb === "delete") return;
     const { mirror } = this.#options;

@@ -100,7 +100,7 @@ class World {
   readonly #mix: Mix;
   readonly #loss: Loss | undefined;
   readonly #clockJumps: boolean;
-  /** What the clock of the Store's server is set forward. */
+  /** Milliseconds by which the clock of the Store's server is set forward. */
   #serverAheadMs = 0;
   readonly #server: ApiServer;
   readonly #data = createMemoryData();
@@ -297,7 +297,7 @@ class World {
         const { record } = this.#data.epoch ?? {};
         const restore = snapshot(this.#data);
         if (loss === "restore" || loss === "rewind") await this.#clock.after(backMs);
-        // Nothing was there that could come back.
+        // No object existed that could return.
         if (record === undefined) return;
         if (loss === "flush") flush(this.#data);
         else if (loss === "damage") damage(this.#data, random);

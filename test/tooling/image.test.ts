@@ -118,7 +118,7 @@ describe("an archive for two architectures", () => {
         contents.map((content) => `sha256:${createHash("sha256").update(content).digest("hex")}`),
       );
     }
-    // What both have is there once.
+    // Common blobs occur once.
     expect(entries.filter(({ name }) => /^blobs\/sha256\/./.test(name))).toHaveLength(1 + 2 * 3 + 1);
   });
 });

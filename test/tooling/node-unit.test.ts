@@ -27,7 +27,7 @@ describe("the node agent's unit", () => {
       const unit = join(folder, "deltaloop-node.service");
       writeFileSync(unit, text.replace("/usr/local/bin/deltaloop", program));
       const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", unit], { encoding: "utf8" });
-      // What it does not know it says, and ignores.
+      // It reports and ignores unknown settings.
       expect({ status, said: (stdout + stderr).split("\n").filter((line) => line.includes("deltaloop-node.service")) }).toEqual({
         status: 0,
         said: [],

@@ -42,12 +42,12 @@ interface Container {
   readonly Environment: readonly { readonly Name: string; readonly Value: string }[];
 }
 
-/** What says where a credential comes from, and is none. */
+/** Variables with the source of a credential, not its value. */
 const REFERENCE = /_(?:SECRET|SECRETS_SECONDS|EKS_CLUSTER)$/;
 // `!Ref x` is read as `x`; what CloudFormation makes of it is cfn-lint's to say.
 const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
 const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
-/** What a watcher may do wherever it runs. */
+/** The watcher's rights wherever it runs. */
 const { WatcherPolicy } = (
   parse(await readFile("infra/roles.yml", "utf8"), { logLevel: "silent" }) as {
     readonly Resources: { readonly WatcherPolicy: { readonly Properties: Policy } };

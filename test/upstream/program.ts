@@ -35,7 +35,7 @@ export interface TestOutcome {
   readonly name: string;
   readonly state: "passed" | "failed" | "skipped" | "interrupted";
   readonly seconds: number;
-  /** What upstream's test says of it, unless it passed. */
+  /** The failure message of upstream's test, unless it passed. */
   readonly told?: string;
 }
 

@@ -78,7 +78,7 @@ export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; reado
  */
 type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current"> };
 
-/** What of a message one call carries. */
+/** The part of a message in one call. */
 interface Call {
   readonly kind: "D" | "L";
   readonly listRV?: string;
@@ -259,7 +259,7 @@ class MessageApplier {
         look = result.found ? { kind: "found", found: result.found } : { kind: "read" };
         continue;
       }
-      // What is rung again is what the items concern (A3), and of deletes that were not read that is not known.
+      // Doorbells are sent again for the affected keys (A3), which are unknown for deletes that were not read.
       if (result.kind === "duplicate" && look.kind === "unread" && prepared.items.some(({ type }) => type === "delete")) {
         this.#ringLater(result.bells);
         look = { kind: "read" };

@@ -161,7 +161,7 @@ function notNew(resource: CachedResource, change: Change): ItemChange {
   return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
 }
 
-/** Nothing follows from it. A delete names its owner, too: there it is looked for. */
+/** It has no effects. A delete references its owner, too: the row is read in that slice. */
 function bare(resource: CachedResource, { type, key, uid, rv, object }: Change): ItemChange {
   const owner = object && ownerOfCached(resource, object);
   return {

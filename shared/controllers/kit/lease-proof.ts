@@ -28,7 +28,7 @@ export class UnprovenError extends Error {
   override readonly name = "UnprovenError";
 }
 
-/** What `take` has shown before a call of it. */
+/** The greatest checkpoint before a call of `take`. */
 export interface SeenCheckpoint {
   readonly epoch: string;
   readonly checkpoint: Checkpoint;

@@ -52,7 +52,7 @@ export function wireFunction(component: Component, live: LiveConfiguration, kube
   };
 }
 
-/** What a component's lines in the log are from. */
+/** The source of a component's log lines. */
 export function componentService(component: Component): string {
   return `deltaloop-${component}`;
 }

@@ -1,4 +1,4 @@
-/** What a function is given besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
+/** A function's dependencies besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";

@@ -33,7 +33,7 @@ export function secretName(stage: string, part: string): string {
   return `deltaloop/${stage}/${part}`;
 }
 
-/** What of those holds the credential of a function or of the watcher for the API server: `kube/sync-replicaset`. */
+/** The secret with the API server credential of a function or of the watcher: `kube/sync-replicaset`. */
 export function kubeSecret(component: string): string {
   return `kube/${component}`;
 }

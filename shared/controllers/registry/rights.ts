@@ -10,7 +10,7 @@ import type { ControllerEntry, Registry } from "./registry.ts";
 export interface Role {
   /** Also the name of its service account. */
   readonly name: string;
-  /** Whose contract it fulfils. */
+  /** The controller whose contract it implements. */
   readonly controller?: string;
   /** Anywhere in the cluster. One rule per resource and name, sorted. */
   readonly clusterRules: readonly Rule[];

@@ -1,5 +1,5 @@
 /**
- * What of a deployment is there whether or not anything happens, by the parameters that `npm run deploy --params` takes. infra/ has the
+ * The always-on resources of a deployment, by the parameters that `npm run deploy --params` takes. infra/ has the
  * conditions; test/tooling/stack.test.ts compares.
  */
 import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
@@ -75,7 +75,7 @@ export const COUNTED: readonly string[] = [
   ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
   ...["watcherImage", "mode", "secretsSeconds"],
 ];
-/** What else serverless.yml has, and costs nothing. */
+/** Other parameters of serverless.yml, which cost nothing. */
 const FREE = [
   ...["runtime", "guard", "maximumConcurrency", "deltasMaxReceiveCount", "clusterId", "kubeServer", "kubeCa", "kubePort", "kubeCidr"],
   ...["vpcCidr", "vpcId", "alarmTopics", "leaveOut", "redisUrl", "redisCluster", "redisDurability", "kubeEksCluster", "redisSecret"],

@@ -1,4 +1,4 @@
-/** What one minor release of Kubernetes does that another one does not: the types behind a pod template, and behaviour of the controllers. */
+/** Differences between minor releases of Kubernetes: the types behind a pod template, and behaviour of the controllers. */
 
 export interface Release {
   /** As `1.36`. */

@@ -143,7 +143,7 @@ function windowOf({ nowMs, owner, current }: View, findings: readonly Finding[])
   return Math.min(nowMs, rolloutMs ?? nowMs, ...signs) - WINDOW_MS;
 }
 
-/** What was changed: what matches the cause first, then the newest. Recorded changes, and those that the objects show. */
+/** The changes: those that match the cause first, then the newest. Recorded ones, and those visible in the objects. */
 function changesIn({ state, owner, current, previous }: View, findings: readonly Finding[], sinceMs: number): readonly SpecChange[] {
   if (owner === undefined) return [];
   const recorded = state.changesOf(owner.uid).filter(({ atMs = 0 }) => atMs >= sinceMs);

@@ -6,7 +6,7 @@ import type { Ended } from "./tallies.ts";
 
 export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
 
-/** What a fenced call of a watcher that lost its place gets. `noEpoch`: missing or another one (after a flush, a rebuild). */
+/** The answer to a fenced call of a watcher that is no longer the leader. `noEpoch`: missing or another one (after a flush, a rebuild). */
 export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { readonly kind: "noEpoch" };
 
 export interface EpochStore {

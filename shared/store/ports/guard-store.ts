@@ -58,7 +58,7 @@ export interface ForeignWrites {
 export interface ResumeRequest {
   /** Absent: everything. */
   readonly namespace?: string;
-  /** What the caller has seen. */
+  /** The state that the caller has read. */
   readonly seen: GuardState;
   readonly forgivenMs: number;
 }

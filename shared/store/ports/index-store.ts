@@ -17,7 +17,7 @@ export interface Forged {
   readonly text: string;
 }
 
-/** What the audit sees of a key (`readEntries`). */
+/** A key's value for the audit (`readEntries`). */
 export interface CachedEntry {
   readonly key: ObjectKey;
   /** Absent: the stored value fails its MAC. */
@@ -204,7 +204,7 @@ export interface IndexStore {
   ): Promise<ApplyResult>;
   /** A part that is not the last: kept until the last one comes. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
-  /** What the earlier parts hold, and how many there are: one that fails its MAC is not among them. */
+  /** The content and number of the earlier parts, without those that fail their MAC. */
   readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
   /**
    * The last (or only) part. `rows` are all rows of the lane at `listRV`, `sweep` a delete for each cached row that is not

@@ -26,7 +26,7 @@ export interface Intent {
 }
 
 /**
- * What an owner's creates and deletes may rest on. It is valid under this fence and number of SUSPECT marks alone, and is deleted with
+ * The basis of an owner's creates and deletes. It is valid under this fence and number of SUSPECT marks alone, and is deleted with
  * the owner.
  */
 export interface DecisionMark {

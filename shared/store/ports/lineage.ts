@@ -27,7 +27,7 @@ export interface Checkpoint {
   readonly number: number;
 }
 
-/** What the Store holds of the epoch's leader. */
+/** The Store's record of the epoch's leader. */
 export interface Lineage {
   readonly record: EpochRecord;
   /** Absent: an older build, or a leader without a Lease, has opened the newest fence. */

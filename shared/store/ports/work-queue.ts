@@ -28,7 +28,7 @@ export interface Snapshot {
   readonly intents: readonly Intent[];
   /** Absent where pods were never opened. */
   readonly pods?: PodCache;
-  /** What the owner's creates and deletes rest on. Absent: no list yet, or an older build wrote the row. */
+  /** The basis of the owner's creates and deletes. Absent: no list yet, or an older build wrote the row. */
   readonly mark?: DecisionMark;
   /** Pods of the owner that ceased to be active since the snapshot that its last own status was computed from. Absent: none. */
   readonly left?: number;
@@ -38,7 +38,7 @@ export interface Snapshot {
   readonly failures: number;
   /** Preceding starts of this key that never ended, because the run died or was too slow. Absent: none. */
   readonly unended?: number;
-  /** What cannot be believed, and is not among the rows: nothing may be decided before it has been read live (A14). */
+  /** Values that fail their MAC, which are not among the rows: they must be read live before any decision (A14). */
   readonly forged?: readonly Forged[];
 }
 

@@ -114,7 +114,7 @@ async function writeThrough(
         outcomes: parseOutcomes(reply[2]),
       };
     default:
-      throw new TypeError(`no answer of writeThrough: ${JSON.stringify(reply[0])}`);
+      throw new TypeError(`unexpected reply of writeThrough: ${JSON.stringify(reply[0])}`);
   }
 }
 

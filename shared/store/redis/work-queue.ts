@@ -162,11 +162,11 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
       return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[7], context) };
     }
     default:
-      throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);
+      throw new TypeError(`unexpected reply of take: ${JSON.stringify(reply[0])}`);
   }
 }
 
-/** What the run's creates and deletes may be decided on. */
+/** The basis of the run's creates and deletes. */
 function basisOf(
   intents: ReadonlyMap<string, string>,
   atMs: number,

@@ -26,7 +26,7 @@ export interface Play {
   readonly figures: Figures;
 }
 
-/** Nothing of a round is on its way any more; statuses and Events are written within it. */
+/** Wait until nothing of a round is in flight; statuses and Events are written within it. */
 const SETTLE_MS = 2_500;
 const SINGLES = 60;
 const BETWEEN_SINGLES_MS = 150;

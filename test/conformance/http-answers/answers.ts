@@ -146,7 +146,7 @@ export const ANSWERS: readonly string[] = [...PLAIN, ...REDIRECTS, ...Array.from
 
 export interface Answering {
   readonly port: number;
-  /** What a request for `/` gets; others, and all without it, get their request line's target. */
+  /** The answer to `/`; other requests, and all without it, get their request line's target. */
   answer: string | undefined;
   close(): void;
 }

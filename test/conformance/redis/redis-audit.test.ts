@@ -202,7 +202,7 @@ async function open(url: string) {
     slice: names.slice("pods", owner),
     row: (key: ObjectKey) => [names.lane("pods", laneOf(key, LANES.pods))[1], key] as const,
     seal: async () => ({ signer, epoch }),
-    /** What the ReplicaSet is shown. */
+    /** The ReplicaSet's snapshot. */
     cached: async () => Object.keys(await redis.hgetall(names.slice("pods", owner))).toSorted(),
     label: async (name: string, touched: string) => {
       await person.request("PATCH", `${path}/${name}`, { metadata: { labels: { touched } } }, "application/merge-patch+json");

@@ -1,4 +1,4 @@
-/** What is left of older epochs in a real Redis. */
+/** Removal of older epochs' keys in a real Redis. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
@@ -9,7 +9,7 @@ import { testSigner } from "../../support/signer.ts";
 import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
-/** What one call looks at. */
+/** The number of keys that one call examines. */
 const KEYS_PER_CALL = 1_000;
 /** Redis hands out whole buckets. */
 const MORE = 100;

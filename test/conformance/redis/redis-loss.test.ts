@@ -1,4 +1,4 @@
-/** What only real redis-servers show of a loss (informer §11.7, §11.8). */
+/** Data losses of real redis-servers (informer §11.7, §11.8). */
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 

@@ -17,7 +17,7 @@ const JUMPS = [300_000, -300_000];
 class Leader {
   readonly harness: StoreHarness;
   #beat = 0;
-  /** What its own clock is set forward. */
+  /** Milliseconds by which its own clock is set forward. */
   aheadMs = 0;
 
   constructor(harness: StoreHarness) {

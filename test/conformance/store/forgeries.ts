@@ -1,4 +1,4 @@
-/** What is kept of forged messages: enough to find them, never more than its bounds, whatever becomes of the cache. */
+/** The record of forged messages: enough to find them, bounded, and independent of the cache. */
 import { expect, it } from "vitest";
 import type { OpenStore } from "../store.ts";
 import { EPOCH } from "../../harness/store/store.ts";

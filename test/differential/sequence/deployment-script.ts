@@ -105,7 +105,7 @@ export function deploymentScript(dice: Dice): Script {
         );
         break;
       case 21:
-        // Nothing happens for so long that a deadline passes.
+        // Nothing happens until a deadline passes.
         pass(75_000);
         break;
       case 22: {

@@ -56,7 +56,7 @@ const SETTINGS = {
 };
 
 export interface Churned {
-  /** What was not as it should be, in words. */
+  /** The violations, as text. */
   readonly found: readonly string[];
   /** For a table, as the sides can be compared: how much is left of each kind, and what the agent took. */
   readonly figures: Readonly<Record<string, number>>;
@@ -74,7 +74,7 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
   let agent = await start();
   try {
     const sources = podSources(registry, hostFolder);
-    // What is made with the first pod of all stays.
+    // Ignores resources created with the very first pod, which stay.
     for (const kind of KINDS.filter(({ name }) => name === "everything")) await live(cluster, kind, "first", side, sources);
     await sleep(SAMPLE_EVERY_MS);
     const before = await takeInventory(containerd, cri, agent.pid);

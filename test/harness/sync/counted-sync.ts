@@ -36,7 +36,7 @@ import { silentLog } from "../../support/silent-log.ts";
 import { rawClientIn, type RawClient } from "../../support/raw-client.ts";
 import { HANDLERS, observedStore } from "./observed.ts";
 
-/** What one sync cost. */
+/** The cost of one sync. */
 export interface Cost {
   /** Verbs of the Store, in order. */
   readonly verbs: readonly string[];
@@ -101,7 +101,7 @@ export interface CountedSync {
   /** The user, and other clients of the cluster. */
   readonly person: RawClient;
   readonly store: Store;
-  /** Where it keeps what. */
+  /** The names of its keys. */
   readonly names: EpochKeys;
   /** Other MAC keys, as of now: of the watcher, and of the functions. The first signs, all are accepted. */
   rekey(keys: { readonly watcher?: readonly string[]; readonly functions?: readonly string[] }): void;
@@ -126,7 +126,7 @@ export interface CountedSync {
   close(): Promise<void>;
 }
 
-/** What an envelope says beside its head. */
+/** The content of an envelope beside its head. */
 export type Content = Envelope extends infer E ? (E extends Envelope ? Omit<E, HeadField> : never) : never;
 type HeadField = "v" | "c" | "r" | "e" | "f" | "g" | "ln" | "sq" | "ts";
 

@@ -54,7 +54,7 @@ export class SyncHarness {
   readonly controller: Controller;
   readonly ports: WorkerPorts;
   readonly digester = createDigester("0123456789abcdef0123456789abcdef");
-  /** What each verb of the Store was called, in order. */
+  /** The calls of the Store, in order. */
   readonly storeCalls: string[] = [];
   /** How long an invocation may take; undefined: for ever. */
   invocationMs: number | undefined;
@@ -196,7 +196,7 @@ export class SyncHarness {
     }
   }
 
-  /** What a run would see now. */
+  /** The snapshot of a run at this moment. */
   async snapshot(key = "shop/web"): Promise<Snapshot> {
     const { taken, snapshot } = await this.#take(key);
     await this.store.done(taken, { kind: "ok" });

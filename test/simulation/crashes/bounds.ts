@@ -44,7 +44,7 @@ export class Bounds {
     this.#isResting = false;
   }
 
-  /** Nothing moves any more. */
+  /** Nothing changes any more. */
   rested(at: Observed): void {
     const { deployment, replicaSets } = at;
     const strategy = strategyOf(deployment);

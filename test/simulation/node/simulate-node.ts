@@ -181,7 +181,7 @@ class NodeSimulation {
     }
   }
 
-  /** What happens to a node from outside. */
+  /** External events of a node. */
   async #stranger(): Promise<void> {
     const { cri, clock } = this.#node;
     const kind = this.#pick(["container", "sandbox", "network", "runtime", "orphan"] as const);

@@ -346,7 +346,7 @@ class Schedule {
   async #beat(): Promise<void> {
     for (const term of this.#terms) {
       if (term.over || this.#scheduler.nowMs - term.beatMs < TICK_MS) continue;
-      // Who is not the last one anymore is slow to notice.
+      // A watcher that is no longer the latest notices it late.
       if (term !== this.#term && !this.#quiet && !this.#chance(0.1)) continue;
       term.beatMs = this.#scheduler.nowMs;
       if (this.#scheduler.nowMs - term.heardMs >= HEARTBEAT_MS) {
@@ -392,7 +392,7 @@ class Schedule {
         this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + this.#random.next() ** 2 * 20_000 });
         this.#count("messages repeated");
       }
-      // What is not acknowledged comes again.
+      // Unacknowledged messages are redelivered.
       const again = (): void => void this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + 2_000 });
       this.#scheduler.spawn(async () => {
         const dies = !this.#quiet && this.#scheduler.deaths > 0 && this.#chance(0.05);

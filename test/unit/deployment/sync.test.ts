@@ -521,7 +521,7 @@ describe("rolling update", () => {
     expect(again.sizes()).toEqual({ "web-1": 8, "web-2": 4 });
   });
 
-  it("[deployment S6] nor after a list that contains another new ReplicaSet", async () => {
+  it("[deployment S6] does not scale down after a list that contains another new ReplicaSet", async () => {
     const harness = await shrinking();
     await harness.put(liveReplicaSet("web-0", "v2", 0, { revision: "0" }));
     await harness.handle();

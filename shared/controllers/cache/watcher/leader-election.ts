@@ -63,7 +63,7 @@ export interface LeaseLineage {
   /** Earlier terms. */
   readonly listed: () => readonly TermToken[];
   readonly minted: ReadonlySet<string>;
-  /** What the predecessor returned the Lease with; of the first term only. */
+  /** The predecessor's final checkpoint in the returned Lease; of the first term only. */
   readonly final: Proof | undefined;
   /** The foreign epoch whose replacement a user has approved. */
   readonly approved: () => string | undefined;

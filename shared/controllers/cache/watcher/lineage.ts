@@ -19,7 +19,7 @@ export const LEASE_APPROVED = "deltaloop.dev/replace-epoch";
 /** How long a foreign epoch must be unchanged. */
 export const STILL_MS = 60_000;
 
-/** What the Lease and this process know. */
+/** The terms known to the Lease and this process. */
 export interface OwnLineage {
   /** Absent: without a Lease, clusters cannot be distinguished. */
   readonly lease?: {

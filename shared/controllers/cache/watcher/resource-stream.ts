@@ -26,7 +26,7 @@ export interface ResourceStreamPorts {
   readonly metrics?: Metrics | undefined;
   /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects when the leader has lost its place. */
   readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
-  /** What is cached already: listed again, but without payload. */
+  /** Cached already: listed again, but without payload. */
   readonly cachedVersions?: () => Promise<CachedVersions>;
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
   /** Is shown each object that comes, before it is stripped. The guard's canary is not cached (informer §11.9). */

@@ -309,7 +309,7 @@ class Term {
   #fullMs = Number.NEGATIVE_INFINITY;
   #isFull = false;
 
-  /** What the Store has answered last: the proof for the next term of this leader. */
+  /** The Store's last answer: the proof for the next term of this leader. */
   proof: Proof | undefined;
 
   constructor(
@@ -523,7 +523,7 @@ class Term {
     await ring({ ...this.#ports, metrics: undefined }, bells);
   }
 
-  /** What older epochs have left: it may be what a Store that refuses checkpoints lacks. */
+  /** Removes keys of older epochs, which may be the memory that a Store needs to accept checkpoints. */
   async #forget(): Promise<void> {
     const { store, log } = this.#ports;
     try {
@@ -541,7 +541,7 @@ class Term {
   }
 }
 
-/** What the cache holds: a listed object at that version need not travel again. */
+/** The cached versions: a listed object at that version is not sent again. */
 async function readVersions(store: Store, resource: CachedResource): Promise<VersionSet> {
   const hashes: number[] = [];
   for (let lane = 0; lane < LANES[resource]; lane++)

@@ -126,7 +126,7 @@ export class RunCalls {
     const { primary } = this.run.snapshot;
     if (primary?.uid !== uid) return undefined;
     const object = this.ports.readYourWrites?.get(uid, primary.rv, this.ports.clock.now());
-    // What Redis has under that version may be forged; this is the API server's.
+    // The row of that version in Redis may be forged; this is the API server's object.
     return object && liveOf(object, strip(resource, object, this.ports.digester), false);
   }
 

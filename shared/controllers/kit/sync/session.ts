@@ -1,4 +1,4 @@
-/** What the sync of one key works with: reads, the run's snapshot, and three ways to have an effect. */
+/** The interface of one key's sync: reads, the run's snapshot, and three ways to have an effect. */
 import type { Cached, CachedResource, KubeObject } from "@deltaloop/kube/objects";
 import type { WriteGateway } from "../write-gateway/gateway.ts";
 import { OWN_RELEASE } from "@deltaloop/kube/releases";

@@ -76,7 +76,7 @@ function replace(step: Step, lane: LaneData, row: Row | undefined, item: ItemCha
   return "changed";
 }
 
-/** What follows from a changed row: intents it answers, keys it concerns. */
+/** The effects of a changed row: lowered intents and affected keys. */
 function settle(step: Step, item: ItemChange): void {
   lowerAnswered(step, item);
   for (const effect of item.effects) queueEffect(step.epoch, effect, step.ring, step.nowMs, step.exempt);

@@ -16,7 +16,7 @@ type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
 type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
 
 const QUARANTINE_MAX = 1_000;
-/** What a fence is compared with before any was opened. */
+/** The fence before any was opened. */
 const NO_FENCE = "0";
 
 /** How many times of openings are kept. */

@@ -4,12 +4,12 @@ import type { Clock } from "@deltaloop/base";
 import type { StoreOptions } from "../../store-options.ts";
 import type { EpochStore } from "../../ports/store.ts";
 
-/** What a checkpoint leaves to measure by. */
+/** The reference times that a checkpoint stores. */
 export interface CheckedClock {
   readonly fence: string;
   /** The server's clock then. */
   readonly serverMs: number;
-  /** What the server's clock is ahead of the Store's time. */
+  /** Milliseconds by which the server's clock is ahead of the Store's time. */
   readonly aheadMs: number;
   /** The leader's clock then. */
   readonly leaderMs: number;

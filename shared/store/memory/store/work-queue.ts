@@ -31,7 +31,7 @@ const BELL_MS = 5_000;
 const SWEEP_GRACE_MS = 5_000;
 /** A doorbell that the sweeper has rung n times already is left alone for 5 s × 2^n, at most this long. */
 const SWEEP_PATIENCE_MS_MAX = 300_000;
-/** What one resync rings; the sweeper finds the rest. */
+/** Doorbells of one resync; the sweeper sends the rest. */
 const RESYNC_BELLS_MAX = 500;
 /** How long changes that only concern a status are collected: 1 ms a dependent, at most this. */
 const STATUS_MS_MAX = 1_000;
@@ -188,7 +188,7 @@ function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, no
   };
 }
 
-/** What the run's creates and deletes may be decided on. */
+/** The basis of the run's creates and deletes. */
 function basisOf(
   epoch: EpochData,
   run: Taken,

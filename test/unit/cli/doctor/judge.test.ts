@@ -1,5 +1,6 @@
 /**
- * What the doctor makes of what it saw. Catches: a fault that passes for health, a verdict that is too hard or too soft at its bound, a
+ * The doctor's findings for collected facts. Catches: a fault that passes for health, a verdict that is too hard or too soft at its bound,
+ * a
  * finding that does not say what to do, and a part that is dead and takes the judgement of others with it.
  */
 import { expect, it } from "vitest";

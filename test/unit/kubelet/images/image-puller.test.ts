@@ -1,5 +1,5 @@
 /**
- * The line of image pulls.
+ * The queue of image pulls.
  *
  * Catches: more pulls at once than allowed, or fewer; a place that is lost, kept for ever, or given out of order; a registry that is
  * asked more often than it may be.

@@ -1,5 +1,5 @@
 /**
- * Steps that outlive a turn.
+ * Steps that outlive an iteration.
  *
  * Catches: a step begun twice; an outcome that nobody gets, or two turns get; a pod that nobody wakes when its step ends; a kill that
  * waits for an image pull.

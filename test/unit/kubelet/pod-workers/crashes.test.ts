@@ -8,13 +8,13 @@ import { NodeHarness } from "../../../harness/node/node.ts";
 import { shareOf } from "../../../support/share.ts";
 
 const SECONDS = 1_000;
-/** What a service manager waits before it starts the agent again. */
+/** The restart delay of a service manager. */
 const RESTART_MS = 2 * SECONDS;
 
 /** How many places to be killed at a check tries, of a story's two or three hundred. */
 const POINTS = 15;
 
-/** Where the first agent of a run ends: at its n-th call, before or after that was executed. */
+/** The crash point of a run's first agent: its n-th call, before or after its execution. */
 interface Crash {
   readonly at: number;
   readonly fate: "dieBefore" | "dieAfter";

@@ -60,7 +60,7 @@ test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, a
     if (lastStart !== undefined) waits.push((newest.startedAtMs - lastEnd) / SECONDS);
     lastStart = newest.startedAtMs;
     lastEnd = newest.finishedAtMs ?? lastEnd;
-    // What runs from the eighth restart on lasts.
+    // Instances from the eighth restart on keep running.
     if (waits.length === 7) script.exitAfterMs = 11 * 60 * SECONDS;
   }
   const wanted = [0, 10, 20, 40, 80, 160, 300, 300, 0];

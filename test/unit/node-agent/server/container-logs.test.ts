@@ -32,7 +32,7 @@ beforeEach(async () => {
 });
 afterEach(() => fixture.stop());
 
-/** What came so far. */
+/** The bytes received so far. */
 function reading(response: IncomingMessage): { text: string } {
   const so = { text: "" };
   response.setEncoding("utf8").on("data", (chunk: string) => (so.text += chunk));

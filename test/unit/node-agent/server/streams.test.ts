@@ -41,7 +41,7 @@ afterEach(async () => {
 interface Runtime {
   readonly url: string;
   readonly requests: readonly IncomingMessage[];
-  /** What is done with an upgraded connection. Default: every byte comes back. */
+  /** The handler of an upgraded connection. Default: echoes every byte. */
   serve: (socket: Duplex) => void;
   /** Refuses instead. */
   refusal?: { readonly code: number; readonly body: string };
