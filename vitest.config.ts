@@ -13,7 +13,7 @@ const node = {
   experimental: { viteModuleRunner: false, nodeLoader: false },
 } as const;
 
-/** What has many more cases than a check has time for: some of them run there (test/support/share.ts), all in the project `long`. */
+/** Suites with more cases than a check has time for: some of them run there (test/support/share.ts), all in the project `long`. */
 const LONG = [
   "test/simulation/**/*.test.ts",
   "test/conformance/{counting-laws,http-answer-differential,http-answers}.test.ts",

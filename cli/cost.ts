@@ -147,7 +147,7 @@ function readJson(path: string): unknown {
   } catch (error) {
     throw new UsageError(`${path} cannot be read: ${messageOf(error)}`);
   }
-  if (text.trim() === "") throw new UsageError(`${path} is empty: cli/cost has files of its form`);
+  if (text.trim() === "") throw new UsageError(`${path} is empty: see cli/cost for examples`);
   try {
     return JSON.parse(text);
   } catch (error) {

@@ -131,7 +131,7 @@ class Demo {
     this.#kube = createInProcessKube(embedded.server, { component: "demo" });
   }
 
-  /** Does it and shows what happens until the rollout is complete, as `kubectl rollout status` would judge; `then` once on the way. */
+  /** Performs it and shows progress until the rollout is complete by the rules of `kubectl rollout status`; `then` once on the way. */
   async step(what: string, act: () => Promise<unknown>, then?: Then): Promise<void> {
     const startedMs = Date.now();
     this.#view.say(`\n> ${what}`);

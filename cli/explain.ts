@@ -81,9 +81,9 @@ async function runExplain(first: string | undefined, words: readonly string[], f
   if (object === "" && (flags.context ?? flags.kubeconfig) === undefined)
     throw new UsageError("name a capture, an object of the cluster such as deploy/web, or the cluster with --context");
   const recorded = (["at", "since", "until", "repeats"] as const).filter((name) => flags[name] !== undefined);
-  if (recorded.length > 0) throw new UsageError(`--${recorded.join(", --")} needs a capture; ${first ?? ""} is no file`);
+  if (recorded.length > 0) throw new UsageError(`--${recorded.join(", --")} needs a capture; ${first ?? ""} is not a file`);
   if (first !== undefined && /\.(?:jsonl|json|log|kshrk)(?:\.gz)?$/.test(first))
-    throw new UsageError(`${first} cannot be read: there is no such file`);
+    throw new UsageError(`${first} cannot be read: no such file`);
   return explainLive(object, flags);
 }
 

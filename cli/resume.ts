@@ -1,8 +1,8 @@
 /**
  * `deltaloop resume --lineage`: ends the stop of four new epochs and approves that a foreign epoch is replaced (informer §11.11).
  *
- * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints its name, refuses while it still writes, and
- * ignores the writes up to now only. Configured like the watcher; needs its rights to list and write access to Redis.
+ * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints the controller's name, refuses while it still
+ * writes, and forgives only writes up to now. Configured like the watcher; needs its rights to list and write access to Redis.
  */
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";

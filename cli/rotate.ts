@@ -1,5 +1,5 @@
 /**
- * `deltaloop rotate`: what is renewed by writing a secret, while everything runs (docs/internals/threat-model.md). Tokens of functions for the API
+ * `deltaloop rotate`: rotation of secrets while everything runs (docs/internals/threat-model.md). Tokens of functions for the API
  * server, the MAC key, the digest key. No secret is printed.
  */
 import { Option } from "commander";

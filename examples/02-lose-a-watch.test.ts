@@ -1,4 +1,4 @@
-// 2. A protocol is a step function over a state that could be stored: here, what the Reflector asks next when a watch is lost.
+// 2. A protocol is a step function over a state that could be stored: here, the Reflector's next request after a lost watch.
 import { expect, test } from "vitest";
 import { startReflector, stepReflector } from "../shared/kube/list-watch/reflector.ts";
 import { KubeApiError } from "../shared/kube/client/errors.ts";

@@ -6,7 +6,7 @@ import { prepareChanges } from "../shared/controllers/cache/prepare.ts";
 import type { IndexRequest } from "../shared/store/ports/store.ts";
 import { cachedPod, cachedReplicaSet, rowOf } from "../test/support/builders.ts";
 
-/** Wakes the Deployment of a pod's ReplicaSet when the pod goes away. */
+/** Enqueues the Deployment of a pod's ReplicaSet when the pod is deleted. */
 const wakeTheDeployment: AffectedKeys = (delta, lookups) => {
   if (delta.resource !== "pods" || delta.new !== undefined || delta.old?.owner === undefined) return [];
   const rs = lookups.get("replicasets", `${delta.old.namespace}/${delta.old.owner.name}`);

@@ -154,7 +154,7 @@ function ring(bells: readonly string[]): string {
 }
 
 const STAGE = "${sls:stage}";
-/** Secrets of whoever reads rows or messages. */
+/** Secrets of functions that read rows or messages. */
 const KEYS = ["mac-key", "digest-key"];
 
 /** `user`: the function whose user of the store it reads; of a given store all have one. */

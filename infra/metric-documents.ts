@@ -1,4 +1,4 @@
-/** What is made of the table of metrics: the table for people, and a dashboard for Grafana. */
+/** Generated from the table of metrics: the reference page, and a dashboard for Grafana. */
 import { METRICS } from "@deltaloop/base/metrics";
 import type { MetricRow } from "@deltaloop/base/metrics";
 

@@ -19,9 +19,9 @@ type Environment = Readonly<Record<string, string>>;
 
 interface Step {
   readonly name: string;
-  /** Its files take long enough to be told one by one. */
+  /** Its files take long enough to be reported one by one. */
   readonly tellsTimes?: true;
-  /** What it measured is what it was run for. */
+  /** It was run for its measurements. */
   readonly tellsFigures?: true;
   run(): Promise<{ readonly tally: Tally; readonly output: string }>;
 }
@@ -138,7 +138,7 @@ async function runStep(step: Step): Promise<Tally> {
   const counts = tally.files === undefined ? "" : `  ${describe(tally)}`;
   console.log(`${tally.failed === 0 ? "ok  " : "FAIL"}  ${step.name.padEnd(14)}${seconds.padStart(6)} s${counts}`);
   if (tally.failed > 0) {
-    // Names first: whoever keeps only the beginning of a long output still learns what failed.
+    // Names first, so that the beginning of a long output shows what failed.
     for (const line of failedNames(output)) console.log(`      failed: ${line}`);
     console.log(`\n${errorsFirst(withoutPassed(output))}\n`);
   }
@@ -152,18 +152,18 @@ async function runStep(step: Step): Promise<Tally> {
 
 /** `file > suite > test: the first line of its error`, as vitest's summary has them. */
 function failedNames(output: string): readonly string[] {
-  // Tests that failed alike stand above one error.
+  // Tests with the same failure are listed above one error.
   return [...output.matchAll(/((?:^ FAIL {1,2}.+\n)+)(.*)$/gm)].flatMap(([, names = "", error = ""]) =>
     [...names.matchAll(/^ FAIL {1,2}(.+)$/gm)].map(([, name = ""]) => `${name}: ${error}`),
   );
 }
 
-/** What passed and what was measured is not what one looks for now. */
+/** Omits passed tests and measurements. */
 function withoutPassed(output: string): string {
   return output.replace(/^ *(?:✓|measured:) .*\n/gm, "").trim();
 }
 
-/** The errors with their differences before what was said while the tests ran, which is much longer, for the same reason. */
+/** The errors with their differences before the tests' own output, which is much longer, for the same reason. */
 function errorsFirst(output: string): string {
   const from = output.search(/^⎯+ Failed (?:Suites|Tests) \d+ ⎯+$/m);
   return from <= 0 ? output : `${output.slice(from).trimEnd()}\n\nwhat was said on the way:\n\n${output.slice(0, from).trimEnd()}`;

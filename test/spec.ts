@@ -1,5 +1,5 @@
 /**
- * `npm run spec`: how much of the specifications tests name. The rows stand in docs/internals/spec/; a test names one as `[informer T12]`.
+ * `npm run spec`: how much of the specifications tests name. The rows are in docs/internals/spec/; a test names one as `[informer T12]`.
  * Prints one line per specification, as `informer 37/89`, then the ids that no test names.
  */
 import { glob, readFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-/** Where a capture goes: one file, or several that each stand alone, or standard output. */
+/** The output of a capture: one file, several self-contained files, or standard output. */
 import { randomBytes } from "node:crypto";
 import {
   closeSync,
@@ -40,9 +40,9 @@ export interface CaptureFileOptions {
   /** Of bytes as they are before compression; a file may be longer by what was under way. */
   readonly rotateBytes?: number;
   readonly rotateMs?: number;
-  /** So many files are kept, the newest; of those that this run made. */
+  /** Number of the newest files of this run to keep. */
   readonly keep?: number;
-  /** What becomes of a file that is there and not empty (CF4). Default: it is refused. */
+  /** Handling of an existing file that is not empty (CF4). Default: refused. */
   readonly existing?: "refused" | "overwritten" | "replaced";
 }
 
@@ -51,7 +51,7 @@ interface OpenFile {
   readonly file: Writable;
   /** Of a file; standard output is not ours to empty. */
   readonly fd?: number;
-  /** Where lines go: the file itself, or gzip before it. */
+  /** The stream for lines: the file itself, or gzip before it. */
   readonly out: Writable | Gzip;
   readonly sinceMs: number;
   bytes: number;
@@ -84,12 +84,12 @@ export class CaptureFile {
   constructor(path: string, options: CaptureFileOptions, nowMs: number) {
     this.#path = path;
     this.#options = options;
-    if (this.#rotates && isStandardOutput(path)) throw new UsageError("standard output is no file that others could follow: name one");
+    if (this.#rotates && isStandardOutput(path)) throw new UsageError("standard output cannot be rotated: name a file");
     if (this.#rotates && this.#isRefused) for (const earlier of numberedBefore(path)) throw inTheWay(earlier);
     this.#open = this.#begin(nowMs);
   }
 
-  /** Of what could not be written, a full disk as a rule. */
+  /** The first write error, usually a full disk. */
   get error(): Error | undefined {
     return this.#error;
   }
@@ -156,7 +156,7 @@ export class CaptureFile {
     rmSync(path, { force: true });
   }
 
-  /** Ends, and what was to be replaced stays as it was. */
+  /** Ends, and leaves the file to be replaced unchanged. */
   async discard(): Promise<void> {
     if (this.#draft !== undefined) rmSync(this.#draft.path, { force: true });
     this.#draft = undefined;
@@ -223,7 +223,7 @@ export class CaptureFile {
 }
 
 function inTheWay(path: string): UsageError {
-  return new UsageError(`${path} is there and not empty: move it away, name another file, or write over it with --force`);
+  return new UsageError(`${path} exists and is not empty: move it, name another file, or overwrite it with --force`);
 }
 
 /** `incident.jsonl.gz` is `incident.0001.jsonl.gz`. */

@@ -84,7 +84,7 @@ async function savedInput(folder: string): Promise<string> {
   return path;
 }
 
-/** Whole objects: what is printed of them is stripped. */
+/** Whole objects, which are stripped before they are printed. */
 async function importedFile(file: string, folder: string): Promise<string> {
   const log = consoleLog("", "info");
   const report = new ImportReport();

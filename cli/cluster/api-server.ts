@@ -1,4 +1,4 @@
-/** What the API server says of itself: its version, and by how much its clock is ahead of ours. */
+/** The API server's version, and how far its clock is ahead of ours. */
 import type { KubeClient } from "@deltaloop/kube/http";
 
 export interface ApiServerFacts {

@@ -3,7 +3,7 @@ import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { KeyStore, KeyUse } from "@deltaloop/store/ports";
 
-/** What changes while it is replaced is left for the next round; those who write use the current key by then. */
+/** A value that changes during its replacement is left to the next round; writers use the current key by then. */
 const ROUNDS_MAX = 3;
 
 /** As it is at the end. */
@@ -17,7 +17,7 @@ export async function keyUses(store: KeyStore, resign: boolean): Promise<readonl
   return uses;
 }
 
-/** Nothing but the current key is left. */
+/** Only the current key is in use. */
 export function isClean({ former, foreign, ghosts, hidden }: KeyUse): boolean {
   return former + foreign + ghosts + hidden === 0;
 }

@@ -1,7 +1,7 @@
 import { messageOf } from "@deltaloop/kube/objects";
 import { UsageError } from "@deltaloop/base";
 
-/** A Redis that was asked for the first time and did not answer, by its address: ioredis names none, and a URL may hold a password. */
+/** The error of a Redis that did not answer its first command, with its address: ioredis reports none, and a URL may hold a password. */
 export function redisFailure(option: string, url: string, error: unknown): UsageError {
   const { code } = error as NodeJS.ErrnoException;
   const said = messageOf(error) || (code ?? "no reason was given"); // of several addresses the message is empty

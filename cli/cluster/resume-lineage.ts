@@ -1,4 +1,4 @@
-/** `deltaloop resume --lineage`: the person says that the cluster at hand is the right one (informer §11.11). */
+/** `deltaloop resume --lineage`: the user confirms that this cluster is the right one (informer §11.11). */
 import { isForeign, LEASE_APPROVED, LEASE_TERMS, parseTerms } from "@deltaloop/controllers/cache";
 import { isConflict } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";

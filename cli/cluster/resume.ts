@@ -40,7 +40,7 @@ export async function newestForeignWrite(
 
 const LINES_MAX = 20;
 
-/** What a resume would end, and what users are told about it. @throws {UsageError} if `namespace` alone cannot be resumed */
+/** What a resume would end, and its messages for users. @throws {UsageError} if `namespace` alone cannot be resumed */
 export function stopsToResume(
   state: GuardState,
   namespace?: string,

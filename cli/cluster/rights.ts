@@ -17,7 +17,7 @@ interface ReviewOptions {
   readonly connect?: (config: KubeHttpConfig) => Pick<KubeClient, "json">;
 }
 
-/** Asks for every right of every role; in shadow only for the reads. */
+/** Reviews every right of every role; in shadow mode only the reads. */
 export async function reviewRights(access: (role: string) => Promise<KubeHttpConfig>, options: ReviewOptions): Promise<readonly Right[]> {
   const reviews = await Promise.all(ROLES.map(async (role) => reviewRole(role, await access(role.name), options)));
   return reviews.flat();

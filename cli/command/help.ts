@@ -1,4 +1,4 @@
-/** How `--help` looks: groups, defaults as a person writes them, details, examples and where the documentation is. */
+/** The layout of `--help`: groups, defaults as users write them, details, examples and a link to the documentation. */
 import { styleText } from "node:util";
 import { Help } from "commander";
 import type { Command, Option } from "commander";

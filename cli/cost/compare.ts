@@ -10,7 +10,7 @@ export interface Resident {
   readonly usd: number;
 }
 
-/** What a controller manager is given: a share of a processor, and room for what it caches. */
+/** The resources of a controller manager: a share of a CPU, and memory for its cache. */
 const RESIDENTS = [
   { count: 1, cpu: 0.5, gib: 1 },
   { count: 1, cpu: 1, gib: 2 },
@@ -34,7 +34,7 @@ const CHOICES: readonly { readonly parameter: string; readonly wants: string }[]
   { parameter: "watcherImage=", wants: "a place for the watchers in a cluster, which is taken to cost the same" },
 ];
 
-/** What `parameters` would cost less with each choice that makes a difference; `month` reckons it. */
+/** The saving of each choice that changes the cost of `parameters`; `month` computes it. */
 export function savingsOf(
   parameters: Readonly<Record<string, string>>,
   month: (parameters: Readonly<Record<string, string>>) => readonly Item[],

@@ -1,5 +1,5 @@
 /**
- * What a workload asks of AWS, as it was counted (test/cost), and how often a month has it. Counts are data: counts.json holds those of a
+ * A workload's use of AWS, as counted by test/cost, and how often it occurs in a month. Counts are data: counts.json holds those of a
  * date, another file may take its place.
  */
 import * as v from "valibot";

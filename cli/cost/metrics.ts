@@ -1,5 +1,5 @@
 /**
- * What a month asks for by what functions reported at `/metrics` (docs/reference/metrics.md), instead of from rates:
+ * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates:
  * of `deltaloop dev`, also in shadow beside a cluster's own controllers, for a day or so.
  *
  * Counted there are messages, doorbells and the time of syncs. What each of them asks of AWS is taken from counts.json, as if none shared a
@@ -45,10 +45,9 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
   if (!sums.has("deltaloop_messages_total") && !text.includes("# TYPE deltaloop_messages_total"))
     throw new UsageError(`${name} has no deltaloop_messages_total: it is not from /metrics of the function host of deltaloop dev`);
   const began = sums.get("process_start_time_seconds");
-  if (hours === undefined && began === undefined)
-    throw new UsageError(`${name} does not say when its process began: how long was counted, --over`);
+  if (hours === undefined && began === undefined) throw new UsageError(`${name} has no start time of its process: pass --over DURATION`);
   const counted = hours ?? (readAtMs / 1_000 - (began ?? 0)) / 3_600;
-  if (!(counted > 0)) throw new UsageError(`${name} was counted for no time: --over says for how long`);
+  if (!(counted > 0)) throw new UsageError(`${name} covers no time: pass --over DURATION`);
   return {
     hours: counted,
     messages: of("deltaloop_messages_total"),

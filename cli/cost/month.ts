@@ -22,7 +22,7 @@ export interface Item {
 }
 
 export interface Assumed {
-  /** Times are measured over loopback; in an account they take so much longer. */
+  /** Times are measured over loopback; in an account they take longer by this factor. */
   readonly slower: number;
   readonly coldStartMs: number;
   readonly series: { readonly idle: number; readonly work: number };
@@ -78,7 +78,7 @@ export function monthOf(stack: Stack, made: Made, usage: Usage, assumed: Assumed
     { name: "traffic through it", price: "natGb", ...(isThroughNat ? outward : { idle: 0 }) },
     { name: `endpoints, ${made.endpoints} in ${made.zones} zones`, price: "endpointHour", idle: always(made.endpoints * made.zones) },
     { name: "traffic through them", price: "endpointGb", ...(made.endpoints > 0 ? bytes(({ queueBytes }) => queueBytes) : { idle: 0 }) },
-    // Half of what is said is said to a node in another zone.
+    // Half of the traffic goes to a node in another zone.
     { name: "traffic to the store", price: "zoneGb", ...(node.count > 0 ? bytes(({ storeBytes }) => storeBytes / 2) : { idle: 0 }) },
     { name: `watchers, ${made.watchers}: CPU`, price: "fargateCpuHour", idle: always(made.watchers * WATCHER.cpu) },
     { name: `watchers, ${made.watchers}: memory`, price: "fargateGbHour", idle: always(made.watchers * WATCHER.gib) },

@@ -5,11 +5,11 @@ import { UsageError } from "@deltaloop/base";
 const amount = v.pipe(v.number(), v.finite(), v.minValue(0));
 const PRICE = v.strictObject({
   usd: amount,
-  /** So many units for that. */
+  /** Number of units for that price. */
   per: v.pipe(v.number(), v.minValue(1)),
   unit: v.string(),
   source: v.string(),
-  /** What is not known of it. */
+  /** Unknown parts of the price. */
   uncertain: v.optional(v.string()),
 });
 

@@ -22,7 +22,7 @@ export interface Report {
 }
 
 const FORMAT_VERSION = 1;
-/** Share of the sum from which an item is named. */
+/** Minimum share of the sum for an item to be listed. */
 const LARGE_SHARE = 0.1;
 
 export function reportAsObject(report: Report): object {

@@ -69,7 +69,7 @@ function startsOf(events: readonly (readonly [Counts, number])[], idle: Counts):
   }, 0);
 }
 
-/** Of sandboxes and watchers that are there all month, and read again when what they have is so old. */
+/** Of sandboxes and watchers that run all month, and refresh their values at this age. */
 export function readsOfAMonth(count: number, seconds: number): number {
   return count * (3_600 / seconds) * MONTH_HOURS;
 }

@@ -35,7 +35,7 @@ export class LagMeter {
     this.lagsMs.push(record.atMs - since);
   }
 
-  /** What the applier made of events: whose keys they concern. */
+  /** The affected keys of events, from the applier. */
   changes(items: readonly ItemChange[]): void {
     for (const item of items) {
       const at = this.#committedMs.get(item.rv);

@@ -23,7 +23,7 @@ export interface MemoryNodesOptions {
 
 const GIB = 2 ** 30;
 const PODS_MAX = 110;
-/** What a pull takes, the first time on a node. */
+/** Duration of an image's first pull on a node. */
 const PULL_MS = 300;
 
 /** Until `signal` aborts. */
@@ -83,7 +83,7 @@ function nodeOptions(nodeName: string, index: number, folder: string): NodeOptio
     imageGc: { highThresholdPercent: 100, lowThresholdPercent: 80, minAgeMs: 120_000 },
     imagePulls: { ...DEFAULT_IMAGE_PULLS, registryQps: 0 },
     cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
-    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk is the person's own
+    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk is the user's own
   };
 }
 

@@ -10,7 +10,7 @@ export interface Rollout {
   };
 }
 
-/** As `kubectl rollout status` judges. */
+/** By the rules of `kubectl rollout status`. */
 export function isRolledOut({ metadata, spec, status = {} }: Rollout): boolean {
   return (
     status.observedGeneration === metadata.generation &&

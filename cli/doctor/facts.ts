@@ -1,4 +1,4 @@
-/** What the probes bring (look.ts) and the judgements read (judge*.ts): plain data, so that each judgement has a table of tests. */
+/** What the probes collect (look.ts) and the checks read (judge*.ts): plain data, so that each check has a table of tests. */
 import type { Durability, OwnerIntents, StreamFacts, RedisServerFacts } from "@deltaloop/store/redis";
 import type { QueueFacts } from "@deltaloop/store/sqs";
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
@@ -59,7 +59,7 @@ export interface LeaseFacts {
   readonly terms: readonly TermToken[];
 }
 
-/** What the credentials at hand may do of what a role must. */
+/** The rights of a role that the available credentials have. */
 export interface RoleFacts {
   readonly role: string;
   readonly seen: Seen<{ readonly user: string; readonly rights: readonly Right[] }>;

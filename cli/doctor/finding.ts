@@ -11,7 +11,7 @@ export interface Finding {
   readonly seen: string;
   /** The measured number, in the check's unit. */
   readonly number?: number;
-  /** What to do, in one sentence; of failures and warnings only. */
+  /** The remedy, in one sentence; only for failures and warnings. */
   readonly remedy?: string;
 }
 

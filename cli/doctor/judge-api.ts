@@ -48,7 +48,7 @@ function judgeIdentity(identity: ApiFacts["identity"], cluster: string): Finding
   return failure("api.cluster", `this API server's cluster is ${cid}, DELTALOOP_CLUSTER is ${cluster}`, remedy);
 }
 
-/** A role is judged by its own credentials. Others that happen to be at hand stand in for it, and prove nothing of it. */
+/** A role is checked with its own credentials. Other available credentials replace them, and prove nothing about the role. */
 export function judgeRights(roles: readonly RoleFacts[]): readonly Finding[] {
   return roles.map(({ role, seen }) => {
     const of = { of: role };
@@ -88,7 +88,7 @@ function judgeSkew(check: "clock.local" | "clock.redis", whose: string, aheadMs:
   const number = { number: Math.round(aheadMs) };
   const off = Math.abs(aheadMs);
   const direction = aheadMs > 0 ? "ahead of" : "behind";
-  // A second is what Date cannot tell.
+  // Date has a resolution of one second.
   if (off < SKEW_WARNING_MS) return ok(check, `${whose} agrees with the API server within ${off < 1_000 ? "1 s" : spanOf(off)}`, number);
   const seen = `${whose} is ${spanOf(off)} ${direction} the API server`;
   if (check === "clock.redis")

@@ -10,7 +10,7 @@ import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Check, Finding } from "./finding.ts";
 import { listOf, spanOf } from "./words.ts";
 
-/** A lane is sent a heartbeat every 15 s; the gate shuts after 60 s of silence (informer §11.6). */
+/** A lane is sent a heartbeat every 15 s; the gate closes after 60 s of silence (informer §11.6). */
 const [SILENCE_WARNING_MS, SILENCE_FAILURE_MS] = [25_000, 60_000];
 const DAY_MS = 86_400_000;
 
@@ -176,7 +176,7 @@ function judgeEpoch({ cache, api }: Facts): Finding {
   return ok("cache.epoch", `epoch ${epoch.value.epoch}`);
 }
 
-/** What helps, by what the gate says (shared/store/redis/scripts/lib/gate.lua). */
+/** The remedy for each reason of the gate (shared/store/redis/scripts/lib/gate.lua). */
 const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
   [/there is no epoch/, "Start deltaloop watch: it opens the epoch and lists."],
   [
@@ -233,7 +233,7 @@ function judgeLanes({ resource, lanes }: StreamFacts, nowMs: number): Finding {
   return warning("cache.lanes", listOf(words), "Wait 15 s: the watcher lists what is missing; if it stays, look into its log.", more);
 }
 
-/** A list that only grows: what is older than a day has been seen. */
+/** A list that only grows: entries older than a day are not reported. */
 function judgeRecent<T extends { readonly atMs: number }>(
   check: Extract<Check, "cache.quarantine" | "cache.forged">,
   list: Seen<readonly T[]>,

@@ -38,7 +38,7 @@ export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {
   });
 }
 
-/** What breaks when an attribute is another one; the others cost only time. */
+/** The consequence of a wrong attribute; the others cost only time. */
 const BREAKS: Readonly<Record<string, string>> = {
   FifoQueue: "sequences are not kept",
   ContentBasedDeduplication: "messages are swallowed",

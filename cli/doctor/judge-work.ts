@@ -1,4 +1,4 @@
-/** Judgements on the work queue and the intents: is anybody doing what is due? */
+/** Checks of the work queue and the intents: are due keys processed? */
 import { EXPECTATION_MS } from "@deltaloop/base";
 import { syncFunction } from "@deltaloop/controllers/registry";
 import type { CacheFacts, ControllerFacts, Facts } from "./facts.ts";
@@ -7,7 +7,7 @@ import type { Finding } from "./finding.ts";
 import { redisNowMs } from "./judge-cache.ts";
 import { listOf, spanOf } from "./words.ts";
 
-/** The sweeper rings what is overdue by 5 s, and a dead run's key is free within 30 s. */
+/** The sweeper rings keys that are overdue by 5 s, and a dead run's key is free within 30 s. */
 const [DUE_WARNING_MS, DUE_FAILURE_MS] = [10_000, 45_000];
 /** By then the delay between two tries has grown past whatever a conflict or a restart explains. */
 const FAILURES_MIN = 5;

@@ -7,7 +7,7 @@ import { judgeQueues } from "./judge-queues.ts";
 import { judgeRedis } from "./judge-redis.ts";
 import { judgeWork } from "./judge-work.ts";
 
-/** Each check at least once, whatever could be seen; the audit only where it was asked for. */
+/** Each check at least once, whatever was readable; the audit only on request. */
 export function judge(facts: Facts): readonly Finding[] {
   return [
     ...judgeApi(facts),

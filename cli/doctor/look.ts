@@ -77,7 +77,7 @@ async function lookAtObjects({ configuration, access }: LookOptions, dead: strin
       return { resource, seen: await seen(audit, AUDIT_PART_MS) };
     }),
   );
-  ends.abort(new Error("time is up"));
+  ends.abort(new Error("deadline exceeded"));
   await store.close();
   return audits;
 }
@@ -200,7 +200,7 @@ async function lookAtQueues({ configuration: { queues } }: LookOptions): Promise
   return all;
 }
 
-/** Nothing is wrong with the connection: what was asked for is not there. */
+/** The connection works; the requested object does not exist. */
 class NothingThereError extends Error {
   override readonly name = "NothingThereError";
 }

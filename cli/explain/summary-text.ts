@@ -90,7 +90,7 @@ function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: 
   return `ours: ${counted(syncs, "sync")}, ${idle} with nothing to do; without repeats they decide to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording: ${outcome}` : ""}`;
 }
 
-/** A sync that does not see all created pods yet asks only for the missing ones. */
+/** A sync that does not see all created pods yet creates only the missing ones. */
 function missingText(asked: readonly number[]): string {
   return asked.length > 1 && asked.length <= ASKED_MAX ? ` (for ${asked.join(", ")} missing pods)` : "";
 }

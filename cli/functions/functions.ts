@@ -18,7 +18,7 @@ const SYNC_FUNCTIONS: { readonly [C in Controller]: (wiring: FunctionWiring) => 
   replicationcontroller: createSyncReplicationController,
 };
 
-/** `wiring` is asked once per function, by the name under which it is deployed. */
+/** `wiring` is called once per function, with its deployed name. */
 export function functionHandlers(
   wiring: (functionName: string) => FunctionWiring,
   onChanges?: ApplierPorts["onChanges"],

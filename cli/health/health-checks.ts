@@ -1,4 +1,4 @@
-/** What our processes are asked about their health. */
+/** The health checks of our processes. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import type { NodeCondition } from "@deltaloop/node-agent/kubelet";
 import { syncLoopSilence } from "@deltaloop/node-agent/server";

@@ -1,11 +1,11 @@
 /**
- * Answers of /healthz, /livez and /readyz, in the words that upstream's components have, so that probes and people read them alike.
+ * Answers of /healthz, /livez and /readyz, in upstream's format, which probes and users know.
  *
  * Differs from upstream: a check that passes may add a word of its own (`[+]leaderElection ok: not leading`).
  * Source: apiserver/pkg/server/healthz/healthz.go handleRootHealth.
  */
 
-/** Resolves when all is well, to what is worth saying; rejects with why not, which goes to the log and not to who asks. */
+/** Resolves with a remark when healthy; rejects with the reason, which is logged and not sent to the client. */
 export interface HealthCheck {
   readonly name: string;
   readonly check: () => Promise<string | undefined>;

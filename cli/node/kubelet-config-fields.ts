@@ -1,11 +1,10 @@
 /**
- * The fields of a KubeletConfiguration, and what the agent makes of each (node-agent §14.7): an option of its own, one value that it keeps
- * to anyway, or nothing, which is said.
+ * The fields of a KubeletConfiguration (node-agent §14.7): each maps to an option, is fixed to one value, or is rejected as unsupported.
  *
  * Source: k8s.io/kubelet config/v1beta1/types.go; pkg/kubelet/apis/config/v1beta1/defaults.go.
  */
 
-/** What a value must look like, and how it is written on the command line. */
+/** The form of a value, and its form on the command line. */
 export type Form =
   | "text"
   | "number"

@@ -1,6 +1,6 @@
 /**
- * `--config`: a KubeletConfiguration, whose fields stand for options of `deltaloop node` (node-agent §14.7). What was given on the command
- * line goes before it.
+ * `--config`: a KubeletConfiguration, whose fields map to options of `deltaloop node` (node-agent §14.7). The command line takes
+ * precedence.
  *
  * Source: cmd/kubelet/app/server.go NewKubeletCommand, loadConfigFile; pkg/kubelet/kubeletconfig/configfiles/configfiles.go.
  */
@@ -32,7 +32,7 @@ export async function applyKubeletConfig(command: Command, path: string): Promis
   const { object, mistakes, ignored, unknown } = read(text, path);
   for (const { field, option, texts } of settingsIn(object, FIELDS, "", { mistakes, unknown })) {
     const known = command.options.find(({ long }) => long === option);
-    if (known === undefined) throw new Error(`${field} stands for ${option}, which there is not`);
+    if (known === undefined) throw new Error(`${field} maps to ${option}, which does not exist`);
     if (command.getOptionValueSource(known.attributeName()) === "cli") continue;
     const from = PATHS.has(option) ? texts.map((one) => absolute(path, one)) : texts;
     try {
@@ -56,7 +56,7 @@ function read(text: string, path: string): DecodedKubeletConfig {
 interface Setting {
   readonly field: string;
   readonly option: string;
-  /** As they would stand on the command line, one for each time that the option would. */
+  /** The values as on the command line, one per occurrence of the option. */
   readonly texts: readonly string[];
 }
 
@@ -158,7 +158,7 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** What the command line would have made of it. @throws what the option says of a wrong one */
+/** The value as parsed from the command line. @throws what the option says of a wrong one */
 function valueOf(option: Option, texts: readonly string[]): unknown {
   if (!option.required && !option.optional) return texts[0] === "true" ? true : undefined;
   const { parseArg } = option;

@@ -50,7 +50,7 @@ export interface AccessFlags {
 
 export interface NodeAccess {
   readonly config: KubeHttpConfig;
-  /** Where certificates are kept. */
+  /** The folder of the certificates. */
   readonly certDir: string;
   /** Replaces the client certificate until `signal` aborts. @throws CertificateLostError */
   rotate(signal: AbortSignal): Promise<void>;

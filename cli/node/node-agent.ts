@@ -37,7 +37,7 @@ import type { Log } from "@deltaloop/base";
 
 const RETRY_MS = 500;
 
-/** The outside world, and who this node is. */
+/** The node's ports, and its identity. */
 export interface NodeAgentParts extends Pick<
   NodePorts,
   | "cri"
@@ -59,7 +59,7 @@ export interface NodeAgentParts extends Pick<
   readonly facts: MachineFacts;
   /** As the runtime says it. */
   readonly runtime: Pick<VersionResponse, "runtimeName" | "runtimeVersion">;
-  /** Who shuts the machine down; asked only where `options.shutdown` gives pods time for that. */
+  /** Reports shutdowns of the machine; used only if `options.shutdown` has grace periods. */
   readonly logind?: Logind;
   /** No pod is removed until each source has delivered. */
   readonly sources: readonly PodSource[];
@@ -69,7 +69,7 @@ export interface NodeAgent {
   readonly ports: NodePorts;
   /** How many messages wait or are worked on, by queue. */
   readonly queues: { readonly [Q in NodeQueue]: { readonly size: number } };
-  /** What a source calls with all its pods. */
+  /** Callback of a source with all its pods. */
   emit(source: PodSource): (pods: readonly NodePod[]) => void;
   /** The host and the API source, until `signal` aborts and what runs then has ended. */
   run(signal: AbortSignal): Promise<void>;
@@ -122,7 +122,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   };
 }
 
-/** Node-agent §18.3: what has a handler of its own stands in functions/node, the rest is one call. Source of the periods: §1. */
+/** Node-agent §18.3: functions with a handler are in functions/node, the others are one call. Source of the periods: §1. */
 function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSources): NodeHandlers {
   const unlessRuntimeAway = (act: (ports: NodePorts) => Promise<void>) => async (): Promise<void> => {
     if (ports.condition.runtimeError === undefined) await act(ports);

@@ -18,7 +18,7 @@ export interface RuntimeFlags {
 export interface NodeRuntime {
   readonly cri: Cri;
   readonly endpoint: string;
-  /** Where links among the pods' logs lead (CR9); only asked once the runtime answers. */
+  /** Where links among the pods' logs lead (CR9); only read once the runtime answers. */
   logsDirectory(): Promise<string | undefined>;
   close(): void;
 }

@@ -19,7 +19,7 @@ const UNSAFE = /[^\P{Cc}\n]|[\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 /** One line of JSON, or one document of a YAML stream; safe for a terminal, whatever `value` holds. */
 export function objectText(value: object, format: OutputFormat): string {
   if (format === "json") return `${printableJson(value)}\n`;
-  // JSON first: what it leaves out, such as fields that are undefined, YAML would print.
+  // Converts to JSON first, because YAML would print undefined fields.
   const text = stringify(JSON.parse(JSON.stringify(value)), {
     version: "1.1", // quotes keys such as yes
     lineWidth: 0,

@@ -1,4 +1,4 @@
-/** What a terminal can show, and progress on standard error. */
+/** Capabilities of the terminal, and progress on standard error. */
 /** Whether `out` understands cursor codes. */
 export function movesCursor(out: NodeJS.WriteStream): boolean {
   return out.isTTY && process.env["TERM"] !== "dumb";

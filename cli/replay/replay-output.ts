@@ -1,4 +1,4 @@
-/** Where a replay prints its text, and which part of it. */
+/** The output of a replay's text, and the selection of its parts. */
 import { createInterface } from "node:readline/promises";
 import type { Interface } from "node:readline/promises";
 import type { ReplayedSync } from "@deltaloop/replay/replay";

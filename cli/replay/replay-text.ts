@@ -1,4 +1,4 @@
-/** What a replay prints. */
+/** The text of a replay. */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { UserRequest, ReplayedSync } from "@deltaloop/replay/replay";
 import { objectName } from "../explain/subject.ts";

@@ -31,7 +31,8 @@ export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
 }
 
 /**
- * Looks until an epoch with `digestPrefix` has begun and its gates are open, and says for how long they were shut. A Store that does not
+ * Waits until an epoch with `digestPrefix` has begun and its gates are open, and reports for how long they were closed. A Store that does
+ * not
  * answer is retried: the key is written, and the rotation proceeds without this process.
  */
 export async function untilRebuilt(

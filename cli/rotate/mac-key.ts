@@ -19,7 +19,7 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
     if (more.length > 0) throw new UsageError("the secret has more than two keys: leave the one that signs and the one before it");
     if (second !== undefined && !finish)
       throw new UsageError(
-        "the secret has two keys, so a rotation was begun: --finish signs everything with its first one and takes the other away",
+        "the secret has two keys, so a rotation is in progress: --finish signs everything with its first one and removes the other",
       );
     if (second === undefined && finish) throw new UsageError("the secret has one key: there is no rotation to finish");
     const [old, fresh] = second === undefined ? [first, newKey()] : [second, first];

@@ -1,4 +1,4 @@
-/** What rotations of keys share. */
+/** Shared by rotations of keys. */
 import { randomBytes } from "node:crypto";
 
 import { createSecrets } from "@deltaloop/store/secrets";
@@ -13,7 +13,7 @@ import { UsageError } from "@deltaloop/base";
 export interface Rotation {
   /** The watcher's, with references. */
   readonly environment: Variables;
-  /** How long everybody has to read a secret that has changed; absent: as long as the environment lets secrets be used, and some more. */
+  /** How long all processes have to read a changed secret; by default slightly longer than the environment allows secrets to be used. */
   readonly waitMs?: number;
   /** A rotation of the MAC key was ended after its first step or later. */
   readonly finish: boolean;
@@ -55,7 +55,7 @@ export async function openRotation(
   };
 }
 
-/** As docs/internals/threat-model.md asks for it. */
+/** As docs/internals/threat-model.md requires. */
 export function newKey(): string {
   return randomBytes(KEY_BYTES).toString("hex");
 }

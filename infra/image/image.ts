@@ -18,7 +18,7 @@ import { gzippedLayer, ociImage, plainLayer } from "./oci-archive.ts";
 import type { Architecture, ImageConfig, Layer, OciImage } from "./oci-archive.ts";
 import { COMMAND_PATH, debianLayer, NODE_PATH, nodeLayer, ownLayer, USER_ID } from "./rootfs.ts";
 
-/** Without a registry name, so that no registry is asked by mistake; an overlay sets the pushed name. */
+/** Without a registry name, so that no registry is contacted by mistake; an overlay sets the pushed name. */
 export const IMAGE_NAME = `localhost/deltaloop:${VERSION}`;
 
 export interface WatcherImage {

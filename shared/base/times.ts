@@ -99,7 +99,7 @@ export const HOLE_RELIST_MS = 10 * SECOND_MS;
 export const CHECKPOINT_MS = SECOND_MS;
 
 /**
- * How far the Store's time goes on by the server's clock after a checkpoint. Beyond it the server's clock may have jumped, and nothing is
+ * How far the Store's time advances by the server's clock after a checkpoint. Beyond it the server's clock may have jumped, and no run is
  * taken over before the next checkpoint (informer §12.5).
  */
 export const CLOCK_TRUST_MS = 3 * CHECKPOINT_MS;

@@ -46,7 +46,7 @@ export function createSigner(secrets: readonly string[], cluster: string): Signe
   const [current] = keys;
   if (current === undefined) throw new RangeError("there is no MAC key");
   const byId = new Map(keys.map((key) => [key.id, key]));
-  if (byId.size !== keys.length) throw new RangeError("two MAC keys have the same id: draw one of them anew");
+  if (byId.size !== keys.length) throw new RangeError("two MAC keys have the same id: generate one of them again");
   return {
     keyId: current.id,
     sign: (domain, parts) => current.id + mac(current, domain, parts),

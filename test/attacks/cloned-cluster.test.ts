@@ -116,7 +116,7 @@ async function productionAndClone(firstRevision: bigint) {
   return { ...shared, production, running, clone, epoch: shared.data.epoch?.record.epoch };
 }
 
-/** Whoever has a pod deleted each few seconds has as many as it wants, never more. */
+/** An owner whose pod is deleted every few seconds has the desired number of pods, never more. */
 async function live(scene: Pick<Awaited<ReturnType<typeof productionAndClone>>, "clock" | "production">, ms: number): Promise<void> {
   for (let i = 0; i < ms / 5_000; i++) {
     const [first] = await scene.production.pods();

@@ -21,13 +21,13 @@ import { silentLog } from "../support/silent-log.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 
 const START_MS = Date.UTC(2026, 2, 1, 10);
-/** Until everything that anybody has done is followed. */
+/** Until every change has been processed. */
 const REST_MS = 20_000;
 const CLUSTER = "c1";
 const DIGEST_KEY = "attacks";
 const MERGE = "application/merge-patch+json";
 
-/** Who the victim and the tenant are: each may do as it likes in its own namespace, and read. */
+/** The users victim and tenant: each has all rights in its own namespace, and may read everything. */
 export const [VICTIM, MALLORY] = ["shop", "mallory"] as const;
 
 export type Body = Readonly<Record<string, unknown>>;
@@ -50,9 +50,9 @@ export interface SmallCluster {
 }
 
 export interface SmallClusterOptions {
-  /** What is there before the watcher first lists. */
+  /** The objects before the watcher's first list. */
   readonly before?: (post: SmallCluster["post"]) => Promise<void>;
-  /** Stands between our functions and what they write. */
+  /** Intercepts the writes of our functions. */
   readonly over?: (writer: KubeWriter, advance: (ms: number) => Promise<void>) => Partial<KubeWriter>;
 }
 
@@ -101,7 +101,7 @@ export async function startSmallCluster({ over, before }: SmallClusterOptions = 
     async remove(namespace, resource, name) {
       await person.request("DELETE", `${pathOf(namespace, resource)}/${name}`, { gracePeriodSeconds: 0 });
     },
-    // What stands at that path.
+    // The object at that path.
     pods: async (namespace) => (await person.list(pathOf(namespace, "pods"))).items as unknown as readonly PodObject[],
     advance: (ms) => clock.advance(ms),
     rest: () => clock.advance(REST_MS),
@@ -137,7 +137,7 @@ export interface Reference {
   readonly controller: true;
 }
 
-/** How a dependent names `owner` as its controller: all of it can be read by whoever may read the object. */
+/** How a dependent names `owner` as its controller: every reader of the object can read all of it. */
 export function referenceTo(kind: "ReplicaSet" | "Deployment", owner: Body): Reference {
   const { name, uid } = owner["metadata"] as { readonly name: string; readonly uid: string }; // every object has them
   return { apiVersion: "apps/v1", kind, name, uid, controller: true };

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
-/** Whoever writes rows knows uids, for they are no secret. Only the owner is made up. */
+/** A client that writes rows knows uids, which are not secret. Only the owner is forged. */
 it.each([
   { name: "a pod that nobody controls", owner: undefined },
   { name: "somebody else's pod", owner: { name: "other", uid: "rs-2" } },

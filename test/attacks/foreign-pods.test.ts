@@ -31,7 +31,7 @@ const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluste
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it.each(WAYS)("six running pods $way a ReplicaSet of another namespace cost it none of its own", async ({ set }) => {
+it.each(WAYS)("six running pods that $way a ReplicaSet of another namespace cost it none of its own", async ({ set }) => {
   cluster = await startSmallCluster();
   const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
   await cluster.rest();
@@ -50,7 +50,7 @@ it.each(WAYS)("six running pods $way a ReplicaSet of another namespace cost it n
   expect(cluster.writes(VICTIM).filter((write) => write.includes("delete"))).toEqual([]);
   expect(await cluster.get(VICTIM, "replicasets", "web")).toMatchObject({ status: { replicas: 3, readyReplicas: 3 } });
 
-  // And it goes on as ever: a pod that is lost is replaced, and counts are its own.
+  // It continues as before: replaces a lost pod, and counts its own pods.
   await cluster.remove(VICTIM, "pods", own[0]?.split(" ")[0] ?? "");
   await cluster.rest();
   expect(await cluster.pods(VICTIM)).toHaveLength(3);

@@ -27,7 +27,7 @@ const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluste
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it.each(WAYS)("a ReplicaSet $way a Deployment of another namespace has no part in its rollout", async ({ set }) => {
+it.each(WAYS)("a ReplicaSet that $way a Deployment of another namespace has no part in its rollout", async ({ set }) => {
   cluster = await startSmallCluster();
   const deployment = await cluster.post(VICTIM, "deployments", workload("web", 3));
   await cluster.rest();
@@ -47,7 +47,7 @@ it.each(WAYS)("a ReplicaSet $way a Deployment of another namespace has no part i
   expect(await cluster.get(VICTIM, "deployments", "web")).toMatchObject({ status: counts });
   const images = (await cluster.pods(VICTIM)).map(({ spec }) => spec?.containers[0]?.image);
   expect(images).toEqual(["web:2", "web:2", "web:2"]);
-  // The tenant's ReplicaSet is kept as its own spec says, and nobody else has a hand in it.
+  // The tenant's ReplicaSet follows its own spec, and no other controller changes it.
   expect(await cluster.get(MALLORY, "replicasets", "evil")).toMatchObject({ spec: { replicas: 6 } });
   expect(cluster.writes(MALLORY).filter((write) => write.startsWith("sync-deployment"))).toEqual([]);
   expect(await cluster.pods(MALLORY)).toHaveLength(6);

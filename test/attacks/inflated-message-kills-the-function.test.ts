@@ -10,7 +10,7 @@ import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 
 const INFLATED_BYTES = 100 * 1024 * 1024;
 const PAYLOAD = `deflate:${deflateRawSync(Buffer.alloc(INFLATED_BYTES, " ")).toString("base64")}`;
-/** Far below what it inflates to, far above what is made of its own 135 KB. */
+/** Far below its inflated size, far above the memory for its own 135 KB. */
 const GROWTH_BYTES_MAX = INFLATED_BYTES / 3;
 
 /** Greatest growth of the process while `act` runs. Inflating is one synchronous call, so what it left behind counts. */
@@ -35,7 +35,7 @@ it.each(DISGUISES)("a forged message is never inflated, $name", async ({ index }
   expect(await rig.gateIsOpen()).toBe(true);
 });
 
-it("one that was signed is inflated no further than the largest that a watcher sends, set aside, and blocks nobody", async () => {
+it("a signed one is inflated up to the largest size that a watcher sends, quarantined, and blocks no other message", async () => {
   const rig = await startQ1Rig();
   const body = signBody(testSigner(CLUSTER), CLUSTER, PAYLOAD);
   const growth = await growthOf(async () => {

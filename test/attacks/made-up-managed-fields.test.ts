@@ -58,7 +58,7 @@ function scene() {
   return {
     store,
     clock,
-    /** A PATCH of the main resource: what it sends is kept, the status stays what it was. */
+    /** A PATCH of the main resource: its fields are stored, the status is unchanged. */
     tenant: (...managedFields: readonly Partial<Entry>[]) =>
       becomes(
         versions.at(-1)?.status ?? {},
@@ -71,13 +71,13 @@ function scene() {
           ...entry,
         })),
       ),
-    /** A write of the status: fields that change are the writer's, and nobody else's any more. */
+    /** A write of the status: the writer becomes the only owner of changed fields. */
     writes(manager: string, status: Status): Promise<void> {
       const before = versions.at(-1);
       const changed = Object.keys(status).filter((name) => before?.status[name] !== status[name]);
       const others = (before?.metadata.managedFields ?? []).map((entry) => {
         const isLeft = ([field, below]: readonly [string, object]): boolean =>
-          !changed.includes(field.slice(2)) || Object.keys(below).length > 0; // what is below it is another field
+          !changed.includes(field.slice(2)) || Object.keys(below).length > 0; // the path below it is another field
         const left = Object.entries(entry.fieldsV1["f:status"] ?? {}).filter(isLeft);
         return { ...entry, fieldsV1: { ...entry.fieldsV1, "f:status": Object.fromEntries(left) } };
       });
@@ -133,7 +133,7 @@ it("a real write beside them stops at once, and a person's word reaches no furth
   expect(await s.isStopped()).toBe(true);
 });
 
-it("made up all the time, they make a person say --force, and no more", async () => {
+it("a constant stream of them only makes a user pass --force", async () => {
   await s.writes(UPSTREAM, { replicas: 5 });
   await s.tenant({});
   expect(await s.resume()).toMatchObject({ kind: "refused" });

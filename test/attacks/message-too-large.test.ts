@@ -11,7 +11,7 @@ import { MALLORY, startSmallCluster, TEMPLATE, VICTIM, workload } from "./cluste
 import type { SmallCluster } from "./cluster.ts";
 
 const NAME_CHARACTERS_MAX = 253;
-/** Far longer than a lane may be silent before every gate shuts. */
+/** Far longer than a lane may be silent before every gate closes. */
 const LONG_MS = 180_000;
 
 let cluster: SmallCluster;
@@ -42,7 +42,7 @@ it("an owner's name of 515,000 Chinese characters holds up nobody, while it is t
 
 it("4,800 objects of one lane with the longest names there are keep no list from its end", async () => {
   cluster = await startSmallCluster({
-    // Of a node that is none, so that nobody has to do with them.
+    // Of a missing node, so that no node runs them.
     before: async (post) => {
       for (const name of namesOfOneLane(4_800))
         await post(MALLORY, "pods", { metadata: { name }, spec: { ...TEMPLATE.spec, nodeName: "nowhere" } });

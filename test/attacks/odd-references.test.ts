@@ -24,7 +24,7 @@ const SILENCE_MS = 120_000;
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-/** The victim's own ReplicaSet follows its next change, also once a lane that stood still would have shut its gate. */
+/** The victim's own ReplicaSet follows its next change, also after a blocked lane would have closed its gate. */
 async function expectUnharmed(): Promise<void> {
   await cluster.advance(SILENCE_MS);
   await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 6 } });

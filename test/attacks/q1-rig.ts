@@ -18,7 +18,7 @@ import { envelopeOf, testSigner } from "../support/signer.ts";
 import { recordingLog } from "../unit/recording-log.ts";
 
 export const CLUSTER = "5d3f00aa11bb";
-/** FIFO: after so long without a message the fence is raised. */
+/** FIFO: time without a message after which the fence is raised. */
 
 /** Everything listed, all gates open. */
 export async function startQ1Rig() {
@@ -58,9 +58,9 @@ export async function startQ1Rig() {
     queue,
     deadLetters,
     handlers,
-    /** What the watcher has sent: the attacker has seen it. */
+    /** The watcher's messages, which the attacker has seen. */
     sent,
-    /** What the ReplicaSet controller asked of the API server, reads aside. */
+    /** The ReplicaSet controller's requests to the API server, without reads. */
     writes,
     fence: () => pods()?.fence ?? "",
     watermarks: () => (pods()?.lanes ?? []).map(({ watermark }) => watermark),
@@ -95,13 +95,13 @@ export async function startQ1Rig() {
   return rig;
 }
 
-/** What whoever has no key can make of a text: bare, in a frame, and with a signature that was good for another text. */
+/** Forgeries of a text without a key: bare, in a frame, and with the signature of another text. */
 export function disguises(text: string, genuine: string): readonly string[] {
   const signature = genuine.slice(CLUSTER.length + 1, CLUSTER.length + 1 + SIGNATURE_CHARACTERS);
   return [text, `${CLUSTER}.${"A".repeat(SIGNATURE_CHARACTERS)}.${text}`, `${CLUSTER}.${signature}.${text}`];
 }
 
-/** Where in `disguises` each of them stands, for tables. */
+/** The index of each in `disguises`, for tables. */
 export const DISGUISES = [
   { name: "bare", index: 0 },
   { name: "with a signature that was guessed", index: 1 },

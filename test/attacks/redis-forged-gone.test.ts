@@ -40,7 +40,7 @@ describe.skipIf(NO_REDIS !== undefined)("a forged flag `gone`", () => {
   it.each([
     { name: "of the future", byMs: HOUR_MS },
     { name: "of long ago", byMs: -HOUR_MS },
-  ])("$name is looked into before anything is decided", async ({ byMs }) => {
+  ])("$name is verified before any decision", async ({ byMs }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 5);
     await flag(owner, Date.now() + byMs);

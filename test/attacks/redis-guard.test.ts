@@ -108,7 +108,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
   });
 
-  it("a stop whose MAC is spoilt, and a good report after it: people are told who it was", async () => {
+  it("a stop with an invalid MAC, then a genuine report: users see the other controller", async () => {
     await report(harness.store, WRITE, 6_000);
     const good = (await redis.hget(KEY, "stop")) ?? "";
     await redis.hset(KEY, "stop", good.replace("shop/web", "shop/wax"));
@@ -117,7 +117,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await harness.store.guard()).stop).toMatchObject({ kind: "seen", write: WRITE });
   });
 
-  it("made up or of another deployment, it forgives nothing", async () => {
+  it("fabricated or of another deployment, it forgives nothing", async () => {
     const far = { forgivenMs: 9_000_000_000_000 };
     const elsewhere = beside("other");
     await elsewhere.resume({ seen: await elsewhere.guard(), ...far });
@@ -130,7 +130,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     }
   });
 
-  it("an old one put back forgives what it did then, and nothing since", async () => {
+  it("an old one restored forgives what it forgave then, and nothing later", async () => {
     const resume = async (forgivenMs: number): Promise<void> =>
       void (await harness.store.resume({ seen: await harness.store.guard(), forgivenMs }));
     await resume(5_000);
@@ -141,25 +141,22 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await report(harness.store, { ...WRITE, atMs: 7_000 }, 9_000)).stop).toMatchObject({ kind: "seen" });
   });
 
-  it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])(
-    "a stop of a namespace that is no text of ours stops it: %j",
-    async (text) => {
-      await redis.hset(KEY, "stop:shop", text);
-      expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({
-        kind: "stopped",
-        stop: { kind: "unbelieved" },
-      });
-      expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("empty");
-    },
-  );
+  it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])("an invalid stop of a namespace stops it: %j", async (text) => {
+    await redis.hset(KEY, "stop:shop", text);
+    expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({
+      kind: "stopped",
+      stop: { kind: "unbelieved" },
+    });
+    expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("empty");
+  });
 
-  it("a stop of one namespace that is put to another stops it, and no word of it is believed", async () => {
+  it("a stop of one namespace that is copied to another stops it, and its content is ignored", async () => {
     await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
     await redis.hset(KEY, "stop:bank", (await redis.hget(KEY, "stop:shop")) ?? "");
     expect((await harness.store.guard()).namespaces.get("bank")?.stop).toEqual({ kind: "unbelieved" });
   });
 
-  it("a build that knows no namespaces reads a stop of everything, with its writer; what it reports then stops everything", async () => {
+  it("a build without namespaces reads a stop of everything, with its writer; its own report then stops everything", async () => {
     await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
     const [signature = "", json = ""] = ((await redis.hget(KEY, "stop")) ?? "").split(US);
     const signer = testSigner(CLUSTER);

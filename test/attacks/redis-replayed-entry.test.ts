@@ -8,7 +8,7 @@ import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const MERGE = "application/merge-patch+json";
 
-describe.skipIf(NO_REDIS !== undefined)("an old genuine entry that is put back", () => {
+describe.skipIf(NO_REDIS !== undefined)("an old genuine entry that is restored", () => {
   const rigOf = useAttackedSync();
 
   it("of a pod that is no more keeps one pod from being made, until `deltaloop keys --resign` finds that it has no row", async () => {

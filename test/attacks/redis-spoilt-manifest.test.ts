@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
-describe.skipIf(NO_REDIS !== undefined)("a spoilt part of a manifest", () => {
+describe.skipIf(NO_REDIS !== undefined)("a damaged part of a manifest", () => {
   const rigOf = useAttackedSync();
 
   it.each([

@@ -8,10 +8,10 @@ import { NO_REDIS, US, useAttackedSync } from "../harness/sync/attacked-sync.ts"
 
 const MERGE = "application/merge-patch+json";
 
-describe.skipIf(NO_REDIS !== undefined)("a spoilt work queue", () => {
+describe.skipIf(NO_REDIS !== undefined)("a damaged work queue", () => {
   const rigOf = useAttackedSync();
 
-  it("another uid in `u` makes no pod more and deletes none, and the next run puts it right", async () => {
+  it("another uid in `u` creates and deletes no pod, and the next run repairs it", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     const [, , , u] = harness.names.queue("replicaset");
@@ -41,7 +41,7 @@ describe.skipIf(NO_REDIS !== undefined)("a spoilt work queue", () => {
     expect(await harness.redis.sismember(k, "shop/web")).toBe(1);
   });
 
-  it("a key in `k` that is no primary, or no key, keeps nothing from being applied", async () => {
+  it("an invalid key or a key without a primary in `k` does not prevent applying", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     await harness.redis.sadd(harness.names.primaries("replicasets", "shop"), "shop/nobody", "no key at all");

@@ -10,7 +10,7 @@ import type { AttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const FAR = "9".repeat(15);
 
-describe.skipIf(NO_REDIS !== undefined)("what is not signed", () => {
+describe.skipIf(NO_REDIS !== undefined)("unsigned data", () => {
   const rigOf = useAttackedSync();
 
   it.each<{ readonly name: string; readonly spoil: (harness: AttackedSync, owner: string) => Promise<unknown>; readonly podsMax: number }>([

@@ -27,7 +27,7 @@ const PODS_PER_OWNER = 100;
 const OWNERS = 101; // the snapshot's and 100 others: 10,000 other pods
 const ROUNDS = 7;
 const ITEMS_PER_CALL_MAX = 100;
-/** What design.md ("Speed") asks for. */
+/** The goals of design.md ("Speed"). */
 const GOAL = {
   tens: { name: "design.md: 50,000 in tens", value: 50_000 },
   hundreds: { name: "design.md: 100,000 in hundreds", value: 100_000 },
@@ -126,7 +126,7 @@ async function snapshots(feed: Feed, count: number): Promise<BenchResult> {
   return benchResult(`snapshot of ${PODS_PER_OWNER} pods, ${(OWNERS - 1) * PODS_PER_OWNER} others cached`, "ms", rounds, SNAPSHOT_GOAL_MS);
 }
 
-/** Every lane of the pods, listed as it is cached: verified and nothing to sweep. Informer §11.5 asks for 15 ms at 5,000 rows. */
+/** Every lane of the pods, listed as it is cached: verified and nothing to sweep. Informer §11.5 requires 15 ms at 5,000 rows. */
 async function manifests(feed: Feed): Promise<BenchResult> {
   const rounds: number[] = [];
   for (let round = 0; round <= ROUNDS; round++) {

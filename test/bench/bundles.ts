@@ -1,5 +1,5 @@
 /**
- * What a cold start pays for: the size of each function's bundle, of which our own code, and the time in which a fresh Node
+ * The cost of a cold start: the size of each function's bundle, of which our own code, and the time in which a fresh Node
  * imports it (each round is the best of five processes, since other work on the machine only ever adds).
  */
 import { mkdtemp, rm } from "node:fs/promises";

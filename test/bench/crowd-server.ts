@@ -91,7 +91,7 @@ function bookmark(kind: keyof typeof KINDS, annotations?: object): string {
   return `${JSON.stringify({ type: "BOOKMARK", object: { kind: KINDS[kind], apiVersion: "v1", metadata } })}\n`;
 }
 
-/** Until what was written has left, or whoever it is for has gone. */
+/** Until the bytes were sent, or the client disconnected. */
 async function drained(response: ServerResponse): Promise<void> {
   const done = new AbortController();
   const { signal } = done;

@@ -23,7 +23,7 @@ interface Stored {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
 }
 
-/** As they come, and for people who would rather pay for fewer requests. */
+/** By default, and for users who prefer fewer paid requests. */
 export async function bench(): Promise<readonly BenchResult[]> {
   return [...(await play("")), ...(await play(", lingering 5 s", 5_000))];
 }

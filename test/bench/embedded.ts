@@ -1,4 +1,4 @@
-/** What the benches on the embedded stack share: the stack itself, a person's requests, and waiting without polling hard. */
+/** Shared by the benchmarks on the embedded stack: the stack itself, user requests, and waiting without busy polling. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { startEmbedded } from "../../cli/dev/embedded.ts";
 import type { Embedded, EmbeddedOptions } from "../../cli/dev/embedded.ts";
@@ -7,7 +7,7 @@ import { rawClientIn } from "../support/raw-client.ts";
 import type { RawClient } from "../support/raw-client.ts";
 
 export interface Stack extends Embedded {
-  /** Straight into the API server: the person's own requests cost no socket. */
+  /** Directly into the API server: user requests need no socket. */
   readonly person: RawClient;
 }
 

@@ -25,7 +25,7 @@ const [MATCHED, UNMATCHED] = [{ app: "evil" }, { app: "nobody" }];
 const HEAVY = { flood: "x".repeat(10_000), "controller.kubernetes.io/pod-deletion-cost": "-2147483648" };
 const containers = [{ name: "main", image: "bench:1" }];
 
-/** ms from a change to what it asks for. */
+/** ms from a change to its effect. */
 interface Lags {
   readonly created: number[];
   readonly replaced: number[];

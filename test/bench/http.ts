@@ -98,7 +98,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   }
 }
 
-/** µs of this process for each of so many calls. */
+/** µs of this process per call. */
 async function cpuOf(calls: number, call: Call): Promise<number> {
   const before = process.cpuUsage();
   for (let i = 0; i < calls; i++) await call();

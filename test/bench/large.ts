@@ -76,7 +76,7 @@ async function post({ person }: Stack, kind: "Deployment" | "ReplicaSet", name: 
 
 type Status = Readonly<Partial<Record<"replicas" | "updatedReplicas" | "observedGeneration", number>>>;
 
-/** Until all say so. */
+/** Until all statuses report it. */
 async function reported({ person }: Stack, resource: "deployments" | "replicasets", isSo: (status: Status) => boolean): Promise<void> {
   await until(`${resource} are as wanted`, async () => {
     const { items } = await person.list(`${APPS}/${resource}`);

@@ -36,7 +36,7 @@ const PODS_MAX = 110;
 const IDLE_MS = 60_000;
 const LOOK_MS = 50;
 const ROUND_MS_MAX = 180_000;
-/** After a round's pods are gone, until the next begins: what is still on its way is over by then. */
+/** Pause between a round's last pod and the next round, for requests in flight. */
 const PAUSE_MS = 2_000;
 const PARTS = ["rounds", "idle", "full"];
 const PODS_PATH = "/api/v1/namespaces/default/pods";
@@ -68,7 +68,7 @@ export async function bench(rows: readonly string[] = PARTS, profiles?: string):
   if (missing !== undefined) throw new Error(missing);
   const upstream = await upstreamTests();
   if ("missing" in upstream) throw new Error(upstream.missing);
-  // Where its packages are found.
+  // The folder of its packages.
   const program = join(ROOT, "dist", "cli");
   await bundleCli(ROOT, program);
   const deltaloop = join(program, "deltaloop.js");
@@ -125,7 +125,7 @@ async function playAll(cluster: Cluster, side: Side, pid: number, parts: readonl
   return { rounds, full, idle, empty };
 }
 
-/** So many pods at once, and away with them. What `whileUp` takes is not counted. */
+/** Creates this number of pods at once and deletes them. The time of `whileUp` is not counted. */
 async function play(cluster: Cluster, pid: number, count: number, whileUp?: () => Promise<void>): Promise<Round> {
   const startCpu = await cpuSeconds(pid);
   const start = performance.now();

@@ -1,13 +1,13 @@
-/** Who else is at work on this machine. */
+/** Other processes' load on this machine. */
 import { availableParallelism } from "node:os";
 
 import { idleCoreSeconds } from "./process-usage.ts";
 
 const LOOK_MS = 500;
-/** Above this others are at work, and the figures are theirs as well. */
+/** Above this load other processes affect the measurements. */
 const BUSY_CORES_MAX = 0.3;
 
-/** A clause for people; to be asked while whatever is measured rests. */
+/** A clause for users; call it while the measured process is idle. */
 export async function othersAtWork(): Promise<string> {
   const busy = await busyCores();
   return `others keep ${busy.toFixed(1)} of ${availableParallelism()} cores busy${busy > BUSY_CORES_MAX ? ", and share in these figures" : ""}`;

@@ -56,7 +56,7 @@ async function mostMemory(args: readonly string[]): Promise<number> {
     const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
     most = Math.max(most, Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) / 1024);
   }, LOOK_MS);
-  const [code] = (await once(child, "exit").finally(() => clearInterval(look))) as unknown as readonly [number | null]; // an exit tells its code first
+  const [code] = (await once(child, "exit").finally(() => clearInterval(look))) as unknown as readonly [number | null]; // an exit event has the code first
   if (code !== 0) throw new Error(`deltaloop ${args.join(" ")} ended with ${code}`);
   return most;
 }

@@ -12,7 +12,7 @@ export interface BenchResult {
   readonly against?: string;
 }
 
-/** The figure of several rounds, with what it is measured against if that is known. */
+/** The median of several rounds, with its reference value if known. */
 export function benchResult(
   name: string,
   unit: string,

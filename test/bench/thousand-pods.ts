@@ -27,7 +27,7 @@ const ROUNDS = 5;
 const LOOK_MS = 20;
 const ROUND_MS_MAX = 120_000;
 const READY_MS_MAX = 60_000;
-/** After a round's pods are gone, until the next begins: what is still on its way is over by then. */
+/** Pause between a round's last pod and the next round, for requests in flight. */
 const PAUSE_MS = 3_000;
 const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 const NAMESPACE = "deltaloop";
@@ -125,7 +125,7 @@ async function play({ plane, client, pids }: Contestant, namespace: string): Pro
   await eventually(`${PODS} pods exist`, async () => (await podCount(client, namespace)) >= PODS);
   const seconds = (performance.now() - start) / 1_000;
   const after = { requests: await requestsOf(plane), cpu: await cpuOf(pids) };
-  // The POST is the person's own.
+  // The POST is the user's own.
   const round = { seconds, requests: after.requests - before.requests - 1, cpuSeconds: after.cpu - before.cpu };
 
   await client.request("DELETE", `${collection}/bench`);

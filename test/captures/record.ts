@@ -45,7 +45,7 @@ const held = (given: Body): Body => ({ ...given, metadata: { ...(given["metadata
 const released: Body = { metadata: { finalizers: null } };
 const notReady: Body = { status: { conditions: [{ type: "Ready", status: "False", lastTransitionTime: "2026-01-01T00:00:00Z" }] } };
 
-/** What people do in each; test/captures/README.md says what for. */
+/** The user requests of each; test/captures/README.md has their purpose. */
 const SCENES: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
   async "not-ready-first"({ create, patch, pods, rest }) {
     await create("replicasets", replicaSet(5));
@@ -243,7 +243,7 @@ async function record({ client, plane, ...rest }: Cluster, name: string, play: (
   process.stdout.write(`${name}: ${watched.length} lines, ${audited.length} writes\n`);
 }
 
-/** Of a capture: what is of no namespace (its head, bookmarks, ends of lists), and what is of this one. */
+/** The lines of a capture without a namespace (its head, bookmarks, ends of lists), and those of this one. */
 function linesOf(text: string, namespace: string): readonly Line[] {
   const lines = text.split("\n").slice(0, -1).map((line) => JSON.parse(line) as Line); // written by our recorder
   return lines.filter(({ object }) => (object?.metadata?.namespace ?? namespace) === namespace);

@@ -1,4 +1,4 @@
-/** Cgroups in memory, on this machine's own cgroupfs under a root of the test's, and on folders that stand for versions 1 and 2. */
+/** Cgroups in memory, on this machine's own cgroupfs under a root of the test's, and on folders that simulate versions 1 and 2. */
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,7 +42,7 @@ function missingHere(): string | undefined {
 
 /** What the agent says of a group, as the kernel then has it: weight and period are as upstream's formulas make them (182). */
 function unifiedLimits(): void {
-  it("[node-agent 280] the kernel reads what pods are bounded by, and takes it back", async () => {
+  it("[node-agent 280] the kernel applies the limits of pods, and removes them", async () => {
     const { cgroups, root, read, close } = await openKernelCgroups();
     const seen = async (config: ResourceConfig): Promise<readonly (string | undefined)[]> => {
       await cgroups.create(`${root}/${POD}`);
@@ -137,7 +137,7 @@ describe("cgroupfs", () => {
     expect(await readFile(join(mount, "cpu,cpuacct/kubepods/cpu.shares"), "utf8")).toBe("2");
   });
 
-  it("CG2 version 1: it is not there while a hierarchy that counts lacks it", async () => {
+  it("CG2 version 1: a group missing in a required hierarchy does not exist", async () => {
     for (const path of ["cpu/kubepods", "memory", "freezer"]) await mkdir(join(mount, path), { recursive: true });
     const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect(await cgroups.exists("/kubepods")).toBe(false);
@@ -147,7 +147,7 @@ describe("cgroupfs", () => {
     expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
   });
 
-  it("[node-agent 506] what a single hierarchy has is found as soon as that has more or fewer groups than the others", async () => {
+  it("[node-agent 506] finds groups of a single hierarchy as soon as that has more or fewer groups than the others", async () => {
     for (const path of ["cpu", "freezer", "memory"]) await mkdir(join(mount, path, "kubepods/pod1"), { recursive: true });
     const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
@@ -161,7 +161,7 @@ describe("cgroupfs", () => {
     expect(await cgroups.children("/kubepods")).toEqual([]);
   });
 
-  it("CG2 version 2: every parent hands its controllers on, and a group without them is not there", async () => {
+  it("CG2 version 2: every parent enables its controllers for its children, and a group without them does not exist", async () => {
     await writeFile(join(mount, "cgroup.controllers"), "cpuset cpu io memory pids rdma\n");
     const cgroups = createCgroups({ roots: ["/kubepods.slice"], mount });
     expect(cgroups.version).toBe(2);
@@ -176,7 +176,7 @@ describe("cgroupfs", () => {
     expect(await readFile(join(mount, "kubepods.slice/cpu.weight"), "utf8")).toBe("79");
   });
 
-  it("CG5 kills no process that another namespace has: it is called 0 here", async () => {
+  it("CG5 kills no process of another PID namespace, whose pid is 0 here", async () => {
     await writeFile(join(mount, "cgroup.controllers"), "pids\n");
     await mkdir(join(mount, "kubepods"));
     await writeFile(join(mount, "kubepods/cgroup.procs"), "0\n0\n");

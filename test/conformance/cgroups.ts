@@ -9,9 +9,9 @@ export interface CgroupsUnderTest {
   /** With one root, which is not there yet. */
   readonly cgroups: Cgroups;
   readonly root: string;
-  /** What a group so far below the root is called; default: as its parts are. */
+  /** The name of a group at this depth; default: its path's parts. */
   readonly at?: (...parts: readonly string[]) => string;
-  /** What is in the file of a controller; undefined: no such group. */
+  /** The content of a controller's file; undefined: no such group. */
   read(path: string, controller: string, file: string): Promise<string | undefined>;
   /** A process that stays until it is killed. Absent where there are none. */
   readonly enter?: (path: string) => Promise<void>;
@@ -30,7 +30,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
     });
     afterEach(() => underTest.close());
 
-    it("CG1 refuses what does not stand at or below its root", async () => {
+    it("CG1 rejects a path outside of its root", async () => {
       const { cgroups, root } = underTest;
       const above = root.slice(0, root.lastIndexOf("/"));
       for (const path of ["/", above === "" ? "/other" : above, `${root}other`, `${root}/../x`, `${root}/a/../../x`, ""]) {
@@ -44,7 +44,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       }
     });
 
-    it("CG2 makes a group and all above it, and may do it again", async () => {
+    it("CG2 creates a group and its parents, repeatedly", async () => {
       const { cgroups, root } = underTest;
       expect(await cgroups.exists(root)).toBe(false);
       await cgroups.create(at("burstable", A));
@@ -53,7 +53,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await cgroups.exists(at("burstable", B))).toBe(false);
     });
 
-    it("CG3 writes what is said, the newest stays, and nothing of it is in another group", async () => {
+    it("CG3 writes the given files, the last value wins, and other groups are unchanged", async () => {
       const { cgroups, read } = underTest;
       await cgroups.create(at(A));
       await cgroups.create(at(B));
@@ -63,7 +63,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await read(at(B), "pids", "pids.max")).not.toBe("18");
     });
 
-    it("CG3 names what it could not write, and does not go on", async () => {
+    it("CG3 reports the file it could not write, and stops", async () => {
       const { cgroups, read } = underTest;
       await cgroups.create(at(A));
       const files = [
@@ -75,7 +75,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       await expect(cgroups.write(at(B), [{ controller: "pids", name: "pids.max", value: "1" }])).rejects.toThrow("pids.max");
     });
 
-    it("CG4 CG6 removes a group with all below it, once and again, and leaves its neighbours", async () => {
+    it("CG4 CG6 removes a group with all below it, repeatedly, and keeps its neighbours", async () => {
       const { cgroups, root } = underTest;
       await cgroups.create(at(A, "container"));
       await cgroups.create(at(`${A}0`));
@@ -85,7 +85,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await cgroups.children(root)).toEqual([named(`${A}0`)]);
     });
 
-    it("[node-agent 227] counts a group's processes; one that is not there has no count", async () => {
+    it("[node-agent 227] counts a group's processes; a missing one has no count", async () => {
       const { cgroups, enter } = underTest;
       expect(await cgroups.processes(at(A))).toBeUndefined();
       await cgroups.create(at(A));
@@ -106,7 +106,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect((await cgroups.memory(at(A)))?.limitBytes).toBeUndefined();
     });
 
-    it("CG6 names the groups directly below; one that is not there has none", async () => {
+    it("CG6 lists the direct children; a missing group has none", async () => {
       const { cgroups, root } = underTest;
       expect(await cgroups.children(root)).toEqual([]);
       await cgroups.create(at("besteffort", A));
@@ -115,7 +115,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       await cgroups.kill(at(A));
     });
 
-    it("CG4 CG5 a group that holds a process stays until that is killed, wherever below it that is", async (context) => {
+    it("CG4 CG5 a group with a process stays until that is killed, at any depth", async (context) => {
       const { cgroups, root, enter } = underTest;
       if (enter === undefined) return context.skip("nothing runs there");
       await cgroups.create(at(A, "container"));

@@ -78,7 +78,7 @@ async function statusOf(person: RawClient): Promise<{ readonly availableReplicas
   return (await person.request("GET", `${DEPLOYMENTS}/web`))["status"] as Awaited<ReturnType<typeof statusOf>>; // a Deployment
 }
 
-it("idle: no sync, and no API write but the Leases and what nodes say, in five minutes", async () => {
+it("idle: no sync, and no API write except Leases and node statuses, in five minutes", async () => {
   const { clock, server, takes, person, stop } = await startSystem();
   await createDeployment(person, 5);
   await clock.advance(MINUTE_MS);

@@ -67,7 +67,7 @@ describe("cri over gRPC", () => {
   });
 
   it.each([10 ** 10, 10 ** 18, 2 ** 63])(
-    "[node-agent 502] asks for no more seconds than a runtime can count, of a grace of %d",
+    "[node-agent 502] sends at most the seconds of grace that a runtime can count, for %d",
     async (grace) => {
       const asked: unknown[] = [];
       const note =
@@ -110,12 +110,12 @@ describe("cri over gRPC", () => {
     ]);
   });
 
-  it("CR1 gives every verb its time, and a pull and an endless command none", async () => {
+  it("CR1 sets a timeout for every call except pulls and unlimited commands", async () => {
     const seconds: number[] = [];
     const note: Answer = (call, answer) => {
       const deadline = call.getDeadline();
       const ms = (deadline instanceof Date ? deadline.getTime() : deadline) - Date.now();
-      seconds.push(Math.ceil(ms / 10_000) * 10); // what has passed since it was sent is not the point
+      seconds.push(Math.ceil(ms / 10_000) * 10); // the time since it was sent does not matter
       NOTHING(call, answer);
     };
     const runtime = ["Version", "RunPodSandbox", "StopContainer", "ExecSync"].map((verb) => [`RuntimeService/${verb}`, note] as const);
@@ -129,7 +129,7 @@ describe("cri over gRPC", () => {
     expect(seconds).toEqual([120, 240, 150, 130, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
   });
 
-  it("CR1 CR2 names the status it got; NotFound ends a stop or remove well", async () => {
+  it("CR1 CR2 reports the gRPC status; NotFound counts as success for stop and remove", async () => {
     const refuse =
       (code: number): Answer =>
       (_call, answer) =>
@@ -170,7 +170,7 @@ describe("cri over gRPC", () => {
     await told.promise;
   });
 
-  it("takes answers of many megabytes", async () => {
+  it("accepts responses of many megabytes", async () => {
     const text = Buffer.alloc(8_000_000, "a");
     const length = Buffer.from([
       0x12,
@@ -183,7 +183,7 @@ describe("cri over gRPC", () => {
     expect((await cri.version()).runtimeName).toHaveLength(8_000_000);
   });
 
-  it("is back soon after a server that went away", async () => {
+  it("reconnects soon after a server restart", async () => {
     const answers = { "RuntimeService/Version": NOTHING };
     const { cri, socket, server } = await open(answers);
     await cri.version();
@@ -199,7 +199,7 @@ describe("cri over gRPC", () => {
     }
   });
 
-  it("shows the message of a refusal unchanged", async () => {
+  it("returns the message of an error unchanged", async () => {
     const { cri } = await open({ "RuntimeService/Version": (_call, answer) => answer({ code: 3, details: "größer als 100 %" }) });
     await expect(cri.version()).rejects.toMatchObject({ code: "InvalidArgument", message: "größer als 100 %" });
   });
@@ -215,7 +215,7 @@ describe("cri over gRPC", () => {
     expect(await connection.call(version, {}, { timeoutMs: 5_000 })).toMatchObject({ runtimeName: "" });
   });
 
-  /** What no gRPC server does, or only one that breaks. */
+  /** Invalid behaviour of a gRPC server. */
   it.each<{ readonly name: string; readonly code: string; readonly act: (stream: ServerHttp2Stream) => void }>([
     { name: "compresses", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
     { name: "announces more than it sends", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
@@ -246,7 +246,7 @@ describe("cri over gRPC", () => {
     await expect(cri.listContainers()).rejects.toMatchObject({ name: "CriError", code });
   });
 
-  it("speaks to Unix sockets alone", () => {
+  it("connects only to Unix sockets", () => {
     expect(() => createCri("tcp://127.0.0.1:1")).toThrow(TypeError);
     expect(() => createCri("unix://relative.sock")).toThrow("unix:///path");
   });

@@ -100,13 +100,13 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       });
     const states = async (): Promise<readonly string[]> => (await cri.listContainers()).map(({ state }) => state);
 
-    it("reports its name and that it is ready", async () => {
+    it("reports its name and readiness", async () => {
       expect(await cri.version()).toMatchObject({ runtimeName: expect.stringMatching(/./), runtimeApiVersion: "v1" });
       const ready = (await cri.status()).filter(({ status }) => status).map(({ type }) => type);
       expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
     });
 
-    it("CR10 gives an address for a process' own streams and for a sandbox's ports", async () => {
+    it("CR10 returns an address for the streams of a process and the ports of a sandbox", async () => {
       const { id } = await started(underTest.programs.serve);
       const { podSandboxId = "" } = (await cri.listContainers({ id }))[0] ?? {};
       const attach = await cri.attach({ containerId: id, tty: false, stdin: false, stdout: true, stderr: true });
@@ -115,7 +115,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       await expect(cri.portForward("none", [])).rejects.toThrow();
     });
 
-    it("CR11 names its cgroup driver or answers Unimplemented", async () => {
+    it("CR11 reports its cgroup driver or returns Unimplemented", async () => {
       const answer = await cri.runtimeConfig().catch((error: unknown) => error);
       const said = isUnimplemented(answer) ? { cgroupDriver: "Unimplemented" } : answer;
       expect(said).toEqual({ cgroupDriver: expect.stringMatching(/^(SYSTEMD|CGROUPFS|Unimplemented)$/) });
@@ -142,7 +142,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(await cri.imageStatus({ image: underTest.absentImage })).toBeUndefined();
     });
 
-    it("CR13 changes what a container may use while it runs, and only what is said", async () => {
+    it("CR13 changes the given resources of a running container, and no others", async () => {
       const config = sandboxConfig();
       const sandbox = await cri.runPodSandbox(config);
       const resources = { cpuShares: 102, cpuPeriod: 100_000, cpuQuota: 10_000, memoryLimitInBytes: 64 * 2 ** 20 };
@@ -185,7 +185,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect([status.state, status.network?.ip ?? "", status.namespaceOptions?.network]).toEqual(["SANDBOX_READY", "", "NODE"]);
     });
 
-    it("CR3 CR5 creates, starts once, and keeps what a crashed container said", async () => {
+    it("CR3 CR5 creates, starts once, and keeps the logs of a crashed container", async () => {
       const config = sandboxConfig();
       const sandbox = await cri.runPodSandbox(config);
       const container = containerConfig(underTest.programs.exit, {
@@ -215,7 +215,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(lines.map(withoutTime).toSorted()).toEqual(["stderr F goodbye", "stdout F ending with 3"]);
     });
 
-    it("CR6 waits for a container that obeys, and kills one that does not after its grace", async () => {
+    it("CR6 waits for a container that handles SIGTERM, and kills others after their grace period", async () => {
       const [obedient, stubborn] = [await started(underTest.programs.serve), await started(underTest.programs.stubborn)];
       await underTest.within(cri.stopContainer(obedient.id, 10));
       expect(await cri.containerStatus(obedient.id)).toMatchObject({ state: "CONTAINER_EXITED", exitCode: 0, reason: "Completed" });
@@ -226,7 +226,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       await cri.stopContainer(stubborn.id, 1);
     });
 
-    it("CR6 a later stop with less time cuts the earlier one short", async () => {
+    it("CR6 a later stop with a shorter grace period shortens the earlier one", async () => {
       const { id } = await started(underTest.programs.stubborn);
       const before = underTest.nowMs();
       const first = cri.stopContainer(id, 60);
@@ -237,7 +237,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(underTest.nowMs() - before).toBeLessThan(30_000);
     });
 
-    it("CR7 stopping a sandbox kills its containers and leaves them to be looked at; removing takes all", async () => {
+    it("CR7 stopping a sandbox kills its containers and keeps them for inspection; removing deletes all", async () => {
       const { id, sandbox } = await started(underTest.programs.stubborn);
       await underTest.within(cri.stopPodSandbox(sandbox));
       expect((await cri.podSandboxStatus(sandbox)).state).toBe("SANDBOX_NOTREADY");
@@ -249,7 +249,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect([await cri.listPodSandbox(), await cri.listContainers()]).toEqual([[], []]);
     });
 
-    it("CR7 removes a running container, whose name is free then", async () => {
+    it("CR7 removes a running container and frees its name", async () => {
       const { id, sandbox, config } = await started(underTest.programs.serve);
       await cri.removeContainer(id);
       expect(await states()).toEqual([]);
@@ -257,7 +257,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(await states()).toEqual(["CONTAINER_CREATED"]);
     });
 
-    it("CR8 filters by everything the filter names", async () => {
+    it("CR8 applies every part of a filter", async () => {
       const [web, db] = [sandboxConfig({ app: "web" }), sandboxConfig({ app: "db" })];
       const [webId, dbId] = [await cri.runPodSandbox(web), await cri.runPodSandbox(db)];
       const a = await cri.createContainer(webId, containerConfig(underTest.programs.serve, { labels: { c: "a" } }), web);
@@ -307,7 +307,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(filesystem?.mountpoint).toMatch(/^\//);
     });
 
-    it("CR12 outlives its runtime", async () => {
+    it("CR12 survives a restart of the runtime", async () => {
       const running = await started(underTest.programs.serve);
       const dead = await started(underTest.programs.exit);
       const { finishedAtMs } = await exited(dead.id);
@@ -326,6 +326,6 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
 /** `stdout F text` of a line as CRI has it or as Docker's json-file does (CR9). */
 function withoutTime(line: string): string {
   if (!line.startsWith("{")) return line.replace(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d) /, "");
-  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // the judge is what is expected of it
+  const { log, stream } = JSON.parse(line) as { readonly log: string; readonly stream: string }; // the expected result decides
   return `${stream} ${log.endsWith("\n") ? "F" : "P"} ${log.trimEnd()}`;
 }

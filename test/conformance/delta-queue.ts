@@ -30,7 +30,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       for (const subject of opened.splice(0)) await subject.close();
     });
 
-    it("DQ1 delivers what was sent, with what is known of it", async () => {
+    it("DQ1 delivers messages with their attributes", async () => {
       const { queue, source } = await open();
       expect(await queue.send([entry("c.pods.0", 1)])).toEqual({ failed: [] });
       const [message] = await source.receive(NOW);
@@ -44,7 +44,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       });
     });
 
-    it("DQ1 answers an empty receive with nothing, and at most as many as asked for", async () => {
+    it("DQ1 returns nothing for an empty receive, and at most the requested number", async () => {
       const { queue, source } = await open();
       expect(await source.receive(NOW)).toEqual([]);
       await queue.send(Array.from({ length: 9 }, (_, lane) => entry(`c.pods.${lane}`, 1)));
@@ -60,7 +60,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
         expect(bodies.filter((body) => body.startsWith(group))).toEqual([1, 2, 3, 4, 5].map((sequence) => `${group} ${sequence}`));
     });
 
-    it("DQ2 nothing of a group overtakes a message that is being worked on", async () => {
+    it("DQ2 no message of a group is delivered while an earlier one is in flight", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -83,7 +83,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body)).toEqual(["same", "same"]);
     });
 
-    it("DQ4 [informer T28] a repeat of a message is that message, also after it was removed", async () => {
+    it("DQ4 [informer T28] a repeated send is the same message, also after its removal", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       expect(await queue.send([entry("c.pods.0", 1), entry("c.pods.0", 2)])).toEqual({ failed: [] });
@@ -92,14 +92,14 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await queue.send([entry("c.pods.0", 1)])).toEqual({ failed: [] });
     });
 
-    it("DQ4 [informer T59] takes ids of almost 128 characters", async () => {
+    it("DQ4 [informer T59] accepts ids of almost 128 characters", async () => {
       const { queue, source } = await open();
       const group = `c.${"x".repeat(100)}.0`;
       expect(await queue.send([{ group, id: `${group}-e-812-1`.padEnd(127, "0"), body: "long" }])).toEqual({ failed: [] });
       expect((await drain(source)).map((message) => message.body)).toEqual(["long"]);
     });
 
-    it("DQ5 DQ7 [informer T25] 1 MiB passes byte for byte; what is larger fails by its id, and its neighbours pass", async () => {
+    it("DQ5 DQ7 [informer T25] accepts 1 MiB byte for byte; a larger message fails by its id, and the others are accepted", async () => {
       const { queue, source } = await open();
       const text = '{"name":"größer","note":"\\u0000 \\ud83d\\ude42"}';
       expect(
@@ -125,7 +125,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       ]);
     });
 
-    it("DQ4 DQ7 [informer T107] an id that was refused for good is free: a smaller body passes under it", async () => {
+    it("DQ4 DQ7 [informer T107] the id of a permanently refused message can be used again with a smaller body", async () => {
       const { queue, source } = await open();
       const { id } = entry("c.pods.0", 1);
       expect((await queue.send([{ ...entry("c.pods.0", 1), body: "x".repeat(BYTES_MAX + 1) }, entry("c.pods.0", 2)])).failed).toMatchObject(
@@ -135,7 +135,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body).sort()).toEqual(["c.pods.0 2", "small"]);
     });
 
-    it("DQ6 a message that was not removed comes again when its visibility ends, counted", async () => {
+    it("DQ6 a message that was not removed is redelivered after its visibility timeout, with a receive count", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -147,7 +147,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toEqual([]);
     });
 
-    it("DQ6 a visibility that ends by itself brings it back, one that was set moves that", async (context) => {
+    it("DQ6 an expired visibility timeout redelivers a message, and a changed one moves that", async (context) => {
       const { queue, source, elapse } = await open();
       if (!elapse) return context.skip("time cannot be moved");
       await queue.send([entry("c.pods.0", 1)]);
@@ -161,7 +161,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toMatchObject([{ receiveCount: 3 }]);
     });
 
-    it("DQ6 unknown and outdated receipts are no error and do nothing", async () => {
+    it("DQ6 unknown and expired receipts have no effect and are no error", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -173,7 +173,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toEqual([]);
     });
 
-    it("DQ6 past the receive count it is a dead letter", async () => {
+    it("DQ6 moves a message beyond the receive count to the dead-letter queue", async () => {
       const { queue, source, maxReceiveCount, deadLetters } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       for (let count = 1; count <= maxReceiveCount; count++) {
@@ -185,7 +185,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await deadLetters()).toEqual(["c.pods.0 1"]);
     });
 
-    it("a receive that waits is answered by what is sent meanwhile, and ends with the reason it is aborted for", async () => {
+    it("a waiting receive returns later messages, and ends with the reason of its abort", async () => {
       const { queue, source } = await open();
       const waiting = source.receive({ max: 1, waitMs: 10_000 });
       await queue.send([entry("c.pods.0", 1)]);

@@ -79,7 +79,7 @@ interface Heard {
   readonly ms: number;
 }
 
-/** One request without any patience. */
+/** One request without a retry budget. */
 function ask(url: string, method: string, body?: object): Promise<Heard> {
   const from = performance.now();
   return new Promise((resolve) => {
@@ -216,18 +216,18 @@ describe("rules", () => {
     { name: "the first two", often: { first: 2 }, want: "xx......." },
     { name: "always", often: "always", want: "xxxxxxxxx" },
     { name: "by a seed", often: { share: 0.5, random: createSeededRandom(3) }, want: draws(3) },
-  ] satisfies readonly { name: string; often: Often; want: string }[])("MA1 strike by count or seed: $name", ({ often, want }) => {
+  ] satisfies readonly { name: string; often: Often; want: string }[])("MA1 apply by count or seed: $name", ({ often, want }) => {
     const injector = createFaultInjector([rule({ kind: "loseRequest" }, often)]);
     expect(Array.from({ length: 9 }, () => (injector.meets(create).rule ? "x" : ".")).join("")).toBe(want);
   });
 
-  it("MA2 MA3 each counts all that it is about, and the first that strikes is the one", () => {
+  it("MA2 MA3 each counts its matching requests, and the first that applies wins", () => {
     const injector = createFaultInjector([rule({ kind: "loseRequest" }, { every: 2 }), rule({ kind: "loseAnswer" }, { every: 3 })]);
     const met = Array.from({ length: 6 }, () => injector.meets(create).rule?.fault.kind);
     expect(met).toEqual([undefined, "loseRequest", "loseAnswer", "loseRequest", undefined, "loseRequest"]);
   });
 
-  it("end on request, and only these", () => {
+  it("are removed on request, and only these", () => {
     const injector = createFaultInjector([rule({ kind: "loseRequest" }, "always", { namespace: "other" })]);
     const end = injector.add(rule({ kind: "loseAnswer" }));
     expect(injector.meets(create).rule?.fault.kind).toBe("loseAnswer");
@@ -245,7 +245,7 @@ describe("rules", () => {
     ["DELETE", "/apis/apps/v1/namespaces/shop/deployments", { verb: "deletecollection", resource: "deployments" }],
     ["POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", { verb: "create", resource: "selfsubjectaccessreviews" }],
     ["GET", "/readyz", { verb: "list", resource: "" }],
-  ] as const)("know what is asked by %s %s", (method, url, want) => {
+  ] as const)("identify the request %s %s", (method, url, want) => {
     expect(askedOf(method, url)).toMatchObject(want);
   });
 });

@@ -125,7 +125,7 @@ it(`accepts nothing of ${CASES.length} responses that Node's parser refuses or r
   expect(stricter, "responses that only ours refuses, such as bytes behind the response").toBeLessThan(CASES.length / 50);
 });
 
-it("reads a response alike however its bytes are split", () => {
+it("parses a response identically however its bytes are split", () => {
   for (const n of CASES) {
     const bytes = Buffer.from(responseOf(n), "latin1");
     const whole = ours([bytes]);

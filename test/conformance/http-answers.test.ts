@@ -37,7 +37,7 @@ function expected([probe, ...rest]: Verdict): Verdict {
 }
 
 describe("[node-agent 97] an HTTP client of the node agent reads answers as the kubelet does", () => {
-  it("has verdicts of every kind", () => {
+  it("the vectors contain every result", () => {
     const kinds = Object.groupBy(recorded.answers, ([probe]) => probe);
     expect(ANSWERS.length).toBeGreaterThan(2_060);
     expect(kinds.success?.length).toBeGreaterThan(300);
@@ -45,7 +45,7 @@ describe("[node-agent 97] an HTTP client of the node agent reads answers as the 
     expect(kinds["broken body"]?.length).toBeGreaterThan(30);
   });
 
-  it("of hand-made and mutated answers", { timeout: 120_000 }, async () => {
+  it("hand-made and mutated answers", { timeout: 120_000 }, async () => {
     const servers = await Promise.all(Array.from({ length: AT_ONCE }, startAnswering));
     const differing: unknown[] = [];
     const cases = shareOf([...ANSWERS.keys()], 500).values();
@@ -60,7 +60,7 @@ describe("[node-agent 97] an HTTP client of the node agent reads answers as the 
     expect(differing).toEqual([]);
   });
 
-  it("sends what upstream makes of a path", async () => {
+  it("sends paths as upstream encodes them", async () => {
     const server = await startAnswering();
     const ours = [];
     for (const path of PATHS) ours.push([path, ...(await ourVerdict("HTTP", server.port, path))]);
@@ -69,7 +69,7 @@ describe("[node-agent 97] an HTTP client of the node agent reads answers as the 
   });
 });
 
-describe("[node-agent 97] an HTTPS probe accepts and rejects the TLS that the kubelet does", () => {
+describe("[node-agent 97] an HTTPS probe accepts and rejects the same TLS as the kubelet", () => {
   let servers: readonly TlsServer[] = [];
   beforeAll(async () => {
     servers = await startTlsServers();

@@ -105,7 +105,7 @@ describe("a streamed answer", () => {
     expect(await all(answer)).toEqual({ text: "abc" });
   });
 
-  it("fails when its head is late, and no longer once it has one", async () => {
+  it("fails when its head is late, and not after its head", async () => {
     const silent = exchangesOf({ port: await listen(createServer()) });
     await expect(silent.stream(GET, { ...LATE, timeoutMs: 30 })).rejects.toThrow("too late");
     const port = await writing(CHUNKED, ...Array<string>(20).fill("1\r\na\r\n"), "0\r\n\r\n");
@@ -155,7 +155,7 @@ describe("a streamed answer", () => {
   });
 });
 
-/** A proxy, and what it was asked for. */
+/** A proxy that records its requests. */
 async function startProxy(
   answer = "HTTP/1.1 200 Connection established\r\n\r\n",
   secure = false,
@@ -243,7 +243,7 @@ describe("a proxy", () => {
     await expect(exchanges.ask(GET, CALL)).rejects.toThrow(/through the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/);
   });
 
-  it("of the environment is used by calls and watches, also where the server's name is known to the proxy only", async () => {
+  it("from the environment is used by calls and watches, also where only the proxy can resolve the server", async () => {
     const proxy = await startProxy("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
     vi.stubEnv("HTTPS_PROXY", `http://${LOOPBACK}:${proxy.port}`);
     vi.stubEnv("NO_PROXY", "");

@@ -85,7 +85,7 @@ describe("exchanges of HTTP/1.1", () => {
     });
   });
 
-  it("HX1 uses a connection again, and as many as there are calls at once", async () => {
+  it("HX1 reuses a connection, and opens as many as there are concurrent calls", async () => {
     const { exchanges, connections } = await polite((_request, response) => void setTimeout(() => response.end("x".repeat(100_000)), 20));
     for (let i = 0; i < 5; i++) expect((await exchanges.ask(GET, BOUNDS)).body).toHaveLength(100_000);
     expect(connections()).toBe(1);
@@ -103,7 +103,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
-  it("HX3 uses none again that was idle for too long, nor one that the server closed meanwhile", async () => {
+  it("HX3 does not reuse a connection that was idle for too long or that the server closed", async () => {
     const { exchanges, connections } = await rude((socket, nth) => {
       socket.write(X);
       if (nth === 1) setTimeout(() => socket.end(), 20);
@@ -116,7 +116,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(3);
   });
 
-  it("HX3 uses none again after this process was frozen for too long, whatever its timers say", async () => {
+  it("HX3 does not reuse a connection after this process was suspended for too long, whatever its timers say", async () => {
     const { exchanges, connections } = await rude((socket) => socket.write(X));
     await exchanges.ask(GET, BOUNDS);
     const thawedMs = Date.now() + 10 * IDLE_MS;
@@ -125,7 +125,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
-  it("HX2 an answer that is whole counts, though its call is given up at that moment", async () => {
+  it("HX2 a complete answer counts, although its call is aborted at that moment", async () => {
     const { exchanges } = await rude((socket) => socket.write(X));
     const ended = new AbortController();
     const onHead = (): void => queueMicrotask(() => ended.abort(new Error("no more")));
@@ -143,7 +143,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
-  describe("[informer T123] HX5 of a connection that was used before", () => {
+  describe("[informer T123] HX5 on a reused connection", () => {
     const POST: Request = { method: "POST", target: "/", headers: {}, body: "{}" };
     const EVIL = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
 
@@ -228,14 +228,14 @@ describe("exchanges of HTTP/1.1", () => {
       },
     );
 
-    it("asks nothing again of which an answer has begun", async () => {
+    it("does not retry after an answer has begun", async () => {
       const { exchanges, requests } = await renewed((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"));
       await exchanges.ask(GET, BOUNDS);
       await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });
       expect(requests).toHaveLength(2);
     });
 
-    it("asks once more only, and in the time of one call", async () => {
+    it("retries only once, within the timeout of one call", async () => {
       let requests = 0;
       const { exchanges } = await rude((socket) => void (++requests === 1 ? socket.write(X) : setTimeout(() => socket.destroy(), 150)));
       await exchanges.ask(GET, BOUNDS);
@@ -247,7 +247,7 @@ describe("exchanges of HTTP/1.1", () => {
       await expect(slow.exchanges.ask(GET, { ...BOUNDS, timeoutMs: 200 })).rejects.toThrow("too late");
     });
 
-    it("asks nothing again that was given up", async () => {
+    it("does not retry an aborted call", async () => {
       const ended = new AbortController();
       const { exchanges, requests } = await renewed(() => ended.abort(new Error("no more")));
       await exchanges.ask(GET, BOUNDS);
@@ -255,7 +255,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(requests).toHaveLength(2);
     });
 
-    it("asks nothing again after its connections were ended", async () => {
+    it("does not retry after its connections were ended", async () => {
       const { exchanges, requests } = await renewed(() => exchanges.destroy());
       await exchanges.ask(GET, BOUNDS);
       await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });
@@ -302,7 +302,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(requests).toBe(1);
   });
 
-  it("HX2 a signal ends a call with its reason, before and while it is on its way", async () => {
+  it("HX2 a signal ends a call with its reason, before and after it was sent", async () => {
     const { exchanges, connections } = await rude(() => undefined);
     const ended = new AbortController();
     const call = exchanges.ask(GET, { ...BOUNDS, signal: ended.signal });
@@ -319,7 +319,7 @@ describe("exchanges of HTTP/1.1", () => {
     await expect(exchangesOf(port).ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 
-  it("a body that lasts as long as its connection is whole when that ends", async () => {
+  it("a body without length is complete when its connection ends", async () => {
     const { exchanges } = await rude((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
     expect(await exchanges.ask(GET, BOUNDS)).toMatchObject({ body: "hello", isCut: false });
   });
@@ -384,7 +384,7 @@ describe("exchanges of HTTP/1.1", () => {
     }
     const secret: Request = { ...GET, headers: { authorization: "Bearer t" } };
 
-    it("asks a server that it can verify, and takes a session up again", async () => {
+    it("connects to a verified server, and resumes its session", async () => {
       const { port, seen, resumed } = await serve();
       const exchanges = exchangesOf(port, { ca: cert });
       await exchanges.ask(secret, BOUNDS);
@@ -420,7 +420,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(connections).toBeLessThan(12);
     });
 
-    it("sends nothing to one that it cannot verify, nor to one of another name", async () => {
+    it("sends nothing to an unverified server, nor to one of another name", async () => {
       const { port, seen } = await serve();
       await expect(exchangesOf(port, {}).ask(secret, BOUNDS)).rejects.toMatchObject({ code: "DEPTH_ZERO_SELF_SIGNED_CERT" });
       const other = exchangesOf(port, { ca: cert, servername: "example.com" });

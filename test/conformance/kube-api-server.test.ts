@@ -11,7 +11,7 @@ import { kubeConformance } from "./kube.ts";
 /** Beyond 2^53, to catch who computes with resourceVersions. */
 const FIRST_REVISION = 9_007_199_254_740_993n;
 
-/** The server's waits are a fifth as long: the suite asks what comes after them, not when. */
+/** The server's waits are a fifth as long: the suite checks what follows them, not when. */
 const system = createSystemClock();
 const clock: Clock = { now: system.now, after: (ms, signal) => system.after(ms / 5, signal) };
 

@@ -60,14 +60,14 @@ it.each([
   { server: "http://localhost.example.com", refused: true },
   { server: "http://[::2]:8080", refused: true },
   { server: "http://0.0.0.0:8080", refused: true },
-])("a token for $server is refused: $refused", ({ server, refused }) => {
+])("a token for $server is rejected: $refused", ({ server, refused }) => {
   const client = (token?: () => string) => () => createKubeHttp({ server, component: "replicaset", ...(token && { token }) });
   expect(client()).not.toThrow();
   if (refused) expect(client(() => "secret")).toThrow(TokenInClearError);
   else expect(client(() => "secret")).not.toThrow();
 });
 
-it("a server whose token would be shown is named without the credentials in its URL", () => {
+it("names an http:// server that would receive a token without the credentials in its URL", () => {
   const server = "http://user:hunter2@k8s:8080/path";
   expect(() => createKubeHttp({ server, component: "replicaset", token: () => "secret" })).toThrow(
     "http://k8s:8080 is neither encrypted nor on this machine, so no token is sent to it: use https://",
@@ -77,7 +77,7 @@ it("a server whose token would be shown is named without the credentials in its 
 const WATCH = { resourceVersion: "5", allowWatchBookmarks: true, timeoutSeconds: 300 };
 const POD = { metadata: { name: "p", uid: "u", resourceVersion: "7" } };
 
-it("sends who calls, with which right, as whom, and its time-out", async () => {
+it("sends user agent, credentials, impersonation and timeout", async () => {
   const seen: { readonly method: string | undefined; readonly url: string | undefined; readonly body: string }[] = [];
   const kube = await stub((request, response) => {
     expect(request.headers).toMatchObject({ authorization: "Bearer secret", "user-agent": `deltaloop/${VERSION} (replicaset)` });
@@ -313,7 +313,7 @@ it("KL3 groups whole lines as they arrived and drops the partial tail [informer 
   expect(await drain(kube.watch("pods", WATCH, new AbortController().signal))).toEqual([['{"a":"🙂"}', '{"b":1}'], ['{"c":"ü"}']]);
 });
 
-it("KL4 a connection that breaks is unanswered, after the lines that came whole", async () => {
+it("KL4 a broken connection is unanswered, after its complete lines", async () => {
   const kube = await stub((request, response) => {
     response.writeHead(200).write('{"a":1}\n{"to');
     setTimeout(() => request.socket.destroy(), 30);
@@ -324,7 +324,7 @@ it("KL4 a connection that breaks is unanswered, after the lines that came whole"
   expect(groups).toEqual([['{"a":1}']]);
 });
 
-it("KL5 silence aborts the stream, and every chunk arms the timer again [informer T20] [informer T21]", async () => {
+it("KL5 silence aborts the stream, and every chunk restarts the timer [informer T20] [informer T21]", async () => {
   const kube = await stub(
     (_request, response) => {
       response.writeHead(200).flushHeaders();
@@ -434,7 +434,7 @@ it("KC4 retries with the same body after the requested delay", async () => {
   expect((atMs[1] ?? 0) - (atMs[0] ?? 0)).toBeGreaterThanOrEqual(990);
 });
 
-it("KC4 gives up after ten repeats with the last answer, and at once without a Retry-After", async () => {
+it("KC4 gives up after ten retries with the last answer, and at once without a Retry-After", async () => {
   const always = refusing(Infinity, busy(429, "0"));
   expect(isTooManyRequests(await failure((await stub(always)).create(CREATE)))).toBe(true);
   expect(always.calls()).toBe(11);
@@ -443,13 +443,13 @@ it("KC4 gives up after ten repeats with the last answer, and at once without a R
   expect(plain.calls()).toBe(1);
 });
 
-it("KC4 a read whose connection is reset is repeated", async () => {
+it("KC4 retries a read whose connection is reset", async () => {
   const listener = refusing(1, (response) => void response.socket?.destroy());
   await (await stub(listener)).get("pods", "shop", "p");
   expect(listener.calls()).toBe(2);
 });
 
-it("KC4 KW3 nothing is sent again that could start after its retry budget, nor when that ended while it waited", async () => {
+it("KC4 KW3 sends nothing that would start after its retry budget, nor when that ended during the wait", async () => {
   const listener = refusing(Infinity, busy(429, "1"));
   const kube = await stub(listener);
   const tooShort = retryBudgetUntil(Date, Date.now() + 900);
@@ -461,7 +461,7 @@ it("KC4 KW3 nothing is sent again that could start after its retry budget, nor w
   expect(listener.calls()).toBe(2);
 });
 
-it("KW3 KW4 a write is not sent at all when its sender's time is over; a read is", async () => {
+it("KW3 KW4 does not send a write after its sender's deadline; a read is sent", async () => {
   const listener = refusing(0, () => {});
   const kube = await stub(listener);
   const over: RetryBudget = { waitMsMax: () => 0, mayStart: () => false };

@@ -46,7 +46,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(await names("name=nobody")).toEqual([]);
     });
 
-    it("[replicaset 39] KC7 a template's integers are exact, however it is read and sent on", async () => {
+    it("[replicaset 39] KC7 preserves a template's integers on every read and write", async () => {
       const long = replicaSet("k6", {
         terminationGracePeriodSeconds: 9223372036854775807n,
         tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds: 9007199254740993n }],
@@ -242,7 +242,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(BigInt(selected)).toBeGreaterThanOrEqual(BigInt(newest));
     });
 
-    it("KL4 a watch whose time is over ends cleanly", async () => {
+    it("KL4 a watch at its timeout ends cleanly", async () => {
       const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const events = collect(subject.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 1 }, Infinity);
       await expect(events).resolves.toBeInstanceOf(Array);

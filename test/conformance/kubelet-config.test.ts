@@ -23,12 +23,12 @@ describe("a KubeletConfiguration is decoded as by the kubelet", () => {
     for (const verdict of ["taken", "warned", "refused"]) expect(VECTORS.filter(([, one]) => one === verdict).length).toBeGreaterThan(15);
   });
 
-  it("comes to the same verdict on every text, but for the known ones", () => {
+  it("has the kubelet's result for every text, except the known differences", () => {
     const differing = VECTORS.filter(([text, verdict]) => verdictOn(text).verdict !== verdict).map(([text]) => text);
     expect(differing.toSorted()).toEqual([...KNOWN.keys()].toSorted());
   });
 
-  it("names the unknown fields that the kubelet names", () => {
+  it("reports the unknown fields that the kubelet reports", () => {
     const wanted = VECTORS.filter(([, verdict, message]) => verdict === "warned" && message.includes("unknown field"));
     expect(wanted.length).toBeGreaterThan(10);
     for (const [text, , message] of wanted) {

@@ -36,7 +36,7 @@ async function withBus(act: (bus: PrivateBus) => Promise<void>): Promise<void> {
   }
 }
 
-it.skipIf(missing !== undefined)("[node-agent 455] a lock names its holder, and is released when the holder dies", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] a lock shows its holder, and is released when the holder dies", () =>
   withBus(async (bus) => {
     const source = new URL("../../shared/node-agent/logind/logind.ts", import.meta.url).href;
     const holder = `import { createLogind } from ${JSON.stringify(source)};
@@ -73,7 +73,7 @@ it.skipIf(missing !== undefined)("[node-agent 455] a lock whose holder is ended 
   }),
 );
 
-it.skipIf(missing !== undefined)("[node-agent 455] only logind is believed: anybody may send a signal of that name", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] accepts signals only from logind: any process can send one of that name", () =>
   withBus(async (bus) => {
     const told: boolean[] = [];
     const over = new AbortController();
@@ -91,7 +91,7 @@ it.skipIf(missing !== undefined)("[node-agent 455] only logind is believed: anyb
   }),
 );
 
-it.skipIf(missing !== undefined)("[node-agent 455] the delay of a shutdown is in a file that logind reads, readable by all", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] writes the shutdown delay to a file that logind reads, readable by all", () =>
   withBus(async ({ address, dropInFolder }) => {
     await createLogind({ busAddress: address, dropInFolder }).overrideInhibitDelay(30_500);
     const file = join(dropInFolder, "99-kubelet.conf");
@@ -100,7 +100,7 @@ it.skipIf(missing !== undefined)("[node-agent 455] the delay of a shutdown is in
   }),
 );
 
-it("[node-agent 455] a machine without logind reports why", async () => {
+it("[node-agent 455] reports the reason on a machine without logind", async () => {
   const logind = createLogind({ busAddress: "unix:path=/nowhere/socket" });
   for (const ask of [
     () => logind.inhibitDelayMs(),

@@ -43,7 +43,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       expect(told).toEqual([false, true, false, true]);
     });
 
-    it("LD1 hears of a shutdown that is under way already", async () => {
+    it("LD1 reports a shutdown that is already in progress", async () => {
       await underTest.prepareForShutdown(true);
       const { told } = watch();
       await eventually("it is said how it is", () => told.length === 1);
@@ -59,14 +59,14 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       expect(told).toEqual([false]);
     });
 
-    it("LD1 fails when nothing more can be heard", async () => {
+    it("LD1 fails when the connection is lost", async () => {
       const { told, ended } = watch();
       await eventually("it is said how it is", () => told.length === 1);
       await underTest.restart();
       expect(await ended).toBeInstanceOf(Error);
     });
 
-    it("LD2 a lock is held until it is let go, as often as that is asked", async () => {
+    it("LD2 a lock is held until it is released, and can be released repeatedly", async () => {
       const [first, second] = [await underTest.logind.inhibitShutdown(), await underTest.logind.inhibitShutdown()];
       expect(await underTest.locks()).toBe(2);
       await first.release();
@@ -78,7 +78,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       await eventually("both are gone", async () => (await underTest.locks()) === 0);
     });
 
-    it("LD3 how long a shutdown waits can be overridden", async () => {
+    it("LD3 the shutdown delay can be overridden", async () => {
       expect(await underTest.logind.inhibitDelayMs()).toBe(5_000);
       await underTest.logind.overrideInhibitDelay(30_000);
       await eventually("it counts", async () => (await underTest.logind.inhibitDelayMs()) === 30_000);

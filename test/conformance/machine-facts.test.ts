@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { expect, it } from "vitest";
 import { pageSizeNames, readMachineFacts } from "../../shared/node-agent/system/machine-facts.ts";
 
-it("reads what a Node object needs off this machine", async () => {
+it("reads the machine's data for a Node object", async () => {
   const facts = await readMachineFacts(tmpdir());
   expect(facts).toMatchObject({ os: "linux", architecture: expect.stringMatching(/^(amd64|arm64|386|arm|s390x|ppc64le)$/u) as string });
   for (const field of ["hostname", "kernelVersion", "osImage", "bootId"] as const) expect(facts[field], field).toMatch(/\S/u);
@@ -18,14 +18,14 @@ const HUGE_PAGES = "/sys/kernel/mm/hugepages";
 const IS_UNIFIED =
   existsSync("/sys/fs/cgroup") && execFileSync("stat", ["-f", "-c", "%t", "/sys/fs/cgroup"], { encoding: "utf8" }).trim() === "63677270";
 
-it("[node-agent 138] finds each size of huge pages that the kernel has", async () => {
+it("[node-agent 138] finds each huge page size of the kernel", async () => {
   const { resources } = await readMachineFacts(tmpdir());
   const directories = existsSync(HUGE_PAGES) ? readdirSync(HUGE_PAGES) : [];
   expect(resources.hugePageSizes).toEqual(pageSizeNames(directories));
   expect(resources.hugePageSizes).toHaveLength(directories.length);
 });
 
-it("[node-agent 138] names sizes as cgroups do, and passes over what is none", () => {
+it("[node-agent 138] names sizes as cgroups do, and ignores invalid ones", () => {
   const names = [
     "hugepages-1048576kB",
     "hugepages-2048kB",

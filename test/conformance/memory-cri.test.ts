@@ -58,7 +58,7 @@ criConformance("memory", async () => {
   };
 });
 
-describe("memory runtime, on request worse than containerd", () => {
+describe("the memory runtime with injected faults", () => {
   const open = (options: Partial<MemoryCriOptions> = {}, seed = 7) => {
     const clock = createVirtualClock(START_MS);
     return { clock, cri: createMemoryCri({ clock, random: createSeededRandom(seed), images: { web: {} }, ...options }) };
@@ -75,7 +75,7 @@ describe("memory runtime, on request worse than containerd", () => {
     return { id, container };
   };
 
-  it("loses answers of calls that it executed, and refuses others, repeatably", async () => {
+  it("loses answers of executed calls, and refuses others, reproducibly", async () => {
     const run = async (seed: number) => {
       const faults = { unavailable: 0.3, lostAnswer: 0.3 };
       let current: MemoryCriOptions["faults"] = () => faults;
@@ -109,7 +109,7 @@ describe("memory runtime, on request worse than containerd", () => {
     expect(answered).toBe(true);
   });
 
-  it("breaks the calls under way when it is killed", async () => {
+  it("breaks the calls in flight when it is killed", async () => {
     const { clock, cri } = open({ images: { web: { stopAfterMs: "never" } } });
     const { container } = await started(cri, "web");
     const stop = cri.stopContainer(container, 5).catch(isUnavailable);
@@ -121,12 +121,12 @@ describe("memory runtime, on request worse than containerd", () => {
     expect(await cri.containerStatus(container)).toMatchObject({ exitCode: 137 });
   });
 
-  it("does not know the verbs it is too old for", async () => {
+  it("does not implement calls that are newer than its version", async () => {
     const { cri } = open({ unimplemented: ["listContainerStats"] });
     expect(await cri.listContainerStats().catch(isUnimplemented)).toBe(true);
   });
 
-  it("pulls in its time, and not at all once aborted", async () => {
+  it("pulls within its time, and not after an abort", async () => {
     const { clock, cri } = open({ remoteImages: { late: { pullMs: 5_000 }, broken: { pullError: "no space left" } } });
     const abort = new AbortController();
     const aborted = cri.pullImage({ image: "late" }, { signal: abort.signal });
@@ -141,7 +141,7 @@ describe("memory runtime, on request worse than containerd", () => {
     await expect(cri.pullImage({ image: "broken" })).rejects.toThrow("no space left");
   });
 
-  it("answers on a pod's address from when its container is ready until it ends", async () => {
+  it("answers on a pod's address while its container is ready", async () => {
     const { clock, cri } = open({ images: { web: { readyAfterMs: 500, exitAfterMs: 2_000 } } });
     const { id } = await started(cri, "web");
     const ip = (await cri.podSandboxStatus(id)).network?.ip ?? "";

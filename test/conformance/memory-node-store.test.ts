@@ -6,7 +6,7 @@ import { nodeStoreConformance } from "./node-store.ts";
 
 nodeStoreConformance("memory", async () => ({ store: createMemoryNodeStore(), close: async () => {} }));
 
-describe("memory node store", () => {
+describe("the memory node store", () => {
   it("NS3 freezes its rows", async () => {
     const store = createMemoryNodeStore();
     await store.update("staticPods", "web_shop", () => ({ waitingUids: ["u1"] }));
@@ -14,7 +14,7 @@ describe("memory node store", () => {
     expect(() => Object.assign(row?.waitingUids ?? [], ["u2"])).toThrow(TypeError);
   });
 
-  it("leaves rows that it has handed out as they were", async () => {
+  it("returns rows that later changes do not modify", async () => {
     const store = createMemoryNodeStore();
     await store.update("staticPods", "web_shop", () => ({ waitingUids: ["u1"] }));
     const before = await store.rows("staticPods");

@@ -57,7 +57,7 @@ for (const late of ["rung", "left"] as const)
   });
 
 describe("virtual clock", () => {
-  it("fires timers in the order of their time, equal ones in the order in which they were set", async () => {
+  it("fires timers in the order of their time, equal ones in the order of creation", async () => {
     const clock = createVirtualClock(START_MS);
     const seen: string[] = [];
     for (const [name, ms] of [
@@ -74,7 +74,7 @@ describe("virtual clock", () => {
     expect([seen.at(-1), clock.nextDueMs()]).toEqual(["c@30", undefined]);
   });
 
-  it("lets what a timer wakes set further timers, and fires them on the way", async () => {
+  it("a timer may set further timers, which fire on the way", async () => {
     const clock = createVirtualClock(START_MS);
     const beats: number[] = [];
     const beating = async (): Promise<void> => {
@@ -101,7 +101,7 @@ describe("virtual clock", () => {
     expect(clock.nextDueMs()).toBeUndefined();
   });
 
-  it("reports what never settles", async () => {
+  it("reports a promise that never settles", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const restless = (async () => {
@@ -136,7 +136,7 @@ describe("system clock", () => {
     }
   });
 
-  it("a wait is not prolonged by a set-back", async () => {
+  it("a clock set back does not prolong a wait", async () => {
     let wallMs = 10_000_000;
     const clock = createSystemClock(() => wallMs);
     const wait = clock.after(5);
@@ -157,7 +157,7 @@ describe("seeded randomness", () => {
   });
 });
 
-describe("memory delta queue, on request worse than SQS", () => {
+describe("the memory delta queue with injected faults", () => {
   const NOW = { max: 10, waitMs: 0 } as const;
   const open = (faults: DeltaQueueFaults, seed = 3) => {
     const clock = createVirtualClock(START_MS);
@@ -179,13 +179,13 @@ describe("memory delta queue, on request worse than SQS", () => {
   };
   const ordered = entries(20).map((entry) => entry.body);
 
-  it("brings one message of a group per receive, as fauxqs does", async () => {
+  it("returns one message of a group per receive, as fauxqs does", async () => {
     const { queue } = open({});
     await queue.send(entries(3));
     expect(await queue.receive(NOW)).toHaveLength(1);
   });
 
-  it("keeps one message of a group out at a time, even while it reorders", async () => {
+  it("keeps one message of a group in flight, even while it reorders", async () => {
     const { queue } = open({ reorder: 1 });
     await sendAll(queue, 20);
     const [out] = await queue.receive(NOW);
@@ -194,7 +194,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     expect(await queue.receive(NOW)).toHaveLength(1);
   });
 
-  it("a receipt expires with its visibility, though the message was not received again", async () => {
+  it("a receipt expires with its visibility timeout, although the message was not received again", async () => {
     const { clock, queue } = open({});
     await queue.send(entries(1));
     const [late] = await queue.receive(NOW);
@@ -203,7 +203,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     expect(await queue.receive(NOW)).toMatchObject([{ receiveCount: 2 }]);
   });
 
-  it("swallows an id in another group as well, as fauxqs does, for five minutes", async () => {
+  it("deduplicates an id in another group as well, as fauxqs does, for five minutes", async () => {
     const { clock, queue } = open({});
     await queue.send([{ group: "a", id: "same", body: "1" }]);
     await queue.send([{ group: "b", id: "same", body: "2" }]);
@@ -216,7 +216,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     expect(await drain(queue)).toEqual(["4"]);
   });
 
-  it("reorders, repeatably", async () => {
+  it("reorders, reproducibly", async () => {
     const run = async (seed: number) => {
       const { queue } = open({ reorder: 0.5 }, seed);
       await sendAll(queue, 20);
@@ -239,7 +239,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     expect(queue.size()).toBe(0);
   });
 
-  it("loses what it accepted", async () => {
+  it("loses accepted messages", async () => {
     const { queue } = open({ drop: 0.5 });
     await sendAll(queue, 20);
     const bodies = await drain(queue);
@@ -247,7 +247,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     expect(bodies.length).toBeLessThan(18);
   });
 
-  it("refuses entries by id, and fails calls whose entries it took", async () => {
+  it("refuses entries by id, and fails calls whose entries it accepted", async () => {
     const refusing = open({ refuse: 1 }).queue;
     expect(await refusing.send(entries(2))).toEqual({
       failed: entries(2).map(({ id }) => ({ id, reason: "throttled", permanent: false })),
@@ -257,7 +257,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     expect(await drain(silent)).toEqual(["0"]);
   });
 
-  it("refuses calls that SQS would refuse", async () => {
+  it("rejects calls that SQS would reject", async () => {
     const { queue } = open({});
     const [one] = entries(1);
     await expect(queue.send(entries(11))).rejects.toThrow(RangeError);
@@ -267,7 +267,7 @@ describe("memory delta queue, on request worse than SQS", () => {
     await expect(queue.send([1, 2].map((id) => ({ group: `${id}`, id: `${id}`, body: half })))).rejects.toThrow(RangeError);
   });
 
-  it("a waiting receive wakes when a visibility ends", async () => {
+  it("a waiting receive returns when a visibility timeout ends", async () => {
     const { clock, queue } = open({});
     await queue.send(entries(1));
     await queue.receive(NOW);
@@ -278,7 +278,7 @@ describe("memory delta queue, on request worse than SQS", () => {
   });
 });
 
-describe("memory doorbells, on request worse than SQS", () => {
+describe("memory doorbells with injected faults", () => {
   const bells = Array.from({ length: 20 }, (_, index) => ({
     controller: "replicaset" as const,
     key: `shop/${index}`,
@@ -290,7 +290,7 @@ describe("memory doorbells, on request worse than SQS", () => {
     return createMemoryDoorbells({ clock, random: createSeededRandom(5), cluster: "c", faults: () => faults });
   };
 
-  it("loses, repeats, and fails with some of them rung", async () => {
+  it("loses, repeats, and fails after a part was sent", async () => {
     const losing = open({ drop: 0.5 });
     await losing.ring(bells);
     expect(losing.size("replicaset")).toBeLessThan(18);

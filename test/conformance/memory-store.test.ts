@@ -49,15 +49,15 @@ storeConformance("memory", memoryFixture);
 // With itself as reference: that it is deterministic, and that the life runs at all. The other adapters are compared with it.
 storeDifferential("memory", memoryFixture, memoryFixture, { seeds: [1, 2, 3], steps: 300 });
 
-describe("memory Store alone", () => {
+describe("the memory Store", () => {
   const harness = async () =>
     new StoreHarness(await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS })).synced();
 
-  it("needs a clock", () => {
+  it("requires a clock", () => {
     expect(() => createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1 })).toThrow(TypeError);
   });
 
-  it("[informer T85] what went in or came out cannot be changed", async () => {
+  it("[informer T85] its inputs and outputs cannot be modified", async () => {
     const object = cachedPod({ resourceVersion: "10", labels: { app: "web" } });
     const opened = await harness();
     await opened.deliver("pods", [put(object)]);
@@ -66,7 +66,7 @@ describe("memory Store alone", () => {
     expect(() => Object.assign(row ?? {}, { rv: "999" })).toThrow(TypeError);
   });
 
-  it("refuses two items of one key, too many, and a put without its object: all are bugs of the caller", async () => {
+  it("rejects two items of one key, too many, and a put without its object", async () => {
     const opened = await harness();
     const { object: _, ...bare } = put(cachedPod({ resourceVersion: "10" }));
     await expect(opened.deliver("pods", [put(cachedPod()), put(cachedPod())])).rejects.toThrow(RangeError);

@@ -35,7 +35,7 @@ it.each<{ name: string; options: VolumeOptions }>([
   expect(await Promise.all(rounds)).toEqual(UIDS.map(() => ["4", "4"]));
 });
 
-it("[node-agent 135] NF6 a pod's directory that two take away at once is gone, and neither minds", async () => {
+it("[node-agent 135] NF6 two concurrent removals of a pod's directory both succeed", async () => {
   for (const uid of UIDS) {
     await Promise.all(["v", "w", "x"].map((name) => files.makeEmptyDir({ ...volume(uid), name }, { medium: "Memory" })));
     await Promise.all([1, 2, 3].map(() => files.removePodDirectory(uid)));

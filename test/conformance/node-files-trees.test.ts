@@ -1,4 +1,4 @@
-/** Trees that a container has made, and may go on changing. */
+/** Trees that a container has created and may keep changing. */
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
@@ -140,7 +140,7 @@ it("[node-agent 490] NF4 follows no link that replaces a directory meanwhile", a
   expect(readdirSync(outside).length).toBe(21);
 });
 
-it("[node-agent 490] NF4 removes no part of another file system, and reports its path", async () => {
+it("[node-agent 490] NF4 removes nothing of another file system, and reports its path", async () => {
   const directory = mkdtempSync(join(TOP, "mounted-"));
   const inside = join(directory, "a/b");
   mkdirSync(inside, { recursive: true });
@@ -160,7 +160,7 @@ it("[node-agent 490] NF4 removes no part of another file system, and reports its
   expect(existsSync(directory)).toBe(false);
 });
 
-it("[node-agent 491] measures a volume that is deeper than a path may be, whatever its names, each file once", async () => {
+it("[node-agent 491] measures a volume that exceeds the path length limit, with any names, each file once", async () => {
   const { uid, volume } = await newVolume();
   makeDeep(volume, LEVELS, (place, level) => {
     if (level % 10 === 0) mkdirSync(join(place, "beside"));
@@ -181,7 +181,7 @@ it("[node-agent 491] measures a volume that is deeper than a path may be, whatev
   expect(await files.volumeUsage(emptyDir("gone"))).toBeUndefined();
 });
 
-it("[node-agent 491] WT3 keeps few names of directories of many directories, and visits all of them", async () => {
+it("[node-agent 491] WT3 remembers few names of directories with many subdirectories, and visits all of them", async () => {
   const directory = mkdtempSync(join(TOP, "many-"));
   for (let i = 0; i < 350; i++) mkdirSync(join(directory, `d${i}`));
   for (let i = 0; i < 250; i++) mkdirSync(join(directory, `d7/d${i}/below`), { recursive: true });
@@ -200,7 +200,7 @@ it("[node-agent 491] WT3 keeps few names of directories of many directories, and
   expect([failure, inodes.size, visits]).toEqual([undefined, 851, 851]);
 });
 
-it("[node-agent 491] WT2 WT4 a directory that is moved meanwhile costs its own part at most, and is never left behind on the way up", async () => {
+it("[node-agent 491] WT2 WT4 a directory moved during the walk loses at most its own part, and is never left on the way up", async () => {
   const directory = mkdtempSync(join(TOP, "moved-"));
   mkdirSync(join(directory, "elsewhere"));
   for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below/far`), { recursive: true });
@@ -220,7 +220,7 @@ it("[node-agent 491] WT2 WT4 a directory that is moved meanwhile costs its own p
   expect([isMoved, failure, expected.filter((ino) => !seen.has(ino))]).toEqual([true, undefined, []]);
 });
 
-it("[node-agent 491] WT4 an unreadable entry affects no other, and is reported by path", async () => {
+it("[node-agent 491] WT4 an unreadable entry affects no other, and is reported by its path", async () => {
   const directory = mkdtempSync(join(TOP, "refused-"));
   for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below`), { recursive: true });
   let visits = 0;
@@ -265,7 +265,7 @@ it("[node-agent 493] others' volumes are measured while a great one is, and its 
 });
 
 it.skipIf(!IS_ROOT)(
-  "[node-agent 495] gives a volume to a group deeper than a path may be, and nothing that a link leads to (needs root)",
+  "[node-agent 495] sets the group of a volume beyond the path length limit, and of no link target (needs root)",
   async () => {
     const outside = join(mkdtempSync(join(TOP, "outside-")), "shadow");
     writeFileSync(outside, "x", { mode: 0o600 });

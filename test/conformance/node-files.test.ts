@@ -138,7 +138,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     };
   });
 
-  it("[node-agent 108] NF2 shows each file by a link, with content and mode as they were given", async () => {
+  it("[node-agent 108] NF2 shows each file by a link, with the given content and mode", async () => {
     const files = [
       file("a", "1", { mode: 0o400 }),
       file("d/e/b", "2"),
@@ -158,7 +158,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([mode(directory), mode(join(directory, "..data/d"))]).toEqual(["777", "755"]);
   });
 
-  it("[node-agent 108] NF2 shows a new payload, without what is gone, and leaves no old one behind", async () => {
+  it("[node-agent 108] NF2 shows a new payload without removed files, and removes the old one", async () => {
     await r.files.writeVolume(place("v"), [file("a", "1"), file("b", "1"), file("d/x", "1"), file("d/y", "1")]);
     const directory = await r.files.writeVolume(place("v"), [file("a", "2"), file("c", "2"), file("d/y", "1")]);
     expect(visible(directory)).toEqual(["a", "c", "d"]);
@@ -166,7 +166,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(versions(directory)).toEqual([readlinkSync(join(directory, "..data"))]);
   });
 
-  it("NF2 does not write what has not changed, but does when only a file is gone or only one has come", async () => {
+  it("NF2 writes only changed payloads, also when just one file was added or removed", async () => {
     const write = async (...files: readonly VolumeFile[]) => readlinkSync(join(await r.files.writeVolume(place("v"), files), "..data"));
     const first = await write(file("a", "1"), file("b/c", "1"));
     expect(await write(file("b/c", "1"), file("a", "1"))).toBe(first);
@@ -175,7 +175,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(await write(file("a", "1"), file("z", ""))).not.toBe(second);
   });
 
-  it("NF2 never shows a mixture to a concurrent reader", async () => {
+  it("NF2 a concurrent reader never sees a mixture of two payloads", async () => {
     const write = (version: number) => r.files.writeVolume(place("v"), [file("a", `${version}`), file("b", `${version}`)]);
     const directory = await write(0);
     let done = false;
@@ -198,7 +198,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(seen.length).toBeGreaterThan(0);
   });
 
-  it("NF1 continues where an earlier call stopped", async () => {
+  it("NF1 continues after an interrupted call", async () => {
     const directory = await r.files.writeVolume(place("v"), [file("a", "1"), file("old", "1")]);
     mkdirSync(join(directory, "..2026_01_01_00_00_00.0abc"));
     writeFileSync(join(directory, "..2026_01_01_00_00_00.0abc/a"), "half");
@@ -211,14 +211,14 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(existsSync(join(directory, "..data_tmp"))).toBe(false);
   });
 
-  it("NF2 keeps links that a container made itself", async () => {
+  it("NF2 keeps links that a container created", async () => {
     const directory = await r.files.writeVolume(place("v"), [file("a", "1")]);
     symlinkSync("/nowhere", join(directory, "mine"));
     await r.files.writeVolume(place("v"), [file("a", "2")]);
     expect(visible(directory)).toEqual(["a", "mine"]);
   });
 
-  it("gives the modes that were asked for, whatever the umask", async () => {
+  it("sets the requested modes, whatever the umask", async () => {
     const before = process.umask(0o077);
     try {
       const directory = await r.files.writeVolume(place("v"), [file("d/a", "1", { mode: 0o664 })]);
@@ -235,14 +235,14 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
   });
 
   it.each(["", ".", "/abs", "..", "../up", "a/../../up", "..data", "..x/y", `${"n".repeat(256)}`, "a\0b"])(
-    "refuses the path %j in a volume, and writes nothing",
+    "rejects the path %j in a volume, and writes nothing",
     async (name) => {
       await expect(r.files.writeVolume(place("v"), [file("good", "1"), file(name, "2")])).rejects.toThrow(NodeFilesError);
       expect(readdirSync(join(r.root, "pods", UID, "volumes/kubernetes.io~configmap/v"))).toEqual([]);
     },
   );
 
-  it("[node-agent 108] NF3 keeps secrets in memory, or refuses them with a remedy", async () => {
+  it("[node-agent 108] NF3 stores secrets in memory, or rejects them with a remedy", async () => {
     const write = (name: string, content: string): Promise<string> =>
       r.files.writeVolume(place(name, "secret"), [file("pass", content, { mode: 0o400 })], { tmpfs: true });
     if (!mounts) {
@@ -259,13 +259,13 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([text(join(directory, "pass")), mode(join(directory, "pass"))]).toEqual(["z", "400"]);
   });
 
-  it("NF3 writes nothing more to a secret that an agent of other days left on the disk", async () => {
+  it("NF3 removes a secret from disk that an earlier agent left there", async () => {
     const directory = await r.files.writeVolume(place("s", "secret"), [file("pass", "old")]);
     await expect(r.files.writeVolume(place("s", "secret"), [file("pass", "new")], { tmpfs: true })).rejects.toThrow(NodeFilesError);
     expect(text(join(directory, "pass"))).toBe("old");
   });
 
-  it("[node-agent 110] makes an emptyDir that everybody may write to", async () => {
+  it("[node-agent 110] creates an emptyDir that everybody can write to", async () => {
     const directory = await r.files.makeEmptyDir(place("e", "empty-dir"), { sizeLimitBytes: 65_536 });
     expect([directory, mode(directory), mounted(directory)]).toEqual([
       join(r.root, "pods", UID, "volumes/kubernetes.io~empty-dir/e"),
@@ -274,14 +274,14 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     ]);
   });
 
-  it("[node-agent 110] NF3 makes an emptyDir in memory, of at most the size that was asked for", async () => {
+  it("[node-agent 110] NF3 creates an emptyDir in memory with the requested size limit", async () => {
     const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory", sizeLimitBytes: 65_536 });
     expect(statSync(directory).mode & 0o777).toBe(0o777);
     if (mounts) expect(mounted(directory)).toContain("size=64k");
     else expect([mounted(directory), r.warnings()]).toEqual([undefined, 1]);
   });
 
-  it("NF1 leaves an emptyDir alone that containers may use already", async () => {
+  it("NF1 does not change an emptyDir in use", async () => {
     for (const options of [{}, { medium: "Memory" }] as const) {
       const name = place(`e${options.medium ?? ""}`, "empty-dir");
       const directory = await r.files.makeEmptyDir(name, options);
@@ -299,7 +299,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(mode(directory)).toBe("777");
   });
 
-  it.skipIf(!IS_ROOT)("gives a volume to the pod's group (needs root)", async () => {
+  it.skipIf(!IS_ROOT)("sets the pod's group on a volume (needs root)", async () => {
     const payload = [file("a", "1", { mode: 0o600, uid: 1000 }), file("d/b", "2", { mode: 0o400 })];
     const medium = mounts ? ({ tmpfs: true } as const) : {};
     const volume = await r.files.writeVolume(place("v", "projected"), payload, { ...medium, fsGroup: GROUP });
@@ -313,7 +313,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(shown(join(volume, "a"))).toBe(`640 1000 ${GROUP}`);
   });
 
-  it.skipIf(!IS_ROOT)("gives nothing to the pod's group that a link in the volume leads to (needs root)", async () => {
+  it.skipIf(!IS_ROOT)("does not set the pod's group on link targets (needs root)", async () => {
     const outside = mkdtempSync(join(TOP, "host-"));
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     symlinkSync(outside, join(volume, "link"));
@@ -322,7 +322,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([mode(outside), statSync(outside).gid, lstatSync(join(volume, "link")).gid]).toEqual(["700", 0, GROUP]);
   });
 
-  it("makes a subPath with the volume's mode, and answers the same place each time", async () => {
+  it("creates a subPath with the volume's mode, and returns the same path each time", async () => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     const first = await r.files.makeSubPath(UID, volume, "a/b");
     writeFileSync(join(volume, "a/b/data"), "x");
@@ -331,14 +331,14 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(first === join(volume, "a/b")).toBe(!mounts);
   });
 
-  it.each([0o1777, 0o2775, 0o3770, 0o755])("makes a subPath with the volume's special bits, too (%d)", async (bits) => {
+  it.each([0o1777, 0o2775, 0o3770, 0o755])("creates a subPath with the volume's special bits (%d)", async (bits) => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     chmodSync(volume, bits);
     await r.files.makeSubPath(UID, volume, "a/b");
     expect(["a", "a/b"].map((path) => statSync(join(volume, path)).mode & 0o7777)).toEqual([bits, bits]);
   });
 
-  it("[node-agent 108] leads a subPath to one file of a volume, and the next container to the newer file", async () => {
+  it("[node-agent 108] mounts a subPath on one file of a volume, and a newer file for the next container", async () => {
     const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
     const first = await r.files.makeSubPath(UID, volume, "key");
     expect(text(first)).toBe("1");
@@ -346,7 +346,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(await r.files.makeSubPath(UID, volume, "key"))).toBe("2");
   });
 
-  it("makes no subPath outside of its volume", async () => {
+  it("creates no subPath outside of its volume", async () => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     const outside = join(r.root, "outside");
     mkdirSync(outside);
@@ -358,7 +358,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(readdirSync(outside)).toEqual([]);
   });
 
-  it("holds on to a subPath that a container exchanges for a link afterwards", async ({ skip }) => {
+  it("keeps a subPath that a container later replaces by a link", async ({ skip }) => {
     skip(!mounts, "without mounts a subPath is its checked path, which can be exchanged");
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     const path = await r.files.makeSubPath(UID, volume, "sub");
@@ -372,7 +372,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(await r.files.makeSubPath(UID, volume, "sub"))).toBe("now a file");
   });
 
-  it("[node-agent 225] holds on to a subPath of a hostPath, too, which another pod exchanges", async () => {
+  it("[node-agent 225] keeps a subPath of a hostPath that another pod replaces", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     const path = await r.files.makeSubPath(UID, host, "a");
     expect(path === join(host, "a")).toBe(!mounts);
@@ -385,7 +385,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([existsSync(path) && mounts, text(join(host, "moved/data"))]).toEqual([false, "x"]);
   });
 
-  it("[node-agent 226] measures what a pod takes of the disk, each file once, and nothing outside", async () => {
+  it("[node-agent 226] measures a pod's disk usage, each file once, and nothing outside", async () => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     writeFileSync(join(volume, "file"), Buffer.alloc(100_000, 1));
     linkSync(join(volume, "file"), join(volume, "again"));
@@ -407,7 +407,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([nothing.logs.size, nothing.hostsFile.usedBytes]).toEqual([0, 0]);
   });
 
-  it("[node-agent 135] NF7 writes checkpoints that wait for one another as one, by the last one's content", async () => {
+  it("[node-agent 135] NF7 merges waiting checkpoint writes into one with the last content", async () => {
     let state = 0;
     const asked: number[] = [];
     const write = async (): Promise<void> => {
@@ -431,7 +431,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(await r.files.readCheckpoint("state.json")).toBe("6");
   });
 
-  it("[node-agent 135] a hosts file that its containers have made huge is written anew, and not read", async () => {
+  it("[node-agent 135] rewrites a huge hosts file without reading it", async () => {
     const path = await r.files.writeHostsFile(UID, "127.0.0.1 localhost");
     truncateSync(path, 64 * 2 ** 30); // sparse: it uses no blocks until it is written
     expect(await r.files.writeHostsFile(UID, "127.0.0.1 localhost")).toBe(path);
@@ -441,7 +441,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(path)).toBe("127.0.0.1 localhost");
   });
 
-  it("[node-agent 135] NF2 a volume of many files is changed when one of them is, and else left alone", async () => {
+  it("[node-agent 135] NF2 rewrites a volume of many files only when one of them has changed", async () => {
     const many = (of: string) => Array.from({ length: 150 }, (_, i) => file(`key-${i}`, i === 149 ? of : "same"));
     const directory = await r.files.writeVolume(place("many"), many("old"));
     const before = versions(directory);
@@ -464,7 +464,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     }
   });
 
-  it("NF1 NF4 removes a pod's directory with all that was mounted in it, and twice as well", async () => {
+  it("NF1 NF4 removes a pod's directory with all its mounts, repeatedly", async () => {
     await r.files.makePodDirectories(UID);
     if (mounts) await r.files.writeVolume(place("s", "secret"), [file("pass", "x")], { tmpfs: true });
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -477,7 +477,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
   });
 });
 
-describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
+describe.runIf(ALLOWS_MOUNTS)("mounts that change", () => {
   let r: NodeFilesUnderTest;
   beforeEach(() => {
     r = nodeFiles();
@@ -487,7 +487,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     };
   });
 
-  it("NF3 mounts again what a restart of the machine has unmounted", async () => {
+  it("NF3 mounts again after a reboot", async () => {
     const name = place("s", "secret");
     const directory = await r.files.writeVolume(name, [file("pass", "x")], { tmpfs: true });
     machine("umount", directory);
@@ -505,7 +505,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     expect([mounted(directory), text(join(directory, "data"))]).toEqual([undefined, "kept"]);
   });
 
-  it("NF1 mounts once, also when the first call did not live to say so", async () => {
+  it("NF1 mounts once, also when the first call was interrupted", async () => {
     const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
     rmSync(join(r.root, "pods", UID, "plugins"), { recursive: true });
     await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -513,7 +513,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that come and go", () => {
     expect(mounted(directory)).toBeUndefined();
   });
 
-  it("NF4 unmounts a directory of the machine, in layers too, and leaves its content", async () => {
+  it("NF4 unmounts a node's directory, in layers too, and keeps its content", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     writeFileSync(join(host, "precious"), "x");
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -551,7 +551,7 @@ describe("hostPath", () => {
     { type: "File", path: "file" },
     { type: "FileOrCreate", path: "file" },
     { type: "FileOrCreate", path: "newFile", made: "644" },
-  ])("[node-agent 110] is good: $type $path", async ({ type, path, made }) => {
+  ])("[node-agent 110] accepts $type $path", async ({ type, path, made }) => {
     await expect(files.checkHostPath(join(host, path), type)).resolves.toBeUndefined();
     if (made !== undefined) expect(mode(join(host, path))).toBe(made);
     else if (type === "") expect(existsSync(join(host, path))).toBe(false);
@@ -571,12 +571,12 @@ describe("hostPath", () => {
     { type: "Pipe", path: "file", want: /Pipe is an invalid volume type/u },
     { type: "constructor", path: "none", want: /constructor is an invalid volume type/u },
     { type: "", path: "../x/../y", want: /must be absolute/u },
-  ])("[node-agent 110] is not good: $type $path", async ({ type, path, want }) => {
+  ])("[node-agent 110] rejects $type $path", async ({ type, path, want }) => {
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(want);
     await expect(files.checkHostPath(`${host}/${path}`, type)).rejects.toThrow(NodeFilesError);
   });
 
-  it("knows sockets and devices", async () => {
+  it("recognises sockets and devices", async () => {
     const socket = join(host, "s");
     const server = createServer();
     await new Promise<void>((resolve) => void server.listen(socket, resolve));
@@ -587,7 +587,7 @@ describe("hostPath", () => {
 });
 
 describe("files of the pod", () => {
-  it("makes a pod's directories for the agent alone", async () => {
+  it("creates a pod's directories without access for other users", async () => {
     const { files, root } = nodeFiles();
     await files.makePodDirectories(UID);
     await files.makePodDirectories(UID);
@@ -595,11 +595,11 @@ describe("files of the pod", () => {
     expect([pod, join(pod, "volumes"), join(pod, "plugins")].map(mode)).toEqual(["750", "750", "750"]);
   });
 
-  it("knows no pods before there are any", async () => {
+  it("has no pods at first", async () => {
     expect(await nodeFiles().files.podsWithDirectories()).toEqual([]);
   });
 
-  it("writes the hosts file in place, for containers have it open", async () => {
+  it("writes the hosts file in place, because containers have it open", async () => {
     const { files, root } = nodeFiles();
     const path = await files.writeHostsFile(UID, "127.0.0.1 localhost\n");
     const { ino, mtimeMs } = statSync(path);
@@ -615,11 +615,11 @@ describe("files of the pod", () => {
     ]);
   });
 
-  it("reads the machine's own files", async () => {
+  it("reads the node's own files", async () => {
     expect(await nodeFiles().files.readHostFile("hosts")).toBe(readFileSync("/etc/hosts", "utf8"));
   });
 
-  it("lets a log step aside when it is too large, compresses the one before, and removes the oldest", async () => {
+  it("rotates a large log, compresses the previous one, and removes the oldest", async () => {
     const { files } = nodeFiles();
     const folder = await files.makeLogDirectory("shop_web_u/main");
     const path = join(folder, "0.log");
@@ -637,7 +637,7 @@ describe("files of the pod", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it("leaves alone what is no log among those that stepped aside [node-agent 503]", async () => {
+  it("ignores files that are not rotated logs [node-agent 503]", async () => {
     const { files } = nodeFiles();
     const folder = await files.makeLogDirectory("shop_web_u/main");
     const path = join(folder, "0.log");
@@ -651,7 +651,7 @@ describe("files of the pod", () => {
     expect(readdirSync(folder).toSorted()).toEqual(left);
   });
 
-  it("puts a log back that the runtime did not open anew, and looks at no log but its own", async () => {
+  it("restores a log that the runtime did not reopen, and reads only its own logs", async () => {
     const { files, root } = nodeFiles();
     const path = join(await files.makeLogDirectory("shop_web_u/main"), "0.log");
     const limits = { bytesMax: 0, filesMax: 5, nowMs: 0 };
@@ -666,7 +666,7 @@ describe("files of the pod", () => {
     expect(await files.rotateLog(join(root, "other.log"), limits)).toBeUndefined();
   });
 
-  it("[node-agent 93] takes a message from every user, at most as long as it may be", async () => {
+  it("[node-agent 93] accepts a termination message of any user, up to its length limit", async () => {
     const { files, root } = nodeFiles();
     const path = await files.makeTerminationLog(UID, "app");
     expect(path).toMatch(new RegExp(`^${root}/pods/${UID}/containers/app/[0-9a-f]{8}$`, "u"));
@@ -679,7 +679,7 @@ describe("files of the pod", () => {
     expect([await files.readTerminationLog(path, 4096), await files.readTerminationLog(path, 4)]).toEqual(["0123456789", "6789"]);
   });
 
-  it("[node-agent 93] reads no message that is missing, no plain file, or outside of its roots", async () => {
+  it("[node-agent 93] reads no termination message that is missing, not a regular file, or outside of its roots", async () => {
     const { files, root } = nodeFiles();
     const path = await files.makeTerminationLog(UID, "app");
     const directory = join(path, "..");
@@ -691,7 +691,7 @@ describe("files of the pod", () => {
     for (const name of [...none, "/etc/passwd"]) expect(await files.readTerminationLog(name, 10), name).toBeUndefined();
   });
 
-  it("NF5 reports the wrong path and a remedy, and never a file's content", async () => {
+  it("NF5 reports the path and a remedy, and never a file's content", async () => {
     const { files, root } = nodeFiles();
     mkdirSync(join(root, "pods"), { recursive: true });
     writeFileSync(join(root, "pods", UID), "in the way");
@@ -701,7 +701,7 @@ describe("files of the pod", () => {
     await expect(failed).rejects.not.toThrow(/hunter2|in the way/u);
   });
 
-  it.each(["", ".", "..", "../..", "a/b", "/etc", "a\0b"])("takes nothing that is called %j", async (name) => {
+  it.each(["", ".", "..", "../..", "a/b", "/etc", "a\0b"])("rejects the name %j", async (name) => {
     const { files, root } = nodeFiles();
     const calls = [
       files.makePodDirectories(name),
@@ -722,7 +722,7 @@ describe("files of the pod", () => {
 describe("container logs", () => {
   const line = (message: string, tag = "F", stream = "stdout") => `2026-03-01T10:00:00.000000001Z ${stream} ${tag} ${message}\n`;
 
-  it("makes log directories that other programs may read, and knows the newest log in them", async () => {
+  it("creates log directories that other programs can read, and finds the newest log in them", async () => {
     const { files, logs } = nodeFiles();
     const directory = await files.makeLogDirectory("ns_pod_uid/app");
     expect([directory, mode(directory), mode(join(logs, "ns_pod_uid"))]).toEqual([join(logs, "ns_pod_uid/app"), "755", "755"]);
@@ -766,14 +766,14 @@ describe("container logs", () => {
     expect(await files.tailLog(path, { linesMax, bytesMax })).toBe(want);
   });
 
-  it("[node-agent 93] reads nothing from a log that is missing or elsewhere", async () => {
+  it("[node-agent 93] reads no log that is missing or elsewhere", async () => {
     const { files, logs } = nodeFiles();
     const limits = { linesMax: 80, bytesMax: 2048 };
     writeFileSync(join(TOP, "other.log"), line("a"));
     expect([await files.tailLog(join(logs, "x/0.log"), limits), await files.tailLog(join(TOP, "other.log"), limits)]).toEqual(["", ""]);
   });
 
-  it("links to a log that is there, and removes it with its rotated ones and its link, but no other", async () => {
+  it("links to an existing log, and removes it with its rotated ones and its link only", async () => {
     const { files, links } = nodeFiles();
     const directory = await files.makeLogDirectory("p/c");
     const path = join(directory, "1.log");
@@ -790,7 +790,7 @@ describe("container logs", () => {
     expect([readdirSync(directory), readdirSync(links)]).toEqual([["0.log", "11.log"], ["app-0.log"]]);
   });
 
-  it("removes logs of pods that are gone, and the links that lead nowhere", async () => {
+  it("removes logs of removed pods, and dangling links", async () => {
     const { files, logs, links } = nodeFiles();
     const directory = await files.makeLogDirectory("a/c");
     await files.makeLogDirectory("b/c");
@@ -806,7 +806,7 @@ describe("container logs", () => {
     expect([await files.logDirectories(), readdirSync(links)]).toEqual([["b"], ["no link"]]);
   });
 
-  it.each(["..", "../x", "/etc", "", "a/../../x"])("touches nothing outside of the log directory: %j", async (directory) => {
+  it.each(["..", "../x", "/etc", "", "a/../../x"])("changes nothing outside of the log directory: %j", async (directory) => {
     const { files, logs } = nodeFiles();
     writeFileSync(join(logs, "../keep.log"), "");
     const calls = [files.makeLogDirectory(directory), files.removeLogDirectory(directory), files.linkContainerLog("l", directory)];

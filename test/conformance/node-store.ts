@@ -72,21 +72,21 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("backOffs", "k")).toEqual(delayed(50));
     });
 
-    it("NS1 removes a row for which the answer is nothing, also one that was never there", async () => {
+    it("NS1 removes a row when the function returns undefined, also a missing one", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       for (const key of ["u1", "u1", "never"]) expect(await store.update("workers", key, () => undefined)).toBeUndefined();
       expect([...(await store.rows("workers"))]).toEqual([]);
     });
 
-    it("NS1 leaves a row alone when the answer is what was given", async () => {
+    it("NS1 keeps a row when the function returns the same value", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       expect(await store.update("workers", "u1", (row) => row)).toEqual(WORKER);
       expect(await store.read("workers", "u1")).toEqual(WORKER);
     });
 
-    it("NS1 a change that fails changes nothing", async () => {
+    it("NS1 a failed change has no effect", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const failing = store.update("workers", "u1", () => {
@@ -96,7 +96,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("workers", "u1")).toEqual(WORKER);
     });
 
-    it("NS2 with the worker's token writes to its row and to all others", async () => {
+    it("NS2 accepts writes with the worker's token", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const fence = { uid: "u1", token: 7 };
@@ -111,7 +111,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       { what: "a newer token", fence: { uid: "u1", token: 8 } },
       { what: "the token of another pod", fence: { uid: "u2", token: 7 } },
       { what: "the token of a pod without a record", fence: { uid: "gone", token: 7 } },
-    ])("NS2 refuses $what, and changes nothing", async ({ fence }) => {
+    ])("NS2 rejects $what, and changes nothing", async ({ fence }) => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       await put(store, "workers", "u2", { ...WORKER, token: 9 });
@@ -129,7 +129,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("backOffs", "k")).toBeUndefined();
     });
 
-    it("NS2 lets one of two turns through that take the same token at once", async () => {
+    it("NS2 of two iterations that take the same token at once, one succeeds", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const take = () => store.update("workers", "u1", (row) => row && { ...row, token: row.token + 1 }, { uid: "u1", token: 7 });
@@ -137,7 +137,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(answers.filter((answer) => answer !== "refused")).toEqual([{ ...WORKER, token: 8 }]);
     });
 
-    it.each(TABLES)("NS3 gives back rows of %s as they were", async (table) => {
+    it.each(TABLES)("NS3 returns rows of %s as stored", async (table) => {
       const store = await open();
       expect(await store.read(table, "a")).toBeUndefined();
       expect(await put(store, table, "a", ROWS[table])).toEqual(ROWS[table]);
@@ -147,7 +147,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       for (const other of TABLES) expect((await store.rows(other)).size, other).toBe(other === table ? 1 : 0);
     });
 
-    it("NS3 keeps rows apart from what a caller does to its own objects", async () => {
+    it("NS3 rows are independent of the caller's objects", async () => {
       const store = await open();
       const row = structuredClone(WORKER);
       await put(store, "workers", "u1", row);
@@ -164,7 +164,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("workers", "u1")).toEqual(WORKER);
     });
 
-    it("NS3 takes any key", async () => {
+    it("NS3 accepts any key", async () => {
       const store = await open();
       const keys = ["web_shop", "u1/app/readiness", "__proto__", "constructor", "süß:{x}", ""];
       for (const [index, key] of keys.entries()) await put(store, "backOffs", key, delayed(index));
@@ -172,7 +172,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect([...(await store.rows("backOffs")).keys()].sort()).toEqual(keys.toSorted());
     });
 
-    it("NS4 hands out once what is due, and keeps the rest", async () => {
+    it("NS4 returns due keys once, and keeps the others", async () => {
       const store = await open();
       for (const [key, dueMs] of [
         ["a", 10],
@@ -188,7 +188,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect([...(await store.takeDue("pods", 100))].sort()).toEqual(["a", "c"]);
     });
 
-    it("NS4 keeps the time that was written last, sooner or later", async () => {
+    it("NS4 keeps the last written time, sooner or later", async () => {
       const store = await open();
       await store.schedule("pods", "a", 10);
       await store.schedule("pods", "a", 30);
@@ -198,7 +198,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.takeDue("pods", 20)).toEqual(["a"]);
     });
 
-    it("NS4 hands each key to one of several that take at once", async () => {
+    it("NS4 returns each key to one of several concurrent callers", async () => {
       const store = await open();
       for (let key = 0; key < 30; key++) await store.schedule("probes", `${key}`, key);
       const taken = await Promise.all(Array.from({ length: 5 }, () => store.takeDue("probes", 100)));
@@ -206,7 +206,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(new Set(taken.flat()).size).toBe(30);
     });
 
-    it("NS4 takes a key off, also one that is not there, and keeps the agendas apart", async () => {
+    it("NS4 removes a key, also a missing one, and keeps the agendas separate", async () => {
       const store = await open();
       for (const agenda of AGENDAS) await store.schedule(agenda, "a", 10);
       for (const key of ["a", "a", "never"]) await store.unschedule("pods", key);
@@ -214,7 +214,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.agenda("probes")).toEqual(new Map([["a", 10]]));
     });
 
-    it("NS5 shows all rows, as they were at that moment", async () => {
+    it("NS5 returns a snapshot of all rows", async () => {
       const store = await open();
       for (const key of ["a", "b", "c"]) await put(store, "backOffs", key, delayed(1));
       const before = await store.rows("backOffs");

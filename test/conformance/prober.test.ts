@@ -80,18 +80,18 @@ describe("[node-agent 97] HTTP probes", () => {
     { status: 399, want: { result: "Success", output: "Probe terminated redirects, Response body: body", warning: true } },
     { status: 400, want: { result: "Failure", output: "HTTP probe failed with statuscode: 400" } },
     { status: 503, want: { result: "Failure", output: "HTTP probe failed with statuscode: 503" } },
-  ])("takes $status for $want.result", async ({ status, want }) => {
+  ])("$status is $want.result", async ({ status, want }) => {
     const body = status === 304 ? "" : "body";
     const server = await raw((socket) => socket.end(`HTTP/1.1 ${status} X\r\nConnection: close\r\n\r\n${body}`));
     expect(await get(server.port)).toEqual(want);
   });
 
-  it("takes nothing but a 1xx for a failure", async () => {
+  it("1xx alone is a failure", async () => {
     const server = await raw((socket) => socket.end("HTTP/1.1 199 X\r\n\r\n"));
     expect(await get(server.port)).toMatchObject({ result: "Failure" });
   });
 
-  it("sends path, query and headers as they are, the defaults, and closes", async () => {
+  it("sends path, query and headers unchanged, the defaults, and closes", async () => {
     const seen: IncomingMessage[] = [];
     const server = await serve((request, response) => {
       seen.push(request);
@@ -122,7 +122,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("names host and port where the spec names no Host, and roots a path that is not", async () => {
+  it("uses host and port without a Host in the spec, and prefixes the path with a slash", async () => {
     const seen: string[] = [];
     const server = await serve((request, response) => {
       seen.push(`${request.headers.host} ${request.url}`);
@@ -158,7 +158,7 @@ describe("[node-agent 97] HTTP probes", () => {
     expect([target.url.host, target.headers]).toEqual(["[fd00::1]:80", [{ name: "Host", value: "[fd00::1]:80" }]]);
   });
 
-  it("[PR3] reads 10 KiB of a body that never ends", async () => {
+  it("[PR3] reads 10 KiB of an endless body", async () => {
     const server = await serve((_request, response) => {
       const more = (): void => void response.write("é".repeat(4096), () => !response.destroyed && setImmediate(more));
       more();
@@ -169,14 +169,14 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[PR1] cuts an output between characters", async () => {
+  it("[PR1] truncates an output between characters", async () => {
     const server = await serve((_request, response) => response.end(`x${"é".repeat(6000)}`));
     const { output } = await get(server.port);
     expect([Buffer.byteLength(output) <= 10 * 1024, output.slice(0, 3)]).toEqual([true, "xéé"]);
   });
 
   it("accepts a TLS server that cannot renegotiate securely (RFC 5746), as Go does", async () => {
-    // A ServerHello of TLS 1.2 without extensions: OpenSSL answers with an alert unless it is told otherwise.
+    // A ServerHello of TLS 1.2 without extensions: OpenSSL answers with an alert by default.
     const hello = Buffer.concat([Buffer.from([22, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3]), Buffer.alloc(32), Buffer.from([0, 0xc0, 0x2f, 0])]);
     const server = await raw((socket) => socket.once("data", () => socket.end(hello)));
     const { output } = await get(server.port, { scheme: "HTTPS" });
@@ -205,7 +205,7 @@ describe("[node-agent 97] HTTP probes", () => {
   it.each([
     { location: "/next", want: "shop.test" },
     { location: "http://<address>/next", want: "<address>" },
-  ])("a Host of its own goes along to $location only if that names none", async ({ location, want }) => {
+  ])("sends a custom Host to $location only if that has none", async ({ location, want }) => {
     const server = await serve((request, response) => {
       const address = `${LOOPBACK}:${request.socket.localPort}`;
       if (request.url === "/next") response.end(request.headers.host?.replace(address, "<address>"));
@@ -257,7 +257,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[PR1] takes a time-out of months for what it is", async () => {
+  it("[PR1] supports timeouts of months", async () => {
     const server = await serve((_request, response) => setTimeout(() => response.end("late"), 50));
     expect(await get(server.port, { timeoutMs: 2 ** 40 })).toEqual({ result: "Success", output: "late" });
   });
@@ -273,7 +273,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[PR2] takes a closed port and an unknown name for failures", async () => {
+  it("[PR2] a closed port and an unknown name are failures", async () => {
     const port = await closedPort();
     expect(await get(port)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
     expect(await get(port, { host: "no-such-host.invalid", timeoutMs: 3_000 })).toMatchObject({ result: "Failure" });
@@ -301,7 +301,7 @@ describe("[node-agent 98] HTTP hooks", () => {
     return request.request;
   }
 
-  it("reaches the server with its own User-Agent; any answer will do", async () => {
+  it("sends its own User-Agent, and accepts any answer", async () => {
     const seen: (string | undefined)[] = [];
     const server = await serve((request, response) => {
       seen.push(request.url, request.headers["user-agent"]);
@@ -311,7 +311,7 @@ describe("[node-agent 98] HTTP hooks", () => {
     expect(seen).toEqual(["/hook", "kube-lifecycle/1.36"]);
   });
 
-  it("asks once more in the clear, without Authorization, when HTTPS is answered in plain HTTP", async () => {
+  it("retries in plain HTTP, without Authorization, when HTTPS is answered in plain HTTP", async () => {
     const seen: IncomingMessage["headers"][] = [];
     const server = await serve((request, response) => {
       seen.push(request.headers);
@@ -347,7 +347,7 @@ describe("[node-agent 97] TCP probes", () => {
     await allClosed(server);
   });
 
-  it("[PR2] fails on a closed port and an unknown name, errs on what is no host or port", async () => {
+  it("[PR2] fails on a closed port and an unknown name, and returns an error for an invalid host or port", async () => {
     const port = await closedPort();
     const tcp = (host: string, at = port): Promise<ProbeOutcome> => prober.tcpSocket({ host, port: at, timeoutMs: 3_000 });
     expect(await tcp(LOOPBACK)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
@@ -356,7 +356,7 @@ describe("[node-agent 97] TCP probes", () => {
     expect((await tcp(LOOPBACK, 70_000)).result).toBe("error");
   });
 
-  it("[PR1] ends in time where packets vanish", async () => {
+  it("[PR1] ends at its timeout when packets are dropped", async () => {
     const startedAt = Date.now();
     // TEST-NET-1: either no answer, or the network reports at once that there is no route.
     const outcome = await prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: 300 });
@@ -423,7 +423,7 @@ describe("[node-agent 97] gRPC probes", () => {
     { service: "", want: [0, 0, 0, 0, 0] },
     { service: "db", want: [0, 0, 0, 0, 4, 0x0a, 2, 0x64, 0x62] },
     { service: "x".repeat(200), want: [0, 0, 0, 0, 203, 0x0a, 0xc8, 1, ...Array<number>(200).fill(0x78)] },
-  ])("asks for the service $service", async ({ service, want }) => {
+  ])("queries the service $service", async ({ service, want }) => {
     let seen: Buffer | undefined;
     const server = await grpc((stream, request) => {
       seen = request;
@@ -447,8 +447,8 @@ describe("[node-agent 97] gRPC probes", () => {
   });
 });
 
-describe("[node-agent 486] a server that never stops talking", () => {
-  /** As much as the other side takes, for as long as it does. */
+describe("[node-agent 486] a server that never stops sending", () => {
+  /** Sends as much as the peer reads, until it stops reading. */
   function flood(socket: Socket, piece: Buffer): void {
     const pieces = Buffer.concat(Array<Buffer>(1_000).fill(piece));
     const more = (): void => {
@@ -469,7 +469,7 @@ describe("[node-agent 486] a server that never stops talking", () => {
     },
   );
 
-  it("HTTP: a few are none", async () => {
+  it("HTTP: a few 1xx are not a failure", async () => {
     const server = await raw((socket) => socket.end(`${INFORMATION.repeat(20)}HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok`));
     expect(await get(server.port)).toEqual({ result: "Success", output: "ok" });
   });
@@ -492,7 +492,7 @@ describe("[node-agent 486] a server that never stops talking", () => {
   });
 });
 
-describe("[node-agent 489] names of hosts", () => {
+describe("[node-agent 489] host names", () => {
   const lookup = (name: string, files: Parameters<typeof lookupUntil>[1], signal = new AbortController().signal) =>
     new Promise<unknown>((resolve, reject) =>
       lookupUntil(signal, files)(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error))),
@@ -513,7 +513,7 @@ describe("[node-agent 489] names of hosts", () => {
     { name: "web.", want: ["10.0.0.7"] },
     { name: "db", want: [] },
     { name: "ghost", want: [] },
-  ])("of the hosts file: $name", ({ name, want }) => {
+  ])("in the hosts file: $name", ({ name, want }) => {
     const text = "127.0.0.1\tlocalhost\n::1 ip6 localhost # db\n10.0.0.7 shop WEB\n10.0.0 ghost\n";
     expect(hostsEntries(name, text).map(({ address }) => address)).toEqual(want);
   });
@@ -525,7 +525,7 @@ describe("[node-agent 489] names of hosts", () => {
     { name: "a.b.web", text: CONFIGURATION, want: ["a.b.web", "a.b.web.shop.test", "a.b.web.test"] },
     { name: "web.", text: CONFIGURATION, want: ["web."] },
     { name: "a.web", text: "", want: ["a.web"] },
-  ])("that are asked of DNS: $name, $want", ({ name, text, want }) => {
+  ])("queries to DNS: $name, $want", ({ name, text, want }) => {
     expect(resolution(name, text)).toEqual({ servers: text === "" ? [] : ["10.0.0.10", "fd00::a"], names: want });
   });
 
@@ -545,7 +545,7 @@ describe("[node-agent 489] names of hosts", () => {
   }
   const QUERY_BYTES_MIN = 12;
 
-  it("come from DNS", async () => {
+  it("are resolved by DNS", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
       // The header's flags and counts, the question as it came, and 10.1.2.3 for a question of type A.
       const question = query.subarray(QUERY_BYTES_MIN, query.indexOf(0, QUERY_BYTES_MIN) + 5);
@@ -558,7 +558,7 @@ describe("[node-agent 489] names of hosts", () => {
     end();
   });
 
-  it("that do not exist are no hosts", async () => {
+  it("that do not exist fail", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
       const answer = Buffer.from(query);
       answer.writeUInt16BE(0x8183, 2);
@@ -580,7 +580,7 @@ describe("[node-agent 489] names of hosts", () => {
   });
 });
 
-describe("[node-agent 485] a probe that is given up", () => {
+describe("[node-agent 485] an aborted probe", () => {
   const FOREVER_MS = 2_147_483_647_000;
   const target = (port: number) => ({ host: LOOPBACK, port, timeoutMs: FOREVER_MS });
   const http = (port: number): HttpProbe => ({ scheme: "HTTP", path: "/", headers: [], ...target(port) });
@@ -602,7 +602,7 @@ describe("[node-agent 485] a probe that is given up", () => {
     expect(silent.open.size).toBe(0);
   });
 
-  it("[PR4] tcp: ends at once where packets vanish", async () => {
+  it("[PR4] tcp: ends at once when packets are dropped", async () => {
     const giveUp = new AbortController();
     const outcome = prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: FOREVER_MS }, giveUp.signal);
     giveUp.abort();
@@ -620,7 +620,7 @@ beforeAll(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** Answers with the name that TLS asked for, `false` for none. */
+/** Answers with the requested TLS server name, `false` for none. */
 const tellName: RequestListener = ({ socket }, response) => {
   response.end(socket instanceof TLSSocket ? String(socket.servername) : "not TLS");
 };

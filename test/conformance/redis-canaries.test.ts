@@ -1,6 +1,6 @@
 /**
- * No secret travels: canaries in everything that people and tools keep secrets in, through the whole system on a real
- * Redis and fauxqs, each text caught where it leaves us. On the API server everything arrives.
+ * No secret leaves the API server: canaries wherever users and tools keep secrets, through the whole system on a real Redis and fauxqs,
+ * checked in each text that is sent. On the API server everything arrives.
  */
 import { Socket } from "node:net";
 
@@ -76,7 +76,7 @@ it.skipIf(reason !== undefined)(`no canary leaves the API server${reason === und
   expect(JSON.stringify(await list(`${CORE}/pods`))).toContain(canary("env"));
   await vi.waitFor(async () => expect((await rsOf("denied"))[0]?.status?.conditions?.[0]?.message).toBe(DENIAL), EVENTUALLY);
 
-  // An annotation that changes, a new template, and a foreign condition that statuses must carry along.
+  // An annotation that changes, a new template, and another client's condition that statuses must keep.
   const again = `again ${canary("cause")}`;
   await person.request("PATCH", `${DEPLOYMENTS}/web`, { metadata: { annotations: { [CHANGE_CAUSE]: again } } }, MERGE);
   await vi.waitFor(async () => expect((await rsOf("web"))[0]?.metadata.annotations?.[CHANGE_CAUSE]).toBe(again), EVENTUALLY);

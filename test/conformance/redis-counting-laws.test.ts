@@ -44,7 +44,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.requests).toEqual([]);
   });
 
-  it("a status write that is the last thing: the run ends with its answer", async () => {
+  it("a final status write: the run ends with its answer", async () => {
     await replicaSet(20);
     await harness.person.request("PATCH", `${PODS}/${await podName(0)}/status`, ready(), STRATEGIC);
     await harness.stream();
@@ -54,7 +54,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(2);
   });
 
-  it("creates: one registerIntents and one write-through per slow-start batch, whatever their number", async () => {
+  it("creates: one registerIntents and one write-through per slow-start batch, of any size", async () => {
     await create("web", 500);
     const cost = await syncRS();
     // 1, 2, 4, …, 128, 245; the status; and once for 500 Events.
@@ -128,7 +128,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(readsOf(cost)).toEqual(["get replicasets"]);
   });
 
-  it("deletes of pods whose rows are stale: one GET and one DELETE more each, and not one command", async () => {
+  it("deletes of pods whose rows are stale: one GET and one DELETE more each, and no further command", async () => {
     await replicaSet(20);
     await scale("web", 0);
     for (const { metadata } of await items(PODS))
@@ -140,7 +140,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(readsOf(cost)).toEqual(["get replicasets", ...Array<string>(20).fill("get pods")]);
   });
 
-  it("deletes of some pods of an owned ReplicaSet: 2 sibling reads more", async () => {
+  it("deletes of some pods of an owned ReplicaSet: 2 more reads for siblings", async () => {
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 20));
     await harness.stream();
     await harness.settle();
@@ -167,7 +167,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(cost.verbs.length);
   });
 
-  it("claims: one write-through for all that are adopted and released", async () => {
+  it("claims: one write-through for all adopted and released pods", async () => {
     for (let i = 0; i < 20; i++) await harness.person.request("POST", PODS, bare(`bare-${i}`));
     await create("web", 20);
     const cost = await syncRS();
@@ -195,7 +195,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(scaled.commands).toBe(scaled.verbs.length);
   });
 
-  it("a Deployment's annotations copied to its ReplicaSet: one live read more; a size alone: none", async () => {
+  it("a Deployment's annotations copied to its ReplicaSet: one more live read; only a size: none", async () => {
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 1));
     await harness.stream();
     await harness.settle();
@@ -224,7 +224,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.bytesRead).toBeGreaterThan(200 * 100); // the counter sees the replies
   });
 
-  it("Redis: at most 750 bytes per pod, all in", async () => {
+  it("Redis: at most 750 bytes per pod in total", async () => {
     const before = await harness.memory();
     const pods = 2_000;
     for (let i = 0; i < pods; i++)

@@ -1,6 +1,6 @@
 /**
- * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function connects
- * anew without a deployment, the watcher ends with 4 and is to be started again. On a real server, with secrets in
+ * Another password of Redis while everything runs (docs/internals/threat-model.md, Rotation): a function reconnects without a deployment,
+ * the watcher exits with 4 and must be restarted. On a real server, with secrets in
  * files.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -30,7 +30,7 @@ const NOBODY = "http://127.0.0.1:9/q";
 const WATCHER_MS_MAX = 30_000;
 
 const missing = ensureRedisServer();
-describe.skipIf(missing !== undefined)(`another password of Redis${missing === undefined ? "" : ` (${missing})`}`, () => {
+describe.skipIf(missing !== undefined)(`a changed password of Redis${missing === undefined ? "" : ` (${missing})`}`, () => {
   let folder: string;
   let server: RedisServer;
   let admin: Redis;
@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)(`another password of Redis${missing === u
     await rm(folder, { recursive: true });
   });
 
-  /** The one password from now on; who has come in with another one is sent away. */
+  /** The only password from now on; connections with another one are closed. */
   async function only(name: string): Promise<void> {
     await admin.call("ACL", "SETUSER", "default", "resetpass", `>${canary(name)}`);
     await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");

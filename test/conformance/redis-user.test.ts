@@ -13,7 +13,7 @@ const SCRIPTS = globSync("shared/store/redis/scripts/**/*.lua").map((file) => re
 const CALLED = [
   ...new Set(SCRIPTS.flatMap((text) => [...text.matchAll(/p?call\(\s*["']([A-Za-z]+)/g)].map(([, name = ""]) => name.toUpperCase()))),
 ];
-/** What the client asks outside a script. */
+/** The client's commands outside of scripts. */
 const ASKED = [
   "INFO memory",
   "TIME",
@@ -56,12 +56,12 @@ else
 
     it("may run every command of every script", async () => {
       expect(CALLED.length).toBeGreaterThan(20);
-      // Some want other arguments than these; what is looked for is a command that it may not run.
+      // Some need other arguments; the check only looks for commands that the user may not run.
       for (const name of CALLED)
         expect(await answer(`${name} dl:prod:{c}:x 1`), name).not.toMatch(/no permissions to run|not found|unknown/i);
     });
 
-    it.each(ASKED)("may ask %s", async (command) => {
+    it.each(ASKED)("may run %s", async (command) => {
       expect(await answer(command)).toBe("OK");
     });
 
@@ -69,7 +69,7 @@ else
       expect(await answer(command)).toMatch(/has no permissions/);
     });
 
-    /** What each function's user is refused, and no script of its own needs. */
+    /** Commands refused to each function's user, which none of its scripts needs. */
     const OTHERS = {
       "apply-deltas": [
         "HSET dl:prod:{c}:guard stop x",

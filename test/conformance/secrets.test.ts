@@ -45,7 +45,7 @@ secretsConformance("files", async (values) => {
   return { secrets: createSecrets(), reference: (name) => `file:${join(folder, name)}` };
 });
 
-describe("secrets over HTTP, beyond the port's suite", () => {
+describe("secrets over HTTP, in addition to the port's suite", () => {
   it("are read by one call of each service", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3", "/d": "4" });
     await secrets.read(["a", "ssm:/c", "b", "ssm:/d"]);
@@ -87,7 +87,7 @@ describe("secrets over HTTP, beyond the port's suite", () => {
       want: "a: failed with InternalServiceErrorException",
     },
   ])(
-    "a refusal reports what to allow, and none of the answer (SR2): $name",
+    "a refusal reports the permission to grant, and nothing of the answer (SR2): $name",
     async ({ references, refuse: [what = "", code = ""], want }) => {
       const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3" });
       server.refused.set(what, code);
@@ -101,33 +101,33 @@ describe("secrets over HTTP, beyond the port's suite", () => {
     await expect(secrets.read(["empty"])).rejects.toThrow("empty: is not there, or has no value yet (ResourceNotFoundException)");
   });
 
-  it("a secret missing in the answer does not exist, and the others are no answer without it (SR1, SR2)", async () => {
+  it("a secret missing in the answer does not exist, and the others are not returned without it (SR1, SR2)", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2" });
     server.passedOver.add("b");
     await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: is not there, or has no value yet \(ResourceNotFoundException\)$/);
   });
 
-  it("a write reports what to allow", async () => {
+  it("a write reports the permission to grant", async () => {
     const { server, secrets } = await standIn({ a: "1" });
     server.refused.set("PutSecretValue", "AccessDeniedException");
     await expect(secrets.write("a", "2")).rejects.toThrow("a: may not be used: allow secretsmanager:PutSecretValue on it");
     expect(server.values.get("a")).toBe("1");
   });
 
-  it("a service that does not answer is given up in time", async () => {
+  it("an unanswered request times out", async () => {
     const { server, secrets } = await standIn({ a: "1" }, { timeoutMs: 20 });
     server.silent = true;
     await expect(secrets.read(["a"])).rejects.toThrow("a: could not be reached (ETIMEDOUT)");
   });
 
-  it("where no region is known, that is what is wrong", async () => {
+  it("reports an unknown region", async () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_DEFAULT_REGION", undefined);
     await expect(createSecrets().read(["a"])).rejects.toThrow("the region of the secrets is not known: set AWS_REGION");
   });
 });
 
-describe("a secret that is a file", () => {
+describe("a secret in a file", () => {
   async function place(name = "key"): Promise<{ readonly folder: string; readonly path: string; readonly write: () => Promise<void> }> {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-secrets-"));
     ends.push(() => rm(folder, { recursive: true }));
@@ -136,7 +136,7 @@ describe("a secret that is a file", () => {
     return { folder, path, write: () => createSecrets().write(`file:${path}`, "two") };
   }
 
-  it("is replaced atomically: a reader of the old one has all of it, and nothing else remains", async () => {
+  it("is replaced atomically: a concurrent reader has the complete old value, and no temporary file remains", async () => {
     const { folder, path, write } = await place();
     const old = await open(path);
     await write();
@@ -144,13 +144,13 @@ describe("a secret that is a file", () => {
     await old.close();
   });
 
-  it("keeps its old value where there is no room for the new one", async () => {
+  it("keeps its old value without space for the new one", async () => {
     const { path, write } = await place("k".repeat(250)); // and none for a longer name beside it
     await expect(write()).rejects.toThrow(`file:${path}: `);
     expect(await readFile(path, "utf8")).toBe("one");
   });
 
-  it("[informer T113] that several write at once has one of their values at any time, whole, and none of them fails", async () => {
+  it("[informer T113] always has the complete value of one of several concurrent writers, and no write fails", async () => {
     const { folder, path } = await place();
     const values = Array.from({ length: 40 }, (_, index) => String.fromCodePoint(0x41 + index).repeat(100_000));
     const seen = new Set<string>(["one"]);
@@ -165,7 +165,7 @@ describe("a secret that is a file", () => {
     expect(await readdir(folder)).toEqual(["key"]);
   });
 
-  it("[informer T113] a crash's leftover affects no value, and is removed once no writer can use it", async () => {
+  it("[informer T113] the leftover of a crash affects no value, and is removed once no writer can use it", async () => {
     const { folder, path, write } = await place();
     const [old, fresh, other] = ["key.0123abcd.tmp", "key.0123abce.tmp", "key.of-somebody.tmp"];
     for (const name of [old, fresh, other]) await writeFile(join(folder, name), "left", { mode: 0o644 });
@@ -182,21 +182,21 @@ describe("a secret that is a file", () => {
     { was: "640", is: "640" },
     { was: "660", is: "640" },
     { was: "400", is: "600" },
-  ])("of mode $was gets mode $is: its owner's, and its group's where no other user could read it", async ({ was, is }) => {
+  ])("of mode $was gets mode $is: readable by its owner, and by its group unless other users could read it", async ({ was, is }) => {
     const { path, write } = await place();
     await chmod(path, Number.parseInt(was, 8));
     await write();
     expect(((await stat(path)).mode & 0o777).toString(8)).toBe(is);
   });
 
-  it.skipIf(process.getuid?.() !== 0)("keeps its owner, whoever writes it (only root may change a file's owner)", async () => {
+  it.skipIf(process.getuid?.() !== 0)("keeps its owner, whoever writes it (only root can change a file's owner)", async () => {
     const { path, write } = await place();
     await chown(path, 65_534, 65_533);
     await write();
     expect(await stat(path)).toMatchObject({ uid: 65_534, gid: 65_533 });
   });
 
-  it("that a link leads to is replaced where it is, and the link stays", async () => {
+  it("behind a link is replaced in its place, and the link stays", async () => {
     const { folder, path, write } = await place("target");
     const link = join(folder, "link");
     await symlink("target", link);
@@ -208,14 +208,14 @@ describe("a secret that is a file", () => {
     await write();
   });
 
-  it("is made where there is none, and no directory is made for it", async () => {
+  it("is created if missing, but its directory is not", async () => {
     const { folder } = await place();
     await createSecrets().write(`file:${join(folder, "new")}`, "first");
     expect((await stat(join(folder, "new"))).mode & 0o777).toBe(0o600);
     await expect(createSecrets().write(`file:${join(folder, "no/new")}`, "first")).rejects.toThrow("could not be reached (ENOENT)");
   });
 
-  it("is no device", async () => {
+  it("cannot be a device", async () => {
     await expect(createSecrets().write("file:/dev/null", "lost")).rejects.toThrow("file:/dev/null: is no regular file");
     expect((await stat("/dev/null")).isCharacterDevice()).toBe(true);
   });

@@ -1,4 +1,4 @@
-/** Secrets (shared/store/ports/secrets.ts): what is asked of every place that keeps them. */
+/** Secrets (shared/store/ports/secrets.ts): the contract of every place that stores them. */
 import { describe, expect, it } from "vitest";
 
 import { SecretError, type Secrets } from "../../shared/store/ports/secrets.ts";
@@ -9,7 +9,7 @@ export function secretsConformance(
   make: (values: Readonly<Record<string, string>>) => Promise<{ readonly secrets: Secrets; readonly reference: (name: string) => string }>,
 ): void {
   describe(`secrets: ${name}`, () => {
-    it("SR1 answers the value of each reference that it was given, whatever their order, and one that is given twice once", async () => {
+    it("SR1 returns the value of each reference, in any order, and of a repeated one once", async () => {
       const values = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`many-${index}`, `value ${index} "grüße" \n{}`]));
       const { secrets, reference } = await make(values);
       const names = Object.keys(values);
@@ -17,7 +17,7 @@ export function secretsConformance(
       expect(Object.fromEntries(got)).toEqual(Object.fromEntries(names.map((each) => [reference(each), values[each]])));
     });
 
-    it("SR1 SR2 fails as a whole, and names what is not there, and no value", async () => {
+    it("SR1 SR2 fails as a whole, and reports missing secrets without values", async () => {
       const { secrets, reference } = await make({ good: "CANARY-good-s3cret" });
       const error: unknown = await secrets.read(["good", "gone", "away"].map(reference)).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(SecretError);
@@ -25,14 +25,14 @@ export function secretsConformance(
       expect(String(error)).not.toContain("CANARY");
     });
 
-    it("SR2 quotes no reference that is none: it may be a secret in the wrong place", async () => {
+    it("SR2 does not quote an invalid reference: it may be a secret in the wrong place", async () => {
       const { secrets } = await make({});
       const error: unknown = await secrets.read(["rediss://user:CANARY-url@host"]).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(SecretError);
       expect(String(error)).not.toContain("CANARY");
     });
 
-    it("SR3 answers what was written last", async () => {
+    it("SR3 returns the last written value", async () => {
       const { secrets, reference } = await make({ key: "one" });
       for (const value of ["two", "three, with more text"]) {
         await secrets.write(reference("key"), value);

@@ -61,7 +61,7 @@ portsBy(
 );
 
 describe("queues", () => {
-  it("run in a process of their own that ends on request", async () => {
+  it("run in a separate process that ends on request", async () => {
     const child = await spawnFauxqs();
     const other = sqsClient({ endpoint: child.endpoint });
     await createQueues(other, "child");
@@ -71,29 +71,29 @@ describe("queues", () => {
   });
 });
 
-describe("delta queue on fauxqs, beyond the port's suite", () => {
-  it("splits what one call cannot hold, in order", async () => {
+describe("the delta queue on fauxqs, in addition to the port's suite", () => {
+  it("splits entries that exceed one call, in order", async () => {
     const { queue, source } = await setUp();
     const many = Array.from({ length: 23 }, (_, index) => ({ group: "c.pods.3", id: `many-${index}`, body: `${index}` }));
     expect(await queue.send(many)).toEqual({ failed: [] });
     expect((await drain(source)).map(({ body }) => body)).toEqual(many.map(({ body }) => body));
   });
 
-  it("splits what is over 1 MiB together [informer T25]", async () => {
+  it("splits entries that exceed 1 MiB together [informer T25]", async () => {
     const { queue, source } = await setUp();
     const large = ["a", "b", "c"].map((id) => ({ group: "c.pods.4", id, body: id.repeat(500 * 1024) }));
     expect(await queue.send(large)).toEqual({ failed: [] });
     expect((await drain(source)).map(({ body }) => body[0])).toEqual(["a", "b", "c"]);
   });
 
-  it("rejects when nothing is known of any entry", async () => {
+  it("rejects when the result of every entry is unknown", async () => {
     const queue = createSqsDeltaQueue(calls, { queueUrl: "http://127.0.0.1/000000000000/none.fifo" });
     await expect(queue.send([{ group: "g", id: "i", body: "b" }])).rejects.toThrow();
   });
 });
 
-describe("doorbells on fauxqs, beyond the port's suite", () => {
-  it("DB2 come late by whole seconds; less than one is the worker's to wait", async () => {
+describe("doorbells on fauxqs, in addition to the port's suite", () => {
+  it("DB2 are delayed by whole seconds; the worker waits for less", async () => {
     const { urls } = await setUp();
     const source = createSqsMessageSource(calls, { queueUrl: urls.replicaset });
     await createSqsDoorbells(calls, { queueUrls: urls, cid: "c" }).ring([bell("a", 1_001), bell("b", 999), bell("c", 3_600_000)]);
@@ -105,7 +105,7 @@ describe("doorbells on fauxqs, beyond the port's suite", () => {
     expect(JSON.parse(late?.body ?? "")).toMatchObject({ k: "a" });
   });
 
-  it("DB4 one refused batch fails the whole call, and the others are rung", async () => {
+  it("DB4 one refused batch fails the whole call, and the others are sent", async () => {
     const { urls } = await setUp();
     const bells = createSqsDoorbells(calls, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
     await expect(bells.ring([{ ...bell("a"), controller: "deployment" }, bell("b")])).rejects.toThrow("1 of 2 batches");

@@ -1,4 +1,4 @@
-/** The ports' suites over one SQS endpoint, by our own calls and by the AWS SDK's, and what the spec asks of its queues: whichever server answers. */
+/** The ports' suites over one SQS endpoint, by our own calls and by the AWS SDK's, and the queue attributes of the spec, on any server. */
 import { setTimeout } from "node:timers/promises";
 
 import { GetQueueAttributesCommand, SendMessageCommand, SetQueueAttributesCommand } from "@aws-sdk/client-sqs";
@@ -29,7 +29,7 @@ export function doorbellUrls({ doorbells }: LocalQueues): { readonly [C in keyof
   return { deployment: deployment.url, replicaset: replicaset.url, replicationcontroller: replicationcontroller.url };
 }
 
-/** `client` and `calls` are asked when a test runs: the server starts before. */
+/** `client` and `calls` are called when a test runs: the server starts before. */
 export function sqsPortsConformance(server: string, client: () => Client, calls: () => SqsCalls): void {
   portsBy(`${server} by our own calls`, client, calls);
   portsBy(`${server} through the AWS SDK`, client, () => sdkCalls(client()));
@@ -81,7 +81,7 @@ function queuesConformance(server: string, client: () => Client, calls: () => Sq
   const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(calls(), { queueUrl });
 
   describe(`queues on ${server}`, () => {
-    it("are created with what the spec asks for, and again without complaint", async () => {
+    it("are created with the specified attributes, repeatedly", async () => {
       const first = await createQueues(client(), "same");
       expect(await createQueues(client(), "same")).toEqual(first);
       const attributesOf = async (QueueUrl: string) =>
@@ -103,7 +103,7 @@ function queuesConformance(server: string, client: () => Client, calls: () => Sq
       expect([receivesOf(deltas?.["RedrivePolicy"]), receivesOf(bell?.["RedrivePolicy"])]).toEqual([1000, 5]);
     });
 
-    it("say what waits in them, what is taken, and where their dead letters are", async () => {
+    it("report their waiting and in-flight messages, and their dead-letter queues", async () => {
       const { doorbells } = await freshQueues(client());
       const { url, deadLetterUrl } = doorbells.replicaset;
       for (const MessageBody of ["one", "two"]) await client().send(new SendMessageCommand({ QueueUrl: url, MessageBody }));

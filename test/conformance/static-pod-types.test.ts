@@ -125,7 +125,7 @@ describe("a static pod is decoded into the API's types", () => {
     else expect(error).toBeInstanceOf(StaticPodError);
   });
 
-  it("names the file, the path and the types of all that is wrong, and quotes no value", () => {
+  it("reports the file, the path and the types of all errors, and quotes no value", () => {
     const spec = "hostNetwork: 'hunter2', nodeSelector: {a: 1}";
     expect(() => podOf({ spec, container: "args: [8080], resources: {limits: {memory: hunter2 Gi}}" })).toThrow(
       "manifest /manifests/web.yaml: spec.hostNetwork is a string, not true or false; spec.nodeSelector[a] is a number, not a string; " +

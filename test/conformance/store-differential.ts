@@ -1,6 +1,6 @@
 /**
- * Two Stores, one random life: every answer and, now and then, everything that can be read must be equal. Catches what a
- * case per rule cannot: rules that meet in an order nobody thought of. A failure names its seed and the last calls.
+ * Two Stores, one random life: every answer and, now and then, everything that can be read must be equal. Catches what a case per rule
+ * cannot: rules that interact in an unexpected order. A failure names its seed and the last calls.
  *
  * The life is not a plausible cluster's on purpose: versions, uids, owners, fences, sequences, tokens and what was read
  * are wrong now and then, so that refusals are compared as often as changes.
@@ -60,7 +60,7 @@ export function storeDifferential(
   other: StoreFactory,
   options: { readonly seeds: readonly number[]; readonly steps: number },
 ): void {
-  describe(`Store on ${name}: equal to its reference in random lives`, () => {
+  describe(`Store on ${name}: equal to its reference in random histories`, () => {
     it.each(options.seeds)("seed %i", async (seed) => {
       const settings = { deployment: "differential", cluster: `seed-${seed}`, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
       const [left, right] = [await reference(settings), await other(settings)];
@@ -121,7 +121,7 @@ class Life {
   }
 
   #pick<T>(values: readonly T[]): T {
-    return values[this.#below(values.length)] as T; // never asked of an empty list
+    return values[this.#below(values.length)] as T; // never called with an empty list
   }
 
   // --- both stores
@@ -499,7 +499,7 @@ class Life {
     );
   }
 
-  /** What a leader does seldom. */
+  /** Rare calls of a leader. */
   async #watcher(): Promise<void> {
     const resource = this.#pick(CACHED_RESOURCES);
     const dice = this.#below(10);
@@ -609,7 +609,7 @@ async function settled<T>(promise: Promise<T>): Promise<Settled<T>> {
   }
 }
 
-/** Answers as plain data: doorbells in one order, reasons for people left out. */
+/** Answers as plain data: doorbells in one order, without texts for users. */
 function comparable(value: unknown): unknown {
   if (Array.isArray(value)) {
     const parts = value.map(comparable);

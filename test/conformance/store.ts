@@ -85,7 +85,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("forgeries", () => {
       forgeryCases(open);
     });
-    describe("account", () => {
+    describe("item counts", () => {
       tallyCases(open);
     });
     describe("gate", () => {

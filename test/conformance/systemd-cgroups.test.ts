@@ -45,7 +45,7 @@ function suite(): void {
     node = undefined;
   });
 
-  it("[node-agent 282] pods and classes are bounded as with cgroupfs, and a slice's end leaves nothing of it", async () => {
+  it("[node-agent 282] limits pods and classes as cgroupfs does, and removes a slice completely", async () => {
     const files = await startNode("cgroupfs");
     const theirs = await files.bounds();
     await files.end();
@@ -57,7 +57,7 @@ function suite(): void {
       BestEffort: { "cpu.weight": "1" },
       guaranteed: { "cpu.weight": "8", "cpu.max": "20000 100000", "memory.max": "67108864", "pids.max": "333" },
     });
-    // What systemd knows lasts when it looks at its units anew.
+    // systemd keeps its properties over a daemon-reload.
     await run("systemctl", ["daemon-reload"]);
     expect(await node.bounds()).toEqual(theirs);
     expect(await node.show("guaranteed", ["CPUWeight", "MemoryMax", "TasksMax", "CPUQuotaPerSecUSec", "Transient"])).toEqual([
@@ -83,7 +83,7 @@ function suite(): void {
     expect((await node.bounds([pod]))["odd"]).toMatchObject({ "cpu.max": "13000 100000" });
   });
 
-  it("[node-agent 282] continues after a restart of systemd, and refuses with systemd's message", async () => {
+  it("[node-agent 282] continues after a restart of systemd, and fails with systemd's message", async () => {
     node = await startNode("systemd");
     await run("systemctl", ["daemon-reexec"]);
     await node.create(podOf("later", {}, {}));
@@ -94,7 +94,7 @@ function suite(): void {
     );
   });
 
-  it("[node-agent 282] asks over the bus where there is one", async () => {
+  it("[node-agent 282] connects over the bus where there is one", async () => {
     if (!existsSync(BUS)) await run("systemctl", ["start", "dbus.service"]);
     await eventually("systemd is on the bus", () => run("busctl", ["status", "org.freedesktop.systemd1"]));
     const systemd = createSystemd([{ file: BUS, match: "type='signal',member='JobRemoved'" }]);
@@ -140,7 +140,7 @@ interface Node {
   pathOf(name: string): string;
   unitOf(name: string): string;
   processes(name: string): Promise<number | undefined>;
-  /** What the kernel's files of all groups say, by the name of the pod or of the class. */
+  /** The content of all groups' kernel files, by the name of the pod or of the class. */
   bounds(more?: readonly NodePod[]): Promise<Readonly<Record<string, Readonly<Record<string, string>>>>>;
   /** Properties of its unit, in the order of their names. */
   show(name: string, properties: readonly string[]): Promise<readonly string[]>;

@@ -29,12 +29,12 @@ const KNOWN: ReadonlyMap<string, string> = new Map([
 ]);
 
 describe("YAML is read as by Kubernetes' programs", () => {
-  it("has vectors of every kind", () => {
+  it("the vectors contain every result", () => {
     expect(VECTORS).toHaveLength(2_000);
     expect(VECTORS.filter(([, json]) => json === null).length).toBeGreaterThan(100);
   });
 
-  it("makes the same of every text, but for the known ones", () => {
+  it("has the same result for every text, except the known differences", () => {
     const differing = VECTORS.filter(([text, json]) => made(text) !== (json === null ? null : sorted(JSON.parse(json))));
     expect(differing.map(([text]) => text).toSorted()).toEqual([...KNOWN.keys()].toSorted());
   });

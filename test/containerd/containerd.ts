@@ -31,7 +31,7 @@ export interface ContainerdNode extends NodeIdentity {
   readonly pid: number;
   /** Absolute, for `cgroupParent` of pods: `/deltaloop-cri-…`. Which path a hierarchy has it under differs. */
   readonly cgroupParent: string;
-  /** SIGKILL to containerd alone: shims and containers go on. */
+  /** SIGKILL to containerd alone: shims and containers keep running. */
   kill(): Promise<void>;
   /** Starts it again after `kill`. */
   restart(): Promise<void>;

@@ -1,4 +1,4 @@
-/** What tells one node's things from everybody else's on the machine. */
+/** What distinguishes one node's resources from all others on the machine. */
 import { randomBytes } from "node:crypto";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -11,7 +11,7 @@ export interface NodeIdentity {
   readonly name: string;
   /** Below the root of each cgroup hierarchy, without a leading slash. */
   readonly cgroup: string;
-  /** The bridge is made with it in one step, so that it can be told from one that was there before. */
+  /** The bridge is made with it in one step, so that it can be distinguished from an existing one. */
   readonly bridgeAddress: string;
 }
 

@@ -1,4 +1,4 @@
-/** The images of test pods, built here from two C files and Debian's static busybox: no registry is ever asked. */
+/** The images of test pods, built here from two C files and Debian's static busybox: no registry is ever contacted. */
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -28,7 +28,7 @@ let archive: Promise<Buffer> | undefined;
  */
 export function imageArchive(directory: string): Promise<Buffer> {
   archive ??= build(directory);
-  archive.catch(() => (archive = undefined)); // told to the caller; the next one may try again
+  archive.catch(() => (archive = undefined)); // reported to the caller; the next one may try again
   return archive;
 }
 

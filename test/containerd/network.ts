@@ -44,7 +44,7 @@ function isInUse(prefix: string): boolean {
 }
 
 /**
- * `isGateway` stays off: it would turn on the machine's IP forwarding, which nobody turns off again. The bridge has its address
+ * `isGateway` stays off: it would turn on the machine's IP forwarding, which nothing turns off again. The bridge has its address
  * from us.
  */
 function cniConfiguration(options: { readonly directory: string; readonly name: string } & PodNetwork): object {

@@ -1,5 +1,5 @@
 /**
- * A registry on the loopback, which containerd asks over plain HTTP: as slow as it is told to be, and it notes who asked when.
+ * A registry on the loopback, which containerd asks over plain HTTP: with a configurable delay, and it records each request and its time.
  *
  * Source: distribution-spec, pulling manifests and blobs.
  */
@@ -23,7 +23,7 @@ export interface Pull {
 export interface TestRegistry {
   /** Of an image: `127.0.0.1:PORT/name:1`. */
   image(repository: string): string;
-  /** From now on it can be had; its layer takes so long. Its program is busybox. */
+  /** Makes the image available; its layer takes this time. Its program is busybox. */
   add(repository: string, layerMs: number): Promise<void>;
   /** In order of their starts. */
   pulls(...repositories: readonly string[]): readonly Pull[];
@@ -34,7 +34,7 @@ export interface TestRegistry {
 const SAME_PULL_MS = 2_000;
 const PATH = /^\/v2\/(?<repository>[^/]+)\/(?<kind>manifests|blobs)\/(?<reference>[^/]+)$/u;
 
-/** @param known who alone may have anything; default: everybody */
+/** @param known the only permitted client; default: all */
 export async function startRegistry(known?: { readonly user: string; readonly password: string }): Promise<TestRegistry> {
   const authorization = known && `Basic ${Buffer.from(`${known.user}:${known.password}`).toString("base64")}`;
   const busybox = await readFile("/bin/busybox");
@@ -93,7 +93,7 @@ export async function startRegistry(known?: { readonly user: string; readonly pa
         { kind: "file", name: "bin/busybox", content: busybox, mode: 0o755 },
         { kind: "link", name: "bin/sh", target: "busybox" },
         { kind: "link", name: "bin/sleep", target: "busybox" },
-        // Nobody shares its layer.
+        // No other image shares its layer.
         { kind: "file", name: "name", content: Buffer.from(repository) },
       ]);
       const image = ociImage({ entrypoint: ["/bin/sleep", "3600"] }, [layer]);

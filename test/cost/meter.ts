@@ -1,5 +1,5 @@
 /**
- * Counts what the embedded stack asks of what AWS would bill: invocations and their time, requests to queues with their payload, bytes to
+ * Counts the embedded stack's use of what AWS would bill: invocations and their time, requests to queues with their payload, bytes to
  * queues, API server and Redis, log lines and custom metrics as functions in Lambda write them.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
@@ -14,7 +14,7 @@ import type { Counts } from "../../cli/cost/counts.ts";
 
 /** A request to SQS is one for each 64 KiB that it carries. Source: AWS, Amazon SQS pricing. */
 const CHUNK_BYTES = 64 * 1024;
-/** CloudWatch Logs counts so many with each line. Source: AWS, Amazon CloudWatch Logs API reference, PutLogEvents. */
+/** Bytes that CloudWatch Logs adds to each line. Source: AWS, Amazon CloudWatch Logs API reference, PutLogEvents. */
 const LINE_BYTES = 26;
 /** Of a signed request and its answer, with what TLS adds. */
 const HEADER_BYTES = 1_500;
@@ -27,7 +27,7 @@ interface Ran {
   readonly toMs: number;
 }
 
-/** All that has been counted until now. */
+/** All counts so far. */
 export interface Reading {
   readonly atMs: number;
   readonly ran: number;
@@ -50,7 +50,7 @@ export class Meter {
     subscribe("net.server.socket", this.#accepted);
   }
 
-  /** Whose bytes are counted: there are other servers in this process. */
+  /** The server whose bytes are counted; this process has others. */
   started(apiUrl: string, redisUrl: string): void {
     this.#apiPort = Number(new URL(apiUrl).port);
     this.#redis = redisClient({ url: redisUrl, cluster: false });
@@ -96,13 +96,13 @@ export class Meter {
     call: async (action, input, options) => {
       const answer = await calls.call(action, input, options);
       const { Messages } = answer as { readonly Messages?: readonly { readonly Body?: string }[] }; // of a receive
-      // Lambda's own pollers wait otherwise than ours: what they find nothing with is reckoned, not counted.
+      // Lambda's own pollers wait otherwise than ours: their empty receives are calculated, not counted.
       if (action === "ReceiveMessage" && (Messages ?? []).length === 0) return answer;
       const { Entries } = input as { readonly Entries?: readonly { readonly MessageBody?: string }[] }; // of a send
       const bodies = [...(Messages ?? []).map(({ Body = "" }) => Body), ...(Entries ?? []).map(({ MessageBody = "" }) => MessageBody)];
       const bytes = bodies.reduce((sum, body) => sum + Buffer.byteLength(body), 0);
       this.#requests[input.QueueUrl?.endsWith(".fifo") ? "fifo" : "standard"] += Math.max(1, Math.ceil(bytes / CHUNK_BYTES));
-      // What Lambda does with a queue for a function goes another way than what functions and watcher send.
+      // Lambda's polling of a queue is counted separately from the sends of functions and watcher.
       if (action === "SendMessageBatch" || action === "ChangeMessageVisibilityBatch")
         this.#queueBytes += Buffer.byteLength(JSON.stringify([input, answer])) + HEADER_BYTES;
       return answer;
@@ -125,7 +125,7 @@ export class Meter {
     return { atMs: Date.now(), ran: this.#ran.length, sums };
   }
 
-  /** What was counted from one reading to another. */
+  /** The counts between two readings. */
   between(from: Reading, to: Reading): Counts {
     const byName = Map.groupBy(this.#ran.slice(from.ran, to.ran), (ran) => ran.function);
     const functions = [...byName].map(([name, all]) => {
@@ -160,7 +160,7 @@ interface EmfLine extends Readonly<Record<string, unknown>> {
   };
 }
 
-/** Whoever ends when another begins leaves its sandbox to it. */
+/** An invocation that starts when another ends reuses its sandbox. */
 function mostAtOnce(ran: readonly Ran[]): number {
   const steps = ran
     .flatMap(({ fromMs, toMs }) => [

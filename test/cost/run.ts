@@ -33,7 +33,7 @@ const ROLLOUTS = [
   { pods: 200, times: 3 },
 ] as const;
 const TIMES = 20;
-/** Of what many of go on beside each other, so that they share no message more than they would in a cluster. */
+/** The concurrent ones, so that they share no more messages than they would in a cluster. */
 const BETWEEN_MS = 500;
 const AT_ONCE = { readyAfterMs: [500, 1_500], deleteAfterMs: [500, 1_000] } as const;
 const [DEPLOYMENTS, PODS] = ["/apis/apps/v1/namespaces/default/deployments", "/api/v1/namespaces/default/pods"];
@@ -69,7 +69,7 @@ try {
 }
 
 async function counted(idleMinutes: number): Promise<CountsFile> {
-  // What comes after a start; and between two sweeps, or one more or less of them falls into the minutes that are counted.
+  // After a start, and between two sweeps: otherwise one more or less of them falls into the counted minutes.
   await sleep(1.5 * SWEEP_MS);
   const idleFrom = await meter.read();
   await sleep(idleMinutes * 60_000);
@@ -152,7 +152,7 @@ async function rollOut(name: string, version: number): Promise<void> {
   await until(`${name} is rolled out`, () => complete(name));
 }
 
-/** As `kubectl rollout status` judges. */
+/** By the rules of `kubectl rollout status`. */
 async function complete(name: string): Promise<boolean> {
   const { metadata, spec, status = {} } = (await stack.person.request("GET", `${DEPLOYMENTS}/${name}`)) as unknown as Named; // a Deployment
   return (
@@ -172,11 +172,11 @@ async function swept(): Promise<void> {
   meter.ran("sweep", from, Date.now());
 }
 
-/** It asks for the Store alone; the leader's own sweeps leave it nothing to ring. */
+/** It only calls the Store; the leader's own sweeps leave no doorbell to send. */
 function sweepWiring({ store }: Stack): FunctionWiring {
   const doorbells = { ring: () => Promise.resolve() };
   const cluster = { store, doorbells };
-  // What else a wiring has no sweep looks at.
+  // A sweep uses no other part of a wiring.
   return { log: meter.log, metrics: meter.metrics("sweep"), clusters: ["0"], cluster: () => cluster } as unknown as FunctionWiring;
 }
 
@@ -189,7 +189,7 @@ async function coldStartMs(): Promise<number> {
   }
 }
 
-/** What is left of `counts` when what goes on anyway is taken off; nothing is less than nothing. */
+/** `counts` without the idle counts, at least 0. */
 function without(counts: Counts, idle: Counts): Counts {
   const left = added(counts, scaled(idle, -1));
   const functions = Object.entries(left.functions).flatMap(([name, { invocations, ms }]) =>

@@ -1,4 +1,4 @@
-/** The judge's program: built once of the modules that the real control plane is built of, and kept beside that. */
+/** The reference program: built once from the modules of the real control plane, and kept beside it. */
 import { execFile } from "node:child_process";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -14,7 +14,7 @@ const MODULE = join(import.meta.dirname, "..", "envtest", "control-plane");
 const SOURCES = ["judge_test.go", "life_test.go"].map((file) => join(import.meta.dirname, "judge", file));
 const FLAGS = ["-c", "-mod=readonly", "-buildvcs=false", "-trimpath", "-vet=off", "-ldflags", "-s -w"];
 
-/** Where it stands; or, in one line for people, why it cannot be built here. */
+/** Its path; or one line with the reason why it cannot be built here. */
 export async function judgeProgram(): Promise<{ readonly program: string } | { readonly missing: string }> {
   const module = COMPARED_VERSION === KUBERNETES_VERSION ? MODULE : await moduleOf(COMPARED_VERSION);
   const built = await builtOnce({
@@ -27,7 +27,7 @@ export async function judgeProgram(): Promise<{ readonly program: string } | { r
     program: "judge",
     build: (folder) => go(module, ["test", ...FLAGS, "-o", join(folder, "judge"), ...SOURCES]),
   });
-  // A suite is skipped without its judge, which must not pass for "no difference" where a release was asked for.
+  // A suite is skipped without its reference program, which must not count as "no difference" where a release was requested.
   if ("missing" in built && process.env["DIFFERENTIAL_RELEASE"] !== undefined) throw new Error(built.missing);
   return "missing" in built ? built : { program: join(built.folder, "judge") };
 }

@@ -43,7 +43,7 @@ export interface Beginning {
   readonly patience: number;
 }
 
-/** What is to be told from that version on. */
+/** The version from which changes are delivered. */
 export interface Watched {
   readonly resource: CachedResource;
   readonly resourceVersion: string;
@@ -56,15 +56,15 @@ export interface Served {
   watch(watched: Watched): Promise<void>;
 }
 
-/** What the API server says on a watch. */
+/** A watch event of the API server. */
 export interface Told {
   readonly resource: CachedResource;
   readonly line: object;
 }
 
-/** Controllers that live until `end`; between two calls their time stands still. */
+/** Controllers that run until `end`; between two calls their time stops. */
 export interface Living {
-  /** Goes on until then, or until something was written and they are quiet. @returns the time then */
+  /** Runs until then, or until something was written and they are idle. @returns the time then */
   step(events: readonly Told[], untilMs: number): Promise<number>;
   end(): Promise<void>;
 }
@@ -73,7 +73,7 @@ export interface Question {
   readonly controller: Controller;
   readonly key: string;
   readonly nowMs: number;
-  /** What the informers hold. */
+  /** The objects in the informers' caches. */
   readonly observed: State;
 }
 
@@ -82,7 +82,7 @@ export interface Judge {
   sync(door: Door, asked: Question): Promise<Pick<Sync, "events" | "ending">>;
   /** The keys that the controller queues when its informers, which hold `observed` by now, tell it of the change. */
   keys(door: Door, asked: Omit<Question, "key">, changed: Changed): Promise<readonly string[]>;
-  /** Nothing else may be asked before it ends. */
+  /** No other call is allowed before it ends. */
   live(server: Served, beginning: Beginning): Promise<Living>;
   compare(a: object, b: object, collisionCount?: number): Promise<Compared>;
   close(): void;

@@ -1,6 +1,5 @@
 /**
- * Upstream's handlers of events and ours are told of the same changes of random objects, one at a time, and must queue
- * the same keys.
+ * Upstream's event handlers and ours get the same changes of random objects, one at a time, and must queue the same keys.
  */
 import { afterAll, describe, expect, it } from "vitest";
 
@@ -22,7 +21,7 @@ const STEPS = 6;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
-/** What has changed, one object after the other; of a resource, what is gone comes last. */
+/** The changes, one object after the other; deletions of a resource come last. */
 function changesOf(before: State, after: State): readonly Changed[] {
   return CACHED_RESOURCES.flatMap((resource) => {
     const find = (state: State, uid: string) => state[resource].find(({ metadata }) => metadata.uid === uid);
@@ -51,7 +50,7 @@ function mayQueueMore({ resource, old, new: now }: Changed, controller: Controll
   return changesHands && (controller === "deployment" || now.metadata.deletionTimestamp !== undefined);
 }
 
-/** Somebody changes hands or labels of what is there, or takes a pod away: more often than the script's people do. */
+/** Changes owners or labels of existing objects, or deletes a pod: more often than the script's users do. */
 async function shake(shared: SharedApiServer, dice: Dice): Promise<void> {
   const { replicasets, pods } = await shared.state();
   for (const [resource, objects] of [
@@ -93,7 +92,7 @@ describe.skipIf(missing !== undefined)(`upstream's handlers beside ours${missing
   const judge = "program" in built ? startJudge(built.program) : undefined;
   afterAll(() => judge?.close());
 
-  it.for(CONTROLLERS)("lives of a %s", { timeout: 300_000 }, async (lived) => {
+  it.for(CONTROLLERS)("histories of a %s", { timeout: 300_000 }, async (lived) => {
     if (judge === undefined) throw new Error("skipped");
     const wrong: string[] = [];
     let queued = 0;

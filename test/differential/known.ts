@@ -4,7 +4,7 @@ import type { Fields, State } from "./shared-api-server.ts";
 import { isActive } from "../simulation/mirror.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** What a ReplicaSet says of itself. */
+/** The fields of a ReplicaSet's status. */
 type Counted = KubeObject & { readonly spec?: Fields; readonly status?: Fields };
 
 interface Known {
@@ -182,7 +182,7 @@ export function verdictOn(upstream: Outcome, ours: Outcome, observed: State): Ve
 
 /** Pods that go in the words by which they are ranked: of their node only how full it is, of their cost only what is a number. */
 function withoutTies({ writes, events, ...rest }: Outcome, { pods, replicasets }: State): Outcome {
-  // Only the pods of a ReplicaSet that somebody controls are ranked by node.
+  // Only the pods of a ReplicaSet with a controller are ranked by node.
   const isRanked = replicasets.some(
     ({ metadata }) => events.some((line) => line.includes(` ReplicaSet/${metadata.name} `)) && isControlled(metadata),
   );

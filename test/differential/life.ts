@@ -21,14 +21,14 @@ export interface Judged {
   readonly verdict: Verdict;
 }
 
-/** What upstream does; asked again it may do it in another order. Undefined: it has no other answer. */
+/** Upstream's result; a repetition may have another order. Undefined: it has no other result. */
 type Upstream = (shared: SharedApiServer, asked: Asked, nth: number, tries: number) => Promise<Outcome | undefined>;
 
 interface Asked extends Omit<Question, "nowMs"> {
   readonly faults: readonly Fault[];
 }
 
-/** Upstream is asked on the state that ours found; the life goes on with what ours made of it. */
+/** Upstream runs on the state that ours found; the history continues with our result. */
 export async function* playLife(controller: Controller, seed: number, upstream: Upstream): AsyncGenerator<Judged> {
   const dice = diceOf(seed);
   const shared = await SharedApiServer.create();
@@ -61,7 +61,7 @@ export function asking(judge: Judge): Upstream {
   return async (shared, asked) => outcomeOf(await syncUpstream(shared, judge, asked));
 }
 
-/** What it did when it was recorded. */
+/** Its recorded result. */
 export function recalling(outcomes: readonly Outcome[]): Upstream {
   return (_cluster, _asked, nth, tries) => Promise.resolve(tries === 0 ? outcomes[nth - 1] : undefined);
 }
@@ -82,7 +82,7 @@ async function syncUpstream(shared: SharedApiServer, judge: Judge, { faults, ...
   const writes = door.writes.filter((write) => !isStale(write));
   const isStatusAlone = writes.length > 0 && writes.every(({ resource, status }) => resource === "deployments/status" && status < 400);
   if (ending.kind === "done" && isStatusAlone) {
-    // Its own status write comes back as an event and starts another sync; ours wakes nobody, and asks for it by itself.
+    // Its own status write comes back as an event and starts another sync; ours enqueues nothing, and requeues itself.
     const follows = new Door(shared.server, []);
     const next = await again(follows);
     ending = follows.writes.length > 0 ? { kind: "again", afterMs: 0 } : next.ending;

@@ -71,7 +71,7 @@ export async function syncOurs(
   return { writes: door.writes, events: door.events, ending };
 }
 
-/** The judge hears Events before upstream correlates them. */
+/** The reference program sees Events before upstream correlates them. */
 const eachByItself: Store["correlateEvents"] = async (_, happenings) =>
   happenings.map(({ nanos }) => ({ nanos, count: 1, isCombined: false, isHeldBack: false }));
 
@@ -82,7 +82,7 @@ export interface Changed {
   readonly new: KubeObject | undefined;
 }
 
-/** The keys that ours queues for each controller when a cache that holds `before` is told of the change. */
+/** The keys that ours queues for each controller when a cache with `before` gets the change. */
 export async function keysOfOurs(
   shared: { readonly clock: Clock; readonly server: { readonly resourceVersion: string } },
   before: State,
@@ -102,7 +102,7 @@ export async function keysOfOurs(
   const object = changed.new ?? changed.old;
   if (object === undefined) throw new Error("nothing has changed");
   const { namespace = "", name, uid } = object.metadata;
-  // Whatever is told now is newer than all that was.
+  // Later changes are newer than all before.
   const rv = String(Number(server.resourceVersion) + 1);
   const change = {
     type: changed.new ? ("put" as const) : ("delete" as const),

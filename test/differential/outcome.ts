@@ -74,7 +74,7 @@ const CLAIMS = /^change replicasets .* metadata\.ownerReferences /;
 const SAME_SIZE = /^change replicasets (?!.*(?:spec\.|ownerReferences|revision|team))/;
 const OF_PODS = /^repli/;
 
-/** Lines that match stand in any order among themselves. */
+/** Matching lines may have any order. */
 function unordered(lines: readonly string[], which: RegExp): readonly string[] {
   const sorted = lines.filter((line) => which.test(line)).toSorted();
   return lines.map((line) => (which.test(line) ? (sorted.shift() ?? "") : line));
@@ -90,7 +90,7 @@ function writeText({ verb, resource, name, status, refused, before, after }: Wri
   return `${verb} ${resource} ${name} ${status}${refused ? " (refused)" : ""}${what}`;
 }
 
-/** Fields that only tell how often something was written, and when by whom. */
+/** Fields that only have the number, time and author of writes. */
 const VOLATILE = new Set(["resourceVersion", "managedFields", "selfLink"]);
 
 /** An object without what no two runs share. */

@@ -1,5 +1,5 @@
 /**
- * What happens around the tested controller: people and other controllers, by dice. A script is a deployment's or a ReplicaSet's
+ * The environment of the tested controller: users and other controllers, at random. A script is a deployment's or a ReplicaSet's
  * (ReplicationController's) life in a dozen steps; after each step the controller has one sync.
  */
 import type { Controller } from "../../shared/kube/objects/resources.ts";
@@ -29,7 +29,7 @@ export function scriptOf(shared: SharedApiServer, dice: Dice, controller: Contro
   return controller === "deployment" ? deploymentScript(shared, dice) : replicaScript(shared, dice, controller);
 }
 
-/** What several scripts do with objects. */
+/** Shared by several scripts. */
 function handsOf(shared: SharedApiServer, dice: Dice) {
   const set = async (resource: string, name: string, part: string, value: Json, subresource = ""): Promise<void> => {
     const body = [{ op: "add", path: `/${part}`, value }];
@@ -102,7 +102,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
   const revision = (): string => dice.pick(["", "0", "1", "2", "3", "4", "9", "10", "11", "007", "x", "9007199254740993"]);
   let made = 0;
 
-  /** Somebody, or a run that died, left a ReplicaSet there. */
+  /** A user, or a run that died, left a ReplicaSet there. */
   const leaveReplicaSet = async (owner: KubeObject, version: number): Promise<void> => {
     const hash = dice.chance(0.7) ? { "pod-template-hash": `h${++made}` } : {};
     const replicas = dice.pick([0, 0, 1, 2, 3, 5, 8]);
@@ -188,7 +188,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
     if (dice.chance(0.2)) await hands.terminate("pods", name);
   };
 
-  /** The name that the next new ReplicaSet will have belongs to somebody else. */
+  /** Another owner's object has the name of the next new ReplicaSet. */
   const takeName = async (): Promise<void> => {
     const d = await deployment();
     if (d === undefined) return;

@@ -14,20 +14,23 @@ const SEEDS = { deployment: 25, replicas: 40, losses: 10, races: 20 } as const;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
-describe.skipIf(missing !== undefined)(`upstream's lives beside ours${missing === undefined ? "" : ` (${missing})`}`, () => {
-  const judge = "program" in built ? startJudge(built.program) : undefined;
-  afterAll(() => judge?.close());
+describe.skipIf(missing !== undefined)(
+  `histories with upstream's controllers and ours${missing === undefined ? "" : ` (${missing})`}`,
+  () => {
+    const judge = "program" in built ? startJudge(built.program) : undefined;
+    afterAll(() => judge?.close());
 
-  it.each(LIVES)("makes the same writes at the same times: %s", { timeout: 300_000 }, async (life) => {
-    if (judge === undefined) throw new Error("skipped");
-    const reports: string[] = [];
-    let writes = 0;
-    for (let seed = 1; seed <= SEEDS[life]; seed++) {
-      const sequence = await playSequence(life, seed, judge);
-      writes += sequence.upstream.lines.length;
-      if (sequence.differences.length > 0) reports.push(reportOf(life, seed, sequence));
-    }
-    expect(reports.join("\n")).toBe("");
-    expect(writes).toBeGreaterThan(SEEDS[life] * 10);
-  });
-});
+    it.each(LIVES)("makes the same writes at the same times: %s", { timeout: 300_000 }, async (life) => {
+      if (judge === undefined) throw new Error("skipped");
+      const reports: string[] = [];
+      let writes = 0;
+      for (let seed = 1; seed <= SEEDS[life]; seed++) {
+        const sequence = await playSequence(life, seed, judge);
+        writes += sequence.upstream.lines.length;
+        if (sequence.differences.length > 0) reports.push(reportOf(life, seed, sequence));
+      }
+      expect(reports.join("\n")).toBe("");
+      expect(writes).toBeGreaterThan(SEEDS[life] * 10);
+    });
+  },
+);

@@ -107,7 +107,7 @@ export class SharedApiServer {
     return tableOf(CACHED_RESOURCES, (resource) => byResource.get(resource) ?? []);
   }
 
-  /** What stands there, and a way back to it, also for uids to come: they are the same whatever was tried meanwhile. */
+  /** The current objects, and a way to restore them, including future uids: they are the same whatever was tried meanwhile. */
   mark(): () => void {
     const restore = this.server.backup();
     const seed = Number(this.server.resourceVersion);
@@ -128,7 +128,7 @@ export class Door {
   readonly #server: ApiServer;
   readonly #faults: readonly Fault[];
   readonly #counts = new Map<string, number>();
-  /** What the client has of each object, if it does not look at answers. */
+  /** The client's copy of each object, if it ignores answers. */
   #stale: ReadonlyMap<string, Fields> = new Map();
 
   constructor(server: ApiServer, faults: readonly Fault[]) {

@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)(`upstream's controllers beside ours${miss
       }
     }
     expect(reports.join("\n")).toBe("");
-    // What is known is a seventh where endings count, and next to nothing elsewhere.
+    // Known differences are a seventh where final states count, and almost none elsewhere.
     expect(verdicts.same).toBeGreaterThan(LIVES[controller] * SYNCS * 0.7);
   });
 });

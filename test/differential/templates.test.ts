@@ -42,7 +42,7 @@ describe.skipIf(missing !== undefined)(`upstream's hash and equality of template
   const judge = "program" in built ? startJudge(built.program) : undefined;
   afterAll(() => judge?.close());
 
-  it(`${TEMPLATES} templates, each spelled otherwise and with ${NEIGHBOURS} changes`, { timeout: 120_000 }, async () => {
+  it(`${TEMPLATES} templates, each in another notation and with ${NEIGHBOURS} changes`, { timeout: 120_000 }, async () => {
     if (judge === undefined) throw new Error("skipped");
     const wrong: string[] = [];
     const counts = { equal: 0, different: 0 };

@@ -28,7 +28,7 @@ export interface DockerNode extends NodeIdentity {
   readonly cgroupParent: string;
   /** Where its CNI configuration is. */
   readonly cniConfDir: string;
-  /** SIGKILL to dockerd, and its containerd goes with it: shims and containers go on. */
+  /** SIGKILL to dockerd, and its containerd goes with it: shims and containers keep running. */
   kill(): Promise<void>;
   /** Starts it again after `kill`. */
   restart(): Promise<void>;
@@ -89,8 +89,8 @@ async function start(dockerd: string, directory: string, config: string, socket:
 }
 
 /**
- * The kernel kills containerd with the daemon. Where the first process of the machine reaps nobody it stays a zombie, which the next
- * daemon would take for a containerd that runs, and wait for.
+ * The kernel kills containerd with the daemon. Where the machine's first process reaps no children, it stays a zombie, and the next daemon
+ * would wait for it as a running containerd.
  */
 async function forgetContainerd(directory: string): Promise<void> {
   const file = join(directory, "exec", "containerd", "containerd.pid");

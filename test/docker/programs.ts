@@ -1,4 +1,4 @@
-/** Where a dockerd can be had: the machine's own, or Debian's package, unpacked and not installed. */
+/** The source of a dockerd: the machine's own, or Debian's package, unpacked and not installed. */
 import { spawnSync } from "node:child_process";
 import { accessSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const LIBRARIES = ["libdevmapper1.02.1", "libsystemd0"];
 const APT_MS_MAX = 300_000;
 
 /**
- * Makes sure that a dockerd can run here. Installing the package would start the daemon for good on a machine with systemd, and it
+ * Makes sure that a dockerd can run here. Installing the package would start the daemon permanently on a machine with systemd, and it
  * changes the packet filter; so it is unpacked into the user's cache folder, once, and a line on stderr says so.
  *
  * @returns the program, or the one reason why not: tests are then skipped with it

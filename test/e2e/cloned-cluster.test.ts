@@ -51,7 +51,7 @@ await whereRealPartsAre("a cloned cluster on real control planes", () => {
     const names = async (cluster: Cluster): Promise<readonly string[]> =>
       (await cluster.list<{ readonly metadata: { readonly name: string } }>(PODS)).map(({ metadata }) => metadata.name).toSorted();
 
-    it("changes nothing in production's cache, creates no pod, and says why", async () => {
+    it("changes nothing in production's cache, creates no pod, and reports the reason", async () => {
       await production.kubectl("create", "namespace", "shop");
       await start(production.rolesKubeconfig).line("ready:");
       for (const name of NAMES)

@@ -126,7 +126,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         expect(await dev.line("deltaloop-sync-deployment needs:")).toContain("list replicasets.apps");
         await cluster.apply(web);
         await dev.line("create ReplicaSet web-");
-        await sleep(1_500); // a write would have been sent by now
+        await sleep(1_500); // a write would have been sent before this point
         expect(await ownWrites(cluster)).toEqual([]);
         expect(await cluster.list("/apis/apps/v1/namespaces/default/replicasets")).toEqual([]);
       } catch (error) {

@@ -1,6 +1,5 @@
 /**
- * Twenty lives of a Deployment at once on a real control plane, in each twenty things that people do, drawn from a
- * pinned seed.
+ * Twenty concurrent histories of a Deployment on a real control plane, each with twenty user requests from a pinned seed.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

@@ -1,5 +1,5 @@
 /**
- * The agent's HTTPS API between a real API server and a real containerd, asked by kubectl; no agent: the test itself
+ * The agent's HTTPS API between a real API server and a real containerd, called by kubectl; no agent: the test itself
  * registers the node, binds a pod to it and writes the status.
  */
 import { spawn } from "node:child_process";
@@ -259,7 +259,7 @@ function suite(): void {
   });
 
   describe("a WebSocket client of the API server", () => {
-    it("receives a command's output and a log, on as many channels as there are [node-agent 102]", async () => {
+    it("receives a command's output and a log, on one channel per stream [node-agent 102]", async () => {
       const pods = `/api/v1/namespaces/default/pods/${POD}`;
       const command = ["sh", "-c", "echo over; echo the wire >&2"].map((word) => `command=${encodeURIComponent(word)}`).join("&");
       const channels = await overWebSocket(`${pods}/exec?container=main&stdout=true&stderr=true&${command}`, "v4.channel.k8s.io");

@@ -1,5 +1,5 @@
 /**
- * What is said of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one
+ * Events and statuses of image pulls, of `deltaloop node` beside upstream's kubelet: the same pods on the same machine, one
  * after the other, each on a real containerd that asks a registry of the test's own.
  */
 import { afterAll, beforeAll, expect, it } from "vitest";

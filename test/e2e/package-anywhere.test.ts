@@ -1,5 +1,5 @@
 /**
- * `npm run package` on somebody else's machine: two copies of the sources, in folders of other names and depths, with
+ * `npm run package` on another machine: two copies of the sources, in folders of other names and depths, with
  * other times, time zone and umask, each without any network.
  */
 import { spawn, spawnSync } from "node:child_process";

@@ -1,6 +1,5 @@
 /**
- * ReplicationControllers, quotas, and what people do to workloads through the API server's own ways (sizes, statuses,
- * collections), on a real control plane.
+ * ReplicationControllers, quotas, and user requests through subresources and collections (sizes, statuses), on a real control plane.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 

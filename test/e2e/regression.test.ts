@@ -1,6 +1,6 @@
 /**
- * On a real control plane: etcd restored without moving its revision on, under a system that runs on. Everybody's
- * watches are of revisions that are yet to come, and the API server keeps silent up to there (kubernetes#107457).
+ * On a real control plane: etcd restored without moving its revision on, under a running system. All watches are from future revisions, and
+ * the API server is silent until it reaches them (kubernetes#107457).
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

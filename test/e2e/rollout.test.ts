@@ -217,7 +217,7 @@ function withoutNumbers(events: readonly string[]): readonly string[] {
 
 /**
  * Of ten Events of one object and reason a recorder folds the last into one, whose text is the newest one's; which that is, is chance.
- * From then on, in either world, Events of that object and reason are not compared.
+ * From then on, on either side, Events of that object and reason are not compared.
  */
 function withoutFolded({ events, ...rest }: Snapshot, folded: ReadonlySet<string>): Snapshot {
   return { ...rest, events: events.filter((event) => !folded.has(subjectOf(event))) };
@@ -523,8 +523,8 @@ interface Owner {
 }
 
 /**
- * From the moment on at which as many pods are ready as there must be: what the ReplicaSets ask for never exceeds the
- * surge, and never are fewer pods ready. (A pod that is no longer asked for may stay for as long as its ReplicaSet's sync
+ * From the moment on at which as many pods are ready as there must be: the ReplicaSets' sizes never exceed the surge, and never are fewer
+ * pods ready. (A pod that is no longer asked for may stay for as long as its ReplicaSet's sync
  * takes, as with upstream, so that the pods themselves are only measured.)
  */
 function expectBounds(history: History, bounds: { readonly asked: number; readonly ready: number }): void {

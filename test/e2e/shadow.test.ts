@@ -1,5 +1,5 @@
 /**
- * `deltaloop shadow` beside upstream's own controllers on a real control plane, while people create, roll and delete.
+ * `deltaloop shadow` beside upstream's own controllers on a real control plane, while users create, roll out and delete.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-/** The template before two judges of others, cfn-lint and cloudsplaining, which pip installs once. */
+/** The template checked by cfn-lint and cloudsplaining, which pip installs once. */
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";

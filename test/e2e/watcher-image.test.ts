@@ -137,7 +137,7 @@ function suite(architecture: "amd64" | "arm64"): void {
       expect(JSON.parse(line)).toMatchObject({ level: expect.any(String), message: expect.any(String), service: "deltaloop-watch" });
   });
 
-  it("runs as nobody, without a capability, and with a read-only file system", async () => {
+  it("runs as an unprivileged user, without a capability, and with a read-only file system", async () => {
     const script = `
       const { readFileSync, writeFileSync } = require("node:fs");
       const refused = ["/x", "/tmp/x", "/usr/lib/deltaloop/x"].map((path) => { try { writeFileSync(path, ""); return "written"; } catch (error) { return error.code; } });

@@ -73,7 +73,7 @@ export interface ControlPlane {
    * Source: kubernetes.io, Operating etcd clusters, Restoring an etcd cluster.
    */
   restoreEtcd(snapshot: string, options: { readonly bumpRevision: number }): Promise<void>;
-  /** What runs now, by program name. */
+  /** The running processes, by program name. */
   pids(): Readonly<Record<string, number>>;
   /** SIGTERM to all, SIGKILL to what stays, then the directory goes. May be called twice. */
   stop(): Promise<void>;

@@ -1,4 +1,4 @@
-/** What is built of Go modules, once for each pin, and kept outside the checkout. */
+/** Programs built from Go modules, once for each pin, and kept outside the checkout. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { access, constants, mkdir, readFile, rename, rm } from "node:fs/promises";
@@ -14,9 +14,9 @@ const run = promisify(execFile);
 /** Something made of the Go modules in `module`'s go.mod. */
 export interface GoBuild {
   readonly name: string;
-  /** What it is of, for people. Default this release of Kubernetes. */
+  /** The name of its source, for messages. Default this release of Kubernetes. */
   readonly of?: string;
-  /** How long it takes on 2 cores, for people. */
+  /** Build time on 2 cores, for messages. */
   readonly takes: string;
   /** The folder of go.mod and go.sum. */
   readonly module: string;

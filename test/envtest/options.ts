@@ -1,4 +1,4 @@
-/** What startControlPlane is asked for. */
+/** The options of startControlPlane. */
 export interface ControlPlaneOptions {
   /**
    * `"without-workloads"`: the controller manager leaves Deployments, ReplicaSets and ReplicationControllers to us, as a

@@ -21,7 +21,7 @@ export interface Case {
   readonly id: string;
   readonly name: string;
   readonly rules: (namespace: string) => readonly FaultRule[];
-  /** What people do; resolves when all they asked for is there. */
+  /** The user requests; resolves when all requested objects exist. */
   readonly play: (stage: Stage) => Promise<void>;
   /** What upstream makes of it, and so do we, in the facts of outcome.ts. */
   readonly facts: readonly string[];
@@ -37,7 +37,7 @@ export interface Case {
 const COMPLETE_MS_MAX = 90_000;
 /** Beyond a burst of 500. */
 const MANY = 520;
-/** Requests at once of the person who makes many pods. */
+/** Concurrent requests of the user who creates many pods. */
 const PARALLEL = 16;
 /** Caches hear of most pods before they hear of their owner. */
 const HEARD_MS = 2_000;
@@ -177,7 +177,7 @@ export function playInTurns<T>(cases: readonly Case[], play: (given: Case) => Pr
   const played = new Map<string, Promise<T>>();
   const start = (given: Case, after: Promise<unknown>): Promise<T> => {
     const one = after.then(() => play(given));
-    one.catch(() => undefined); // whoever looks at it hears of it
+    one.catch(() => undefined); // the awaiting caller gets the error
     played.set(given.id, one);
     return one;
   };
@@ -278,7 +278,7 @@ async function read({ namespace, client }: Stage, resource: Workload): Promise<P
   return (await client.request("GET", `${APPS}/namespaces/${namespace}/${resource}/web`)) as unknown as Progress; // a workload
 }
 
-/** As `kubectl rollout status` judges it. */
+/** By the rules of `kubectl rollout status`. */
 async function complete(stage: Stage, resource: Workload, replicas: number): Promise<void> {
   const counts = resource === "deployments" ? (["replicas", "updatedReplicas", "availableReplicas"] as const) : (["replicas"] as const);
   await eventually(

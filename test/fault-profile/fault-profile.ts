@@ -17,7 +17,7 @@ export type Fault =
   | { readonly kind: "admitSlowly"; readonly ms: number }
   /** Passes nothing on and breaks the connection. */
   | { readonly kind: "loseRequest" }
-  /** What was asked for is done, and the connection breaks instead of an answer. */
+  /** The request is executed, and the connection breaks instead of an answer. */
   | { readonly kind: "loseAnswer" }
   /** Done, and the connection breaks in the middle of the answer's body. */
   | { readonly kind: "cutAnswer" }
@@ -36,7 +36,7 @@ export type Verb = "get" | "list" | "watch" | "create" | "update" | "patch" | "d
 
 export const WRITES: readonly Verb[] = ["create", "update", "patch", "delete"];
 
-/** What a rule is about; what is left out may be anything. */
+/** The requests that a rule matches; an absent field matches everything. */
 export interface About {
   readonly verbs?: readonly Verb[];
   /** `pods`, or with the subresource `replicasets/status`. */
@@ -46,7 +46,10 @@ export interface About {
   readonly client?: string;
 }
 
-/** Which of the requests that it is about a rule strikes: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the second. */
+/**
+ * Which of its matching requests a rule applies to: of `{ every: 3 }` the third, the sixth, …; of `{ first: 2 }` two; of `{ nth: 2 }` the
+ * second.
+ */
 export type Often =
   | "always"
   | { readonly every: number }
@@ -76,7 +79,7 @@ export interface FaultInjector {
   /** Adds rules behind those there are. @returns how to end them */
   add(...rules: readonly FaultRule[]): () => void;
   meets(asked: Asked): Met;
-  /** What the next piece of a watch's stream meets. */
+  /** The fault of the next chunk of a watch's stream. */
   meetsPiece(asked: Asked): Met;
 }
 

@@ -29,7 +29,7 @@ export function eventWithNewFields(line: string): string {
     const event = parseExact(line) as Json; // as above
     if (isFields(event)) return exactText({ ...event, object: added(event["object"] ?? null) });
   } catch {
-    // Not ours to judge.
+    // Not evaluated here.
   }
   return line;
 }

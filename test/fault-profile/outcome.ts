@@ -41,7 +41,7 @@ export function expectedOutcome({ facts }: Case): Outcome {
   return facts.toSorted();
 }
 
-/** Pods, and what is made or deleted, are counted. */
+/** Pods, creates and deletes are counted. */
 function writes(exchanges: readonly Exchange[]): readonly string[] {
   const done = exchanges.filter(({ code = 0 }) => code >= 200 && code < 300).map(nameOf);
   return counts(done).map(([name, count]) => (name === "update pods" || !name.startsWith("update ") ? `${count} × ${name}` : name));
@@ -76,7 +76,7 @@ function eventFact({ type, reason, involvedObject }: EventShape): string {
   return `Event ${type} ${reason} of ${involvedObject.kind}`;
 }
 
-/** All that stand in the end, and the failures that stood at any time. */
+/** All conditions at the end, and the failures at any time. */
 function conditions(history: History): readonly string[] {
   const last = new Map<string, readonly string[]>();
   const failures = new Set<string>();

@@ -1,4 +1,4 @@
-/** Refusals as the real API server and what stands in it word them: HTTP code, headers and Status. */
+/** Refusals with the texts of the real API server and its admission plugins: HTTP code, headers and Status. */
 
 /** One answer that is none. `body` is a Status, except where something in front of the API server answers. */
 export interface Refusal {
@@ -30,7 +30,7 @@ export const TIMED_OUT: Refusal = {
   body: status(504, "Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded"),
 };
 
-/** What a webhook says is passed on as it is: its code, and a reason only if it gave one. */
+/** A webhook's refusal is passed on unchanged: its code, and a reason only if it gave one. */
 const DENIALS = {
   /** A webhook that names no code. */
   400: { reason: "BadRequest", message: "image is not signed" },

@@ -28,7 +28,7 @@ export interface FaultInjectingOptions {
   readonly url: string;
   /** PEM, of the good one; also of clients' certificates. Absent with plain HTTP. */
   readonly ca?: string;
-  /** What the fault-injecting server shows; then it serves TLS. */
+  /** The server's certificate and key; if given, it serves TLS. */
   readonly certificate?: Certificate;
   readonly identities?: readonly Certificate[];
   readonly rules?: readonly FaultRule[];
@@ -40,9 +40,9 @@ export interface Exchange {
   readonly atMs: number;
   /** The rule that struck. */
   readonly rule?: string;
-  /** What the good API server answered; undefined when it was not asked, or did not answer. */
+  /** The real API server's answer; undefined when it was not called, or did not answer. */
   readonly code?: number;
-  /** What the client was told; undefined when the connection broke first. */
+  /** The answer to the client; undefined when the connection broke first. */
   readonly told?: number;
 }
 
@@ -204,7 +204,7 @@ async function* wholeLines(stream: IncomingMessage): AsyncGenerator<Buffer> {
   if (rest.length > 0) yield rest;
 }
 
-/** The way to the good API server, under the identity of whoever asks. */
+/** The connection to the real API server, with the client's identity. */
 function createPassage({ url, ca, identities = [] }: FaultInjectingOptions): {
   pass(request: IncomingMessage, body: Buffer, gone: AbortSignal): Promise<IncomingMessage>;
   close(): void;
@@ -242,7 +242,7 @@ function createPassage({ url, ca, identities = [] }: FaultInjectingOptions): {
   function agentOf({ socket }: IncomingMessage): HttpAgent {
     if (!(socket instanceof TLSSocket)) return nobody;
     const { fingerprint256 } = socket.getPeerCertificate();
-    // A certificate without a key here is nobody: the API server refuses what it must.
+    // A certificate without a key here is anonymous: the API server refuses its requests.
     return (socket.authorized && known.get(fingerprint256)) || nobody;
   }
 }

@@ -1,6 +1,5 @@
 /**
- * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is one scene after its import; and
- * archives of strangers.
+ * One scene, recorded as a capture, as a watch's raw JSON and as an audit log, is one scene after its import; and archives of other tools.
  */
 import { readFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

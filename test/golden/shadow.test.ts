@@ -71,7 +71,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
   });
 });
 
-// Would catch a window of half a second, and a tie judged by pods on a node that upstream does not count.
+// Would catch a window of half a second, and a tie decided by pods on a node that upstream does not count.
 describe("a busy control plane", () => {
   const STALE = ["web-65494946f9", "web-68b7c9b477"];
 

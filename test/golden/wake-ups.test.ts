@@ -1,6 +1,5 @@
 /**
- * Recorded clusters, cut at spread points (wake-ups.ts): a change after which somebody's sync would write something
- * else wakes him.
+ * Recorded clusters, cut at spread points (wake-ups.ts): a change after which a key's sync would write something else enqueues that key.
  */
 import { afterAll, describe, expect, it } from "vitest";
 
@@ -27,8 +26,8 @@ const CAPTURES = [
   "scale-up-down",
 ];
 /**
- * A pod that ends, the last one that ran, lets a Recreate Deployment go on: upstream looks at such a Deployment when a pod is gone, not when
- * it ends, and so do we. Its ReplicaSet's status, 6 ms later here, wakes it.
+ * A pod that ends, the last one that ran, lets a Recreate Deployment continue: upstream enqueues such a Deployment when a pod is deleted,
+ * not when it ends, and so do we. Its ReplicaSet's status, 6 ms later here, enqueues it.
  */
 const LEFT_TO_THE_NEXT: Readonly<Record<string, readonly string[]>> = { "recreate 50": ["deployment web"] };
 /** Of each capture. */

@@ -1,15 +1,15 @@
-/** Mistakes that somebody could make in what the controllers decide: one list, for whoever wants to know what a judge sees. */
+/** Plausible mistakes in the controllers' decisions: one list for all checks that should detect them. */
 export interface Mutant {
   readonly what: string;
   /** Below shared/. */
   readonly file: string;
-  /** Stands there once. */
+  /** Occurs once in the file. */
   readonly from: string;
   readonly to: string;
 }
 
 export interface DecisionMutant extends Mutant {
-  /** The section of docs/internals/spec that it breaks: where `explain` is to lead whoever asks. */
+  /** The section of docs/internals/spec that it breaks, which `explain` should cite. */
   readonly rule: string;
 }
 

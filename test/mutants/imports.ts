@@ -1,4 +1,4 @@
-/** Mistakes that somebody could make in reading what others recorded: one list, as decisions.ts is of what is decided. */
+/** Plausible mistakes in the import of recordings: one list, as decisions.ts has for decisions. */
 import type { Mutant } from "./decisions.ts";
 
 const AUDIT = "replay/import/audit.ts";

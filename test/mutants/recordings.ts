@@ -19,14 +19,14 @@ import type { Finding } from "../../shared/replay/shadow/shadow.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { PLACE, readRecording } from "../golden/shadow.ts";
 
-/** What the judge saw at a key. */
+/** The findings of the comparison for one key. */
 interface Difference {
   readonly atMs: number;
   readonly controller: Controller;
   readonly key: string;
 }
 
-/** A write comes from a state of at most so long before it, and a rest is looked at a second after its last change. */
+/** A write is based on a state at most this old, and a state at rest is checked a second after its last change. */
 const NEAR_MS = 1_000;
 
 const folder = join(import.meta.dirname, "../captures");
@@ -67,7 +67,7 @@ function controllerNamed(name: string): Controller {
   return found;
 }
 
-/** As `explain` asks for them. */
+/** As `explain` requests them. */
 async function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   const options = { digester: PLACE.digester, seed: 1, log: silentLog, functions: functionHandlers, faults: (): object => ({}) };
@@ -76,7 +76,7 @@ async function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
   return syncs;
 }
 
-/** What the syncs of that key say that led to it. */
+/** The reasons of the syncs of that key. */
 function sectionsAt({ atMs, controller, key }: Difference, syncs: readonly ReplayedSync[]): readonly string[] {
   const near = syncs.filter((sync) => sync.controller === controller && sync.key === key && Math.abs(sync.atMs - atMs) <= NEAR_MS);
   const cited = near.flatMap(({ lines }) =>

@@ -22,7 +22,7 @@ const OTHERS = [
   { name: "unit", tests: (file: string) => `test/unit/${file.split("/")[1] ?? ""}` },
 ] as const;
 
-/** Of imports: one scene recorded in three ways must be one, and what each file means stands in tables. */
+/** Of imports: one scene recorded in three ways must be one, and tables have the meaning of each file. */
 const IMPORTS = [
   { name: "scenes", tests: () => "test/golden/import.test.ts" },
   { name: "unit", tests: () => "test/unit/replay/import.test.ts" },
@@ -83,7 +83,7 @@ interface Seen {
   readonly seen: readonly { readonly at: string; readonly cited: readonly string[] }[];
 }
 
-/** What is seen without any mistake (deletions of which nobody knows whose they were) leads nowhere. */
+/** Findings without a mistake (deletions of unknown clients) are ignored. */
 function newIn(found: Seen, clean: Seen): readonly string[] {
   const known = new Set(clean.seen.map(({ at }) => at));
   return [...new Set(found.seen.filter(({ at }) => !known.has(at)).flatMap(({ cited }) => cited))].toSorted();

@@ -55,7 +55,7 @@ export async function importUpstreamImages({ directory }: ContainerdNode, agnhos
       { kind: "folder", name: "uploads" },
       { kind: "file", name: "agnhost", content: program, mode: EXECUTABLE },
       { kind: "link", name: "agnhost-2", target: "agnhost" },
-      // What the servers of the https hooks are started with; who asks them does not check it.
+      // The certificate of the https hooks' servers, which their clients do not verify.
       { kind: "file", name: "localhost.crt", content: Buffer.from(localhost.certificate) },
       { kind: "file", name: "localhost.key", content: Buffer.from(localhost.key) },
       // What nautilus has beside it.

@@ -59,7 +59,7 @@ export async function runSqueeze(
     const arriving = squeeze.arrive ?? [];
     await cluster.apply(...arriving.map((pod) => place(pod, side)));
     await areAtWork(cluster, side, arriving.map(plainName));
-    // What went when time is up is what is compared.
+    // Compares the pods evicted before the deadline.
     await eventually("pods go", () => watching.order.length >= squeeze.evicted, EVICTED_MS_MAX).catch(() => undefined);
     await sleep(squeeze.quietMs ?? QUIET_MS);
     const { order, node, firstAtMs } = await watching.stop();

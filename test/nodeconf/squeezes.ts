@@ -37,7 +37,7 @@ export interface Squeeze {
   readonly strike?: (containerd: ContainerdNode) => Promise<void>;
   /** Come once all of those run, and must be ready in the end. */
   readonly arrive?: readonly object[];
-  /** So many pods go; then it is seen for a while that no other does. */
+  /** The number of evicted pods; then checks for a while that no other is. */
   readonly evicted: number;
   /** That while. */
   readonly quietMs?: number;
@@ -106,7 +106,7 @@ const fills = `${write(4, "/scratch/file")}; ${STAY}`;
 
 const STATIC = podOf("static", { containers: [shell("main", STAY)] });
 
-/** So much is free afterwards. */
+/** The free amount afterwards. */
 async function leave(folder: string, mib: number): Promise<void> {
   const { bavail, bsize } = await statfs(folder);
   await writeFile(join(folder, "ballast"), Buffer.alloc(Math.max(0, bavail * bsize - mib * MIB), 1));

@@ -116,7 +116,7 @@ export async function runTests(
   return outcomes;
 }
 
-/** Less towards the end, so that no process is left with many. */
+/** Smaller batches towards the end, so that no process has many left. */
 function share(left: number): number {
   return Math.min(TESTS_PER_PROCESS, Math.ceil(left / AT_ONCE));
 }

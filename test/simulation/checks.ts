@@ -60,7 +60,7 @@ export interface CheckOptions {
 
 export class Checks implements KubeObserver {
   readonly #options: CheckOptions;
-  /** uid of pods that we created, to the uid they were created for; until somebody else's owner takes them. */
+  /** uid of pods that we created, to the uid they were created for; until another owner adopts them. */
   readonly #createdFor = new Map<string, string>();
   /** Keys of pods that have been deleted. */
   readonly #names = new Set<string>();
@@ -93,8 +93,8 @@ export class Checks implements KubeObserver {
   };
 
   /**
-   * The Store lost something. A run that goes on may write what the list after it does not show yet, and nothing can prevent that
-   * (informer §20). Runs of later are not excused: every gate is shut at once, or, after a `rewind`, with the next checkpoint.
+   * The Store lost data. A run in progress may write what the list after it does not show yet, and nothing can prevent that (informer §20).
+   * Later runs are not excused: every gate is closed at once, or, after a `rewind`, with the next checkpoint.
    */
   lost(loss: Loss): void {
     this.#lossMs = this.#options.clock.now();
@@ -190,7 +190,7 @@ export class Checks implements KubeObserver {
     );
   }
 
-  /** What was created or changed names an owner of its own namespace, or none. */
+  /** A created or changed object references an owner of its own namespace, or none. */
   #bound({ verb, resource, subresource, namespace, name }: RequestRecord): void {
     if ((resource !== "pods" && resource !== "replicasets") || subresource !== "" || verb === "delete") return;
     const { mirror } = this.#options;
@@ -400,7 +400,7 @@ export class Checks implements KubeObserver {
     }
   }
 
-  /** Every owner has what it asks for, and says so. `rule` names the moment. */
+  /** Every owner has its desired pods, and its status reports them. `rule` names the moment. */
   desired(rule: string): void {
     const { mirror } = this.#options;
     for (const resource of ["replicasets", "replicationcontrollers"] as const)
@@ -511,7 +511,7 @@ function uidIn(body: object | undefined): string | undefined {
   return (body as { readonly metadata?: { readonly uid?: string } } | undefined)?.metadata?.uid;
 }
 
-/** `…/namespaces/<namespace>/<resource>/<name>`, and nothing else for other paths: those of subresources are not looked at. */
+/** `…/namespaces/<namespace>/<resource>/<name>`, and nothing else for other paths: those of subresources are ignored. */
 function targetOf(path: string): { readonly resource: string; readonly namespace: string; readonly name: string } {
   const [, namespace = "", resource = "", name = ""] = /\/namespaces\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(path) ?? [];
   return { resource, namespace, name };

@@ -7,7 +7,7 @@ import { eachAnswer } from "../support/each-answer.ts";
 
 export interface FateOptions {
   readonly clock: Clock;
-  /** Asked at each answer: nothing, the end, or a standstill of so many milliseconds. */
+  /** Called at each answer: no effect, the end, or a pause in milliseconds. */
   readonly draw: () => "live" | "die" | number;
   /** Hears of deaths and standstills. */
   readonly onFate?: (what: "die" | "freeze", ms: number) => void;

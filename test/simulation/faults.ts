@@ -12,7 +12,7 @@ export interface Mix {
   readonly watch: number;
   readonly deltas: DeltaQueueFaults;
   readonly doorbells: DoorbellFaults;
-  /** Share of answers after which a function's process dies or stands still. */
+  /** Share of answers after which a function's process dies or pauses. */
   readonly crash: number;
   readonly freeze: number;
   readonly watcherCrash: number;

@@ -25,7 +25,7 @@ export interface KubeOptions {
   readonly random: Random;
   /** Also the field manager: `deltaloop-sync-replicaset`. */
   readonly component: string;
-  /** Share of calls, and of watch batches, that something happens to; asked at each. */
+  /** Share of calls, and of watch batches, with a fault; called at each. */
   readonly faults: () => { readonly api: number; readonly watch: number };
   readonly observer?: KubeObserver;
   /** A rule switched off: DELETE leaves without its precondition. */
@@ -50,7 +50,7 @@ const FAULTS: readonly (
   | Extract<Fault, { kind: "loseRequest" | "loseAnswer" | "cutAnswer" | "refuse" | "refuseAfter" | "admitSlowly" | "addFields" }>
   /** Executed after its sender has given up. */
   | { readonly kind: "landLate" }
-  /** With a code that is drawn, and only what webhooks are asked about. */
+  /** With a random code, and only for requests that webhooks review. */
   | { readonly kind: "deny" }
 )[] = [
   { kind: "loseRequest" },
@@ -66,7 +66,7 @@ const FAULTS: readonly (
 ];
 const DENIALS = [400, 403, 409, 422] as const;
 
-/** People put webhooks in front of workloads, not of Leases and Events. */
+/** Users configure webhooks for workloads, not for Leases and Events. */
 function isOfWebhooks(method: string, path: string): boolean {
   return method !== "GET" && /\/(?:pods|replicasets|deployments|replicationcontrollers)(?:\/|$)/.test(path);
 }

@@ -1,4 +1,4 @@
-/** What a Store may lose in the middle of work (informer §11.7), done to the memory Store between two of its steps. */
+/** Losses of a running Store (informer §11.7), applied to the memory Store between two of its steps. */
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import type { EpochData, MemoryData } from "../../shared/store/memory/store/data.ts";
 import type { Random } from "../../shared/base/random.ts";
@@ -64,7 +64,7 @@ export function damage(data: MemoryData, random: Random): void {
   }
 }
 
-/** Deep; what is frozen never changes and is shared. */
+/** Deep; frozen values never change and are shared. */
 function copyOf<T>(value: T): T {
   return copied(value) as T; // of the same shape
 }

@@ -25,7 +25,7 @@ export interface Change {
   readonly object: KubeObject;
 }
 
-/** Of whom a dependent says that it is its controller, and in which namespace. */
+/** The controller that a dependent references, and its namespace. */
 export interface OwnerName {
   readonly namespace: string;
   readonly kind: string;

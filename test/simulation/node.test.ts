@@ -8,7 +8,7 @@ import { SEEDS } from "./seeds.ts";
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 test.each(SEEDS)(
-  "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: whatever happens to a node and its agent, the rules hold, and at the end all is as wanted",
+  "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: whatever happens to a node and its agent, the rules hold, and at the end all pods are as desired",
   async (seed) => {
     const failure = await simulateNode(seed).then(
       () => undefined,
@@ -18,7 +18,7 @@ test.each(SEEDS)(
   },
 );
 
-test("a run of a node is repeatable from its seed", async () => {
+test("a run of a node is reproducible from its seed", async () => {
   const runs = await Promise.all(
     [1, 2].map(async () => {
       const lines: string[] = [];

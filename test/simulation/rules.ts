@@ -84,7 +84,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     applyPack: (pack, items, options) => store.applyPack(pack, items, { ...options, counts: [] }),
     writeThrough: (run, write) => store.writeThrough(run, { ...write, counts: [] }),
   }),
-  // What nobody has looked for is taken for cached wherever something stands.
+  // An unread item counts as cached if a row exists.
   unread: (store, data) => ({
     applyPack: (pack, items, options) => {
       const rows = data.epoch?.resources.get(pack.resource)?.lanes[pack.lane]?.rows;
@@ -154,7 +154,7 @@ function lanesOf(data: MemoryData): readonly LaneData[] {
   return [...(data.epoch?.resources.values() ?? [])].flatMap(({ lanes }) => lanes);
 }
 
-/** Each verb of the memory Store is one synchronous step, so what is changed around it is seen by nobody else. */
+/** Each verb of the memory Store is one synchronous step, so no other caller sees changes around it. */
 function withLanes<T>(data: MemoryData, change: (lane: LaneData) => void, step: () => T): T {
   const before = lanesOf(data).map((lane) => ({ lane, watermark: lane.watermark }));
   for (const lane of lanesOf(data)) change(lane);

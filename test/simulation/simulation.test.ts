@@ -18,7 +18,7 @@ test.each(SEEDS.filter((seed) => !OPEN.some((open) => open.seed === seed)))(
   },
 );
 
-test.each(OPEN)("seed $seed breaks a rule, which is open: $why", async ({ seed, violation }) => {
+test.each(OPEN)("seed $seed violates a rule, known and open: $why", async ({ seed, violation }) => {
   expect(await failures(seed)).toEqual([expect.stringContaining(violation)]);
 });
 
@@ -26,13 +26,13 @@ test.each(FAILED_ONCE)("seed $seed failed once: $why", async ({ seed }) => {
   expect(await failures(seed)).toEqual([]);
 });
 
-test("jumps of the Store's clock by five minutes break no bound, and all is as wanted at the end", async () => {
+test("jumps of the Store's clock by five minutes violate no bound, and everything is as desired at the end", async () => {
   const { violations, stats } = await simulate({ seed: 4, fault: "clock" });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
   expect(stats["jumps of the Store's clock"]).toBeGreaterThan(2);
 });
 
-test("[informer T60] a run is repeatable from its seed", async () => {
+test("[informer T60] a run is reproducible from its seed", async () => {
   const runs = await Promise.all(
     [1, 2].map(async () => {
       const lines: string[] = [];

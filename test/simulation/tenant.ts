@@ -1,6 +1,6 @@
 /**
  * A tenant that wants to reach beyond its namespace: it creates and changes pods and ReplicaSets there, and has learnt the names
- * and uids of everything else. With somebody's help it also has pods in the others' namespace that name an owner in part.
+ * and uids of everything else. With help it also has pods in the others' namespace that reference an owner partly.
  */
 import { controllerRef } from "../../shared/kube/objects/owner-references.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";

@@ -1,4 +1,4 @@
-/** What people do to a cluster, drawn from the seed: everything a controller has to follow, and some of it twice. */
+/** User requests to a cluster, drawn from the seed: every change that a controller has to follow, and some twice. */
 import type { CachedResource } from "../../shared/kube/objects/resources.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import type { ApiServer } from "../../shared/api-server/api-server.ts";
@@ -11,11 +11,11 @@ const CORE = `/api/v1/namespaces/${SHOP}`;
 export const MERGE = "application/merge-patch+json";
 
 export interface UserHabits {
-  /** Nobody touches pods: bounds on pods can be checked. */
+  /** Users do not change pods: bounds on pods can be checked. */
   readonly calmPods: boolean;
   /** Sizes only grow. */
   readonly growOnly: boolean;
-  /** Somebody deletes pods as soon as they appear. */
+  /** A user deletes pods as soon as they appear. */
   readonly quickDeleter: boolean;
   readonly deployments: boolean;
 }
@@ -52,7 +52,7 @@ export class Users {
     });
   }
 
-  /** Objects that are nobody's business but their owners': they must stay as they are. */
+  /** Objects that only their owners may change: they must stay unchanged. */
   async setUp(): Promise<void> {
     await this.#ask("POST", "/api/v1/namespaces", { metadata: { name: SHOP } });
     await this.#ask("POST", `${CORE}/pods`, pod("loner", { app: "elsewhere" }));
@@ -208,7 +208,7 @@ export class Users {
     }
   }
 
-  /** Of the people's namespace. */
+  /** Of the users' namespace. */
   #own<R extends CachedResource>(resource: R): readonly (Objects[R] & KubeObject)[] {
     return this.#mirror.all(resource).filter(({ metadata }) => metadata.namespace === SHOP);
   }

@@ -100,7 +100,7 @@ class World {
   readonly #mix: Mix;
   readonly #loss: Loss | undefined;
   readonly #clockJumps: boolean;
-  /** What the clock of the Store's server is set forward. */
+  /** Milliseconds by which the clock of the Store's server is set forward. */
   #serverAheadMs = 0;
   readonly #server: ApiServer;
   readonly #data = createMemoryData();
@@ -217,7 +217,7 @@ class World {
     return due || this.#clock.now() - Math.max(this.#checks.lastWriteMs, this.#checks.lastSyncMs) < QUIET_MS - 20_000;
   }
 
-  /** Between bursts: nothing dirty and the cache exact, and yet not there, is a lost wake-up, even if something later mends it. */
+  /** Between bursts: nothing dirty and the cache exact, and yet not there, is a lost wake-up, even if something repairs it later. */
   #lookBetween(): void {
     this.#mirror.update();
     if (this.#busyNow()) return;
@@ -297,7 +297,7 @@ class World {
         const { record } = this.#data.epoch ?? {};
         const restore = snapshot(this.#data);
         if (loss === "restore" || loss === "rewind") await this.#clock.after(backMs);
-        // Nothing was there that could come back.
+        // No object existed that could return.
         if (record === undefined) return;
         if (loss === "flush") flush(this.#data);
         else if (loss === "damage") damage(this.#data, random);
@@ -522,7 +522,7 @@ class World {
     for (const [id, items] of Object.entries(kept)) this.#count(`items ${id.slice(id.indexOf(" ") + 1)}`, items);
   }
 
-  /** What the checks know of the Store: when a key was taken, and when a watcher was told what became of the Store. */
+  /** What the checks know of the Store: when a key was taken, and when a watcher learnt of a loss of the Store. */
   #heard(verb: string | symbol, [asked]: readonly unknown[], answer: unknown, atMs: number): void {
     // Parameters and answers of the verbs named.
     if (verb === "checkpoint") this.#checks.checkpointed();

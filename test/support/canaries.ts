@@ -1,10 +1,10 @@
-/** Canary texts planted wherever people and tools put secrets, and a search for them. */
+/** Canary texts planted wherever users and tools put secrets, and a search for them. */
 import { packText } from "../../shared/controllers/cache/messages/pack-codec.ts";
 
 /** Of one test: each canary contains the place where it was planted, so a finding names its source. */
 export const canary = (place: string): string => `CANARY-${place}-s3cret`;
 
-/** Annotations in which tools keep whole manifests, and one in which people record changes. */
+/** Annotations in which tools keep whole manifests, and one in which users record changes. */
 const KEEPERS = {
   kapp: "kapp.k14s.io/original",
   rancher: "objectset.rio.cattle.io/applied",

@@ -65,7 +65,7 @@ export async function whereRealPartsAre(title: string, suite: () => void, other?
 
 export interface Cluster {
   readonly plane: ControlPlane;
-  /** The test's person, for reads that need no kubectl. */
+  /** The test's user, for reads that need no kubectl. */
   readonly client: RawClient;
   /** One kubeconfig with a context per role of ours. */
   readonly rolesKubeconfig: string;
@@ -75,7 +75,7 @@ export interface Cluster {
   /** The object, or undefined when there is none. `path` as `kubectl get --raw` takes it. */
   get<T>(path: string): Promise<T | undefined>;
   list<T>(path: string): Promise<readonly T[]>;
-  /** `kubectl rollout status` with a time limit: the judge of rollouts. */
+  /** `kubectl rollout status` with a time limit: which decides whether a rollout is complete. */
   rolledOut(namespace: string, deployment: string, timeoutSeconds?: number): Promise<void>;
   audit(): Promise<readonly AuditEntry[]>;
   /** The file that `audit` reads. */
@@ -112,13 +112,13 @@ export interface ClusterOptions {
   readonly garbageCollection?: boolean;
   /** The audit log has the answers to workload writes as well. Default false. */
   readonly auditAnswers?: boolean;
-  /** Nodes may join, and their certificates last so long. */
+  /** Nodes may join; the lifetime of their certificates. */
   readonly signing?: { readonly seconds: number };
   /** APIServices may be served by others. Default false. */
   readonly frontProxy?: boolean;
 }
 
-/** A control plane with, unless told otherwise, a scheduler and two scripted nodes. */
+/** A control plane with, by default, a scheduler and two scripted nodes. */
 export async function startCluster(options: ClusterOptions = {}): Promise<Cluster> {
   const {
     controllers = "without-workloads",
@@ -171,7 +171,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
     },
     async get<T>(path: string) {
       try {
-        return (await client.request("GET", path)) as T; // the caller names what stands at that path
+        return (await client.request("GET", path)) as T; // the caller names the type of the object
       } catch (error) {
         if (isNotFound(error)) return undefined;
         throw error;
@@ -347,7 +347,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** A figure for people, one line. */
+/** A measurement for users, one line. */
 export function measured(line: string): void {
   process.stderr.write(`      measured: ${line}\n`);
 }

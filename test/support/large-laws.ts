@@ -1,6 +1,6 @@
 /**
- * The laws of large shapes (design.md): no step of a sync grows with what it does not look at. Two worlds that differ
- * by size alone are played, and what the same act costs in both is compared by count, so that no clock is needed.
+ * The laws of large shapes (design.md): no step of a sync grows with what it does not look at. Two test environments that differ only in
+ * size are run, and what the same act costs in both is compared by count, so that no clock is needed.
  */
 import { afterEach, describe, expect, it } from "vitest";
 
@@ -39,7 +39,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     for (const { rig } of worlds.splice(0)) await rig.close();
   });
 
-  describe("a Deployment of 1 costs the same, from its POST to its last status, whatever else there is", () => {
+  describe("a Deployment of 1 costs the same, from its POST to its last status, regardless of other objects", () => {
     it.each(CROWDS)("among many $name", async ({ plant }) => {
       const alone = await (await world()).lifeOfOne();
       await closeAll(worlds);
@@ -54,7 +54,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     });
   });
 
-  it("a ReplicaSet of 5,000 that misses one pod: what one of 50 does, and its own pods read once", async () => {
+  it("a ReplicaSet of 5,000 that misses one pod: the cost of one of 50, and its own pods read once", async () => {
     const [small, large] = await compared(50, 5_000, async (one, size) => {
       await one.owned("web", size);
       await one.rig.stream();
@@ -69,7 +69,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     sameBut(small.map(withOnePage), large.map(withOnePage), [0, 5_000 - 50]);
   });
 
-  it("a Deployment of 300 ReplicaSets whose status alone changes: what one of 3 does, and its own ReplicaSets read once", async () => {
+  it("a Deployment of 300 ReplicaSets with a changed status: the cost of one of 3, and its own ReplicaSets read once", async () => {
     const [small, large] = await compared(3, 300, async (one, size) => {
       await one.deployed("web", 2);
       for (let i = 0; i < size - 1; i++) await one.old("web", i);

@@ -129,7 +129,7 @@ const BROKEN: Readonly<Record<string, readonly Files[]>> = {
   "time-is-handed-in": [{ "shared/controllers/cache/broken.ts": "export const now = new Date();\n" }],
 };
 
-/** All lie in one folder, which is read once; what is `broken.ts` above has the number of its sample there. */
+/** All lie in one folder, which is read once; a `broken.ts` above has the number of its sample there. */
 const SAMPLES = Object.entries(BROKEN)
   .flatMap(([rule, samples]) => samples.map((files) => ({ rule, files: Object.entries(files) })))
   .map(({ rule, files }, number) => ({
@@ -158,7 +158,7 @@ async function cruiseWith(extra: Files) {
   return await cruiseFolder(folder);
 }
 
-it("reads every file of a folder that keeps the map, and finds nothing", async () => {
+it("reads every file of a folder in the map, and finds nothing", async () => {
   const { modules, dependencies, violations } = await cruiseWith({});
   expect(violations).toEqual([]);
   expect(modules).toBe(Object.keys(GOOD).length);

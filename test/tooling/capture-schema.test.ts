@@ -95,4 +95,4 @@ it.each([
   { name: "a list's end without version", line: { t: T, k: "listend", r: "pods" } },
   { name: "a gap without an end", line: { t: T, k: "gap", r: "pods", from: "1", ms: 1 } },
   { name: "a field nobody knows", line: { t: T, k: "close", r: "pods", how: "clean", token: "x" } },
-])("$name does not fit", ({ line }) => expect(fits(line)).toBe(false));
+])("rejects $name", ({ line }) => expect(fits(line)).toBe(false));

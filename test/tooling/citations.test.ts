@@ -35,11 +35,11 @@ it("reads code, specifications, decisions and invariants", () => {
   expect(DEFINITIONS.invariants.size).toBeGreaterThan(150);
 });
 
-it("each id has one meaning", () => {
+it("each id has one definition", () => {
   expect(ambiguous(DEFINITIONS)).toEqual([]);
 });
 
-it("no specification numbers two sections alike", () => {
+it("no specification has two sections of one number", () => {
   expect(
     [...DEFINITIONS.specifications.values()].flatMap(({ name, repeated }) => repeated.map((section) => `${name} §${section}`)),
   ).toEqual([]);
@@ -83,7 +83,7 @@ it.each([
   expect(unresolved({ path: "cli/some.ts", text }, SAMPLE)).toEqual(want === undefined ? [] : [`cli/some.ts:${line}: ${want}`]);
 });
 
-it("of an id that two files define it says where", () => {
+it("reports the places of an id that two files define", () => {
   const [one, two] = ["shared/a.ts", "shared/b.ts"].map((path) => ({ path, text: "/**\n * LS1 something holds.\n */" }));
   const invariants = invariantsOf([one, two].filter((file) => file !== undefined));
   expect(ambiguous({ ...SAMPLE, invariants })).toEqual([
@@ -92,7 +92,7 @@ it("of an id that two files define it says where", () => {
   ]);
 });
 
-it("of a single letter at a file's head it says so, unless it is a specification's rule", () => {
+it("reports a single letter at a file's head, unless it is a specification's rule", () => {
   const invariants = invariantsOf([{ path: "shared/a.ts", text: "/**\n * I1 something holds.\n * A1 as specified.\n */" }]);
   expect(ambiguous({ ...SAMPLE, invariants })).toEqual(["shared/a.ts:2: I1: an invariant's prefix has two letters"]);
 });

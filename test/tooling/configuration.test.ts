@@ -15,7 +15,7 @@ it.each(Object.entries(configurationDocument()))("infra/%s is what is committed 
   expect(readFileSync(join("infra", path), "utf8")).toBe(text);
 });
 
-it("has every variable that the product names", () => {
+it("contains every variable that the product reads", () => {
   const sources = globSync("{shared,cli,functions,infra}/**/*.ts", { exclude: ["**/node_modules/**", "**/dist/**"] });
   const named = sources.flatMap((path) => readFileSync(path, "utf8").match(/(?<=["'`])DELTALOOP_[A-Z_]*[A-Z](?=["'`:=])/g) ?? []);
   expect(new Set(named).size).toBeGreaterThan(20);

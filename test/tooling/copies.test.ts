@@ -24,12 +24,12 @@ afterAll(() => rmSync(copy, { recursive: true, force: true }));
 it.each([
   { who: "a file outside of the packages", file: "cli/probe.ts" },
   { who: "another package", file: "shared/kube/probe.ts" },
-])("$who imports the copy's package", ({ file }) => {
+])("$who imports the copied package", ({ file }) => {
   writeFileSync(join(copy, file), 'import { VERSION } from "@deltaloop/base";\nprocess.stdout.write(VERSION);\n');
   expect(execFileSync(process.execPath, [join(copy, file)], { encoding: "utf8" })).toBe(MARKER);
 });
 
-it("still finds the packages of others", () => {
+it("still finds other packages", () => {
   const code = 'process.stdout.write(typeof (await import("valibot")).object);';
   expect(execFileSync(process.execPath, ["--input-type=module", "--eval", code], { cwd: copy, encoding: "utf8" })).toBe("function");
 });

@@ -17,7 +17,7 @@ const PROFILE = {
   timeDeltas: [9_000, 1_000, 2_000, 2_000, 3_000],
 };
 
-it("has busy time alone, a frame once, and what it called below it", () => {
+it("contains only busy time, a frame once, and its callees below it", () => {
   const root = framesOf(PROFILE);
   expect(root.total).toBe(8_000);
   const [sync, ...others] = root.children.values();
@@ -26,7 +26,7 @@ it("has busy time alone, a frame once, and what it called below it", () => {
   expect([...(sync?.children.values() ?? [])]).toMatchObject([{ name: "<write> @scope/name:5", own: 4_000, total: 4_000 }]);
 });
 
-it("draws a frame as wide as its share, whatever its name", () => {
+it("draws a frame proportional to its share, with any name", () => {
   const svg = flameSvg(framesOf(PROFILE));
   expect(svg).toContain('<title>&lt;write> @scope/name:5: 50.0 %, 4 ms</title><rect x="0.0" y="-48" width="599.7"');
   expect(svg).not.toContain("(idle)");

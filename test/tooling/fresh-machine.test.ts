@@ -1,6 +1,6 @@
 /**
- * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and
- * what a Node that is too old is told. `npm run matrix` tries the same with real Nodes and npms.
+ * What a fresh machine needs so that `npm ci && npm run demo` is all: facts of package.json and the lockfile, and the message for a Node
+ * that is too old. `npm run matrix` tries the same with real Nodes and npms.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -61,18 +61,18 @@ describe("the lockfile", () => {
       expect(Object.keys(set).filter((name) => /^node(?:-|$)/.test(name))).toEqual([]);
   });
 
-  it("names no registry: what is resolved is a folder of this checkout", () => {
+  it("names no registry: every resolved path is a folder of this checkout", () => {
     expect(Object.entries(packages).filter(([, { resolved, link }]) => resolved !== undefined && link !== true)).toEqual([]);
   });
 });
 
-it("every install script is refused by name, so that npm runs none and asks nothing", () => {
+it("every install script is denied by name, so that npm runs none without a prompt", () => {
   const withScripts = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript);
   const names = withScripts.map(([path]) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length));
   expect(Object.entries(manifest.allowScripts ?? {}).toSorted()).toEqual([...new Set(names)].toSorted().map((name) => [name, false]));
 });
 
-it("every npm script that runs a source of ours goes through the launcher", () => {
+it("every npm script that runs a source file uses the launcher", () => {
   const direct = Object.entries(manifest.scripts).filter(
     ([, script]) => /\.ts\b/.test(script) && !/\bnode infra\/nodejs-runtime\/run\.js \S+\.ts\b/.test(script),
   );
@@ -121,7 +121,7 @@ describe("a Node that is too old", () => {
   it.each([
     { what: "a script of the checkout", parameters: ["infra/nodejs-runtime/run.js", "cli/main.ts", "--help"] },
     { what: "the packaged command", parameters: ["cli/deltaloop.js", "--help"] },
-  ])("is told so by $what in one line, with code 2", ({ parameters }) => {
+  ])("is reported by $what in one line, with code 2", ({ parameters }) => {
     for (const version of ["18.20.8", "20.20.2", "22.18.0"]) {
       const { status, stdout, stderr } = run(version, ...parameters);
       expect(stderr).toMatch(new RegExp(`^deltaloop: needs Node 22\\.19 or newer, and this is ${version.replaceAll(".", "\\.")}.*\n$`));
@@ -159,8 +159,8 @@ describe("a Node that is too old", () => {
 /** At upstream's source, in Go's module cache. */
 const LOOK_INTO_UPSTREAM = ["metrics", "release", "sources"].map((name) => join("test", "tooling", `${name}.test.ts`));
 
-describe("upstream's source that nobody has downloaded yet", () => {
-  it("fails none of the tests that look into it", async () => {
+describe("a missing download of upstream's source", () => {
+  it("fails none of the tests that read it", async () => {
     const empty = await mkdtemp(join(tmpdir(), "deltaloop-no-modules-"));
     try {
       const vitest = ["node_modules/vitest/vitest.mjs", "run", "--project", "check", ...LOOK_INTO_UPSTREAM];

@@ -9,7 +9,7 @@ function sandbox(variables: Readonly<Record<string, string | undefined>>): void 
   for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) vi.stubEnv(name, variables[name]);
 }
 
-it("are those of the sandbox, as they stand when they are asked for", async () => {
+it("are those of the sandbox, read at each use", async () => {
   const provider = defaultProvider();
   sandbox({ AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "key", AWS_SESSION_TOKEN: "session" });
   expect(await provider()).toEqual({ accessKeyId: "id", secretAccessKey: "key", sessionToken: "session" });
@@ -17,7 +17,7 @@ it("are those of the sandbox, as they stand when they are asked for", async () =
   expect(await provider()).toEqual({ accessKeyId: "id", secretAccessKey: "key" });
 });
 
-it.each([{}, { AWS_ACCESS_KEY_ID: "id" }, { AWS_SECRET_ACCESS_KEY: "key" }])("a sandbox without them says so: %o", async (variables) => {
+it.each([{}, { AWS_ACCESS_KEY_ID: "id" }, { AWS_SECRET_ACCESS_KEY: "key" }])("a sandbox without them reports it: %o", async (variables) => {
   sandbox(variables);
   await expect(defaultProvider()()).rejects.toThrow(/are not set/);
 });

@@ -10,7 +10,7 @@ const PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ..
 const READ_FIRST = PAGES.filter((page) => page === "README.md" || /^docs\/(?:start|guides|concepts)\//.test(page));
 const [SENTENCE_WORDS_MAX, CELL_WORDS_MAX] = [30, 40];
 
-/** What to write instead stands beside each. */
+/** Each with its replacement. */
 const DIALECT: readonly (readonly [phrase: RegExp, write: string])[] = [
   [/\b(?:told|tells|telling)\b/i, "reports, exposes, publishes"],
   [/\b(?:is|was|are|were) said\b|\bis looked at\b/i, "an active verb with its actor"],
@@ -79,11 +79,11 @@ it.each([
   { text: "The watcher tells the metric.", found: "tells" },
   { text: 'See `what stands there` and "nobody\'s".', found: undefined },
   { text: "```sh\ntold\n```", found: undefined },
-])("of $text it finds $found", ({ text, found }) => {
+])("$text: finds $found", ({ text, found }) => {
   expect(DIALECT.flatMap(([phrase]) => phrase.exec(prose(text)) ?? [])[0]).toBe(found);
 });
 
-it("counts sentences across lines, and of a list each item alone", () => {
+it("counts sentences across lines, and each list item alone", () => {
   expect(sentencesOf("One two\nthree. Four [five](six.md):\n\n- seven\n- eight")).toEqual([
     "One two three.",
     "Four five:",

@@ -20,11 +20,11 @@ const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entrie
 const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
 describe("the table of metrics", () => {
-  it.each(ROWS)("%s is counted where it says", (name, { where }) => {
+  it.each(ROWS)("%s is counted in the file it names", (name, { where }) => {
     expect(read(where)).toContain(`"${name}"`);
   });
 
-  it.each(ROWS)("%s is named as Prometheus would have it", (name, { type, unit, buckets, help, labels }) => {
+  it.each(ROWS)("%s follows Prometheus' naming rules", (name, { type, unit, buckets, help, labels }) => {
     expect(name).toMatch(/^[a-z][a-z0-9_]*$/);
     // Some counters of the kubelet's do not keep the rule.
     expect(
@@ -40,7 +40,7 @@ describe("the table of metrics", () => {
     expect(Object.keys(labels).every((label) => /^[a-z_]+$/.test(label))).toBe(true);
   });
 
-  it("bounds every label, and none may hold an object's name", () => {
+  it("every label is bounded, and none may hold an object's name", () => {
     const open = ROWS.flatMap(([name, { labels }]) =>
       Object.entries(labels).flatMap(([label, values]) => (typeof values === "string" ? [`${name} ${label}: ${values}`] : [])),
     );
@@ -53,7 +53,7 @@ describe("the table of metrics", () => {
     expect(Math.max(...series)).toBeLessThanOrEqual(200);
   });
 
-  it("has every reason for which a watch or a list is begun", () => {
+  it("has every reason for starting a watch or a list", () => {
     const given = [...read("shared/kube/list-watch/reflector.ts").matchAll(/(?:listFrom|watchFrom|listLatest)\([^")\n]*"([^"]+)"/g)].map(
       ([, why]) => why ?? "",
     );
@@ -81,7 +81,7 @@ describe("the dashboard", () => {
   const { panels } = JSON.parse(read("infra/dashboard.json")) as Dashboard;
   const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
-  it("names only metrics and labels that there are, and shows each metric", () => {
+  it("uses only existing metrics and labels, and shows each metric", () => {
     const words = /\b(?:sum|max|rate|histogram_quantile|by|le)\b|\[5m\]|[\d.(),]/g;
     const labels = new Set(ROWS.flatMap(([, row]) => Object.keys(row.labels)));
     const named = expressions
@@ -91,7 +91,7 @@ describe("the dashboard", () => {
     expect(new Set(named)).toEqual(known);
   });
 
-  it("has a place of its own for each panel", () => {
+  it("each panel has its own place", () => {
     const places = panels.map(({ gridPos: { x, y } }) => `${x},${y}`);
     expect(new Set(places).size).toBe(panels.length);
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
@@ -103,7 +103,7 @@ const kubernetes = upstreamFolder();
 describe.skipIf(kubernetes === undefined)(
   "upstream's own metrics, in its source (skipped where Go's module cache has no Kubernetes)",
   () => {
-    // What is skipped is collected all the same.
+    // Skipped tests are collected all the same.
     const textsIn = (folder: string): readonly string[] =>
       kubernetes === undefined ? [] : goFiles(join(kubernetes, folder)).map((file) => readFileSync(file, "utf8"));
     const texts = [
@@ -140,7 +140,7 @@ describe.skipIf(kubernetes === undefined)(
 
 const promtool = spawnSync("promtool", ["--version"]).status === 0;
 describe.skipIf(!promtool)(
-  "what is told, by Prometheus' own check (skipped where there is no promtool: apt-get install prometheus)",
+  "exposed metrics, by Prometheus' own check (skipped where there is no promtool: apt-get install prometheus)",
   () => {
     it.each(["watcher", "functions", "node"] satisfies readonly MetricProcess[])("the metrics of the %s", async (process) => {
       const metrics = createPrometheusMetrics(process);

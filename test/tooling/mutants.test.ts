@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { MUTANTS } from "../mutants/decisions.ts";
 import { IMPORT_MUTANTS } from "../mutants/imports.ts";
 
-it.each([...MUTANTS, ...IMPORT_MUTANTS])("$what: stands once in $file", ({ file, from, to }) => {
+it.each([...MUTANTS, ...IMPORT_MUTANTS])("$what: occurs once in $file", ({ file, from, to }) => {
   const text = readFileSync(join(import.meta.dirname, "../../shared", file), "utf8");
   expect(text.split(from).length - 1).toBe(1);
   expect(text.replace(from, () => to)).not.toBe(text);

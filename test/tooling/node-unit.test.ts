@@ -27,7 +27,7 @@ describe("the node agent's unit", () => {
       const unit = join(folder, "deltaloop-node.service");
       writeFileSync(unit, text.replace("/usr/local/bin/deltaloop", program));
       const { status, stdout, stderr } = spawnSync("systemd-analyze", ["verify", "--man=no", unit], { encoding: "utf8" });
-      // What it does not know it says, and ignores.
+      // It reports and ignores unknown settings.
       expect({ status, said: (stdout + stderr).split("\n").filter((line) => line.includes("deltaloop-node.service")) }).toEqual({
         status: 0,
         said: [],
@@ -37,7 +37,7 @@ describe("the node agent's unit", () => {
     }
   });
 
-  it("starts the agent with flags that it has", () => {
+  it("uses existing flags of the agent", () => {
     const program = new Command();
     registerNode(program);
     const [node] = program.commands;
@@ -48,7 +48,7 @@ describe("the node agent's unit", () => {
     expect(flags.filter((flag) => !known.includes(flag))).toEqual([]);
   });
 
-  it("has walls, and none that would hide the agent's mounts from the runtime", () => {
+  it("is sandboxed, except where that would hide the agent's mounts from the runtime", () => {
     expect(unitValues("CapabilityBoundingSet")).toContain("CAP_SYS_ADMIN");
     expect(unitValues("NoNewPrivileges")).toEqual(["yes"]);
     expect(text.split("\n").filter((line) => OWN_MOUNTS.test(line))).toEqual([]);

@@ -31,7 +31,7 @@ it("knows every package", () => {
 });
 
 describe.each(PACKAGES)("$manifest.name", ({ folder, manifest, readme }) => {
-  it("is private, and names each entry point without a wildcard", () => {
+  it("is private, and lists each entry point without a wildcard", () => {
     expect(manifest).toMatchObject({ name: `@deltaloop/${folder.slice("shared/".length)}`, private: true });
     expect(Object.keys(manifest.exports).join(" ")).not.toContain("*");
     expect(Object.values(manifest.exports).filter((file) => !existsSync(`${folder}/${file}`))).toEqual([]);
@@ -45,7 +45,7 @@ describe.each(PACKAGES)("$manifest.name", ({ folder, manifest, readme }) => {
     expect([...allowed.matchAll(/`@deltaloop\/([\w-]+)`/g)].map(([, name]) => name)).toEqual(imports);
   });
 
-  it("depends on what it may import, in the versions of the published command", () => {
+  it("depends only on its permitted imports, in the versions of the published command", () => {
     const dependencies = Object.entries(manifest.dependencies ?? {});
     const own = dependencies.flatMap(([name]) => (name.startsWith("@deltaloop/") ? [name.slice("@deltaloop/".length)] : []));
     expect(own.filter((name) => !PACKAGE_IMPORTS[folder.slice("shared/".length)]?.includes(name))).toEqual([]);
@@ -56,7 +56,7 @@ describe.each(PACKAGES)("$manifest.name", ({ folder, manifest, readme }) => {
   });
 });
 
-it("cannot be imported by the path of a file", () => {
+it("cannot be imported by a file path", () => {
   const code = 'import("@deltaloop/kube/objects/wire.ts").catch((error) => process.stdout.write(error.code));';
   expect(execFileSync(process.execPath, ["--input-type=module", "--eval", code], { encoding: "utf8" })).toBe(
     "ERR_PACKAGE_PATH_NOT_EXPORTED",

@@ -23,7 +23,7 @@ it("finds pages with commands", () => {
   expect(PAGES.filter(({ blocks }) => blocks.some(({ kind }) => kind === "command")).length).toBeGreaterThan(8);
 });
 
-it.each(PAGES)("$page has no block that nothing runs", ({ page, blocks }) => {
+it.each(PAGES)("every block of $page is executed", ({ page, blocks }) => {
   for (const [i, block] of blocks.entries()) {
     const at = `${page}:${block.line}`;
     if (block.kind === "command" && block.place === "setup")
@@ -50,7 +50,7 @@ describe.concurrent("what runs without a cluster", () => {
   });
 });
 
-it("every command that needs AWS says so, and no other does", () => {
+it("exactly the commands that need AWS are marked", () => {
   const needsAws = /\baws |\bosls |npm run deploy\b|rotate (?:tokens|mac-key|digest-key)|redis-cli|prod\.env|rediss:/u;
   const wrong = PAGES.flatMap(({ page, blocks }) =>
     blocks.flatMap((block) =>
@@ -69,12 +69,12 @@ it.each([
   { want: "a\nb\n", got: "a\nc\n", is: false },
   { want: "a\n", got: "a\nb\n", is: false },
   { want: "took … s", got: "took 1.2 ms", is: false },
-])("of $got, $want is quoted: $is", ({ want, got, is }) => {
+])("$got quotes $want: $is", ({ want, got, is }) => {
   expect(isQuoted(want, got)).toBe(is);
 });
 
 it.each(["```\nls\n```\n", "```bash\nls\n```\n", "```sh somewhere\nls\n```\n", "```yaml\na: 1\n```\n"])(
-  "%j does not say what it is",
+  "%j has no known language",
   (text) => {
     expect(() => blocksOf("page.md", text)).toThrow("page.md:1: a block must say");
   },

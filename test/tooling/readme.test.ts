@@ -23,7 +23,7 @@ it("has at most 120 lines of at most 120 columns", () => {
   expect(lines.filter((line) => line.length > 120)).toEqual([]);
 });
 
-it("names what stands while nothing changes, as the template has it", async () => {
+it("lists the components that run at rest, as in the template", async () => {
   const redis = await read("infra/redis.yml");
   const parameters = await read("infra/parameters.yml");
   const node = /CacheNodeType: !If \[HasStoreNodeType, !Ref StoreNodeType, ([\w.]+)\]/.exec(redis)?.[1];
@@ -34,7 +34,7 @@ it("names what stands while nothing changes, as the template has it", async () =
   expect(readme).not.toMatch(/nothing when idle/);
 });
 
-it("says of money what `deltaloop cost` says", async () => {
+it("has the costs that `deltaloop cost` prints", async () => {
   const monthOf = (...parameters: readonly string[]) => {
     const { stdout } = spawnSync(process.execPath, ["cli/main.ts", "cost", "--json", ...parameters], { cwd: ROOT, encoding: "utf8" });
     return JSON.parse(stdout) as Month; // cli/README.md, cost
@@ -61,7 +61,7 @@ interface Month {
   readonly residents: readonly { readonly usd: number }[];
 }
 
-it("dates its measurements and names the commits", async () => {
+it("has date and commits of its measurements", async () => {
   const rows = section(await read("docs/reference/performance.md"), "Other measurements")
     .split("\n")
     .filter((line) => line.startsWith("| "));
@@ -70,12 +70,12 @@ it("dates its measurements and names the commits", async () => {
   expect(rows.length).toBeGreaterThan(10);
 });
 
-it("says where one may not act, and what has not been run", () => {
+it("states where acting is not supported, and what has not been run", () => {
   expect(section(readme, "Use it if")).toMatch(/to act on a managed control plane/);
   expect(section(readme, "Status")).toMatch(/never deployed it to AWS/);
 });
 
-it("names paths that are there", () => {
+it("contains only existing paths", () => {
   const links = [...readme.matchAll(/\]\(([^)]+)\)/g)].map(([, path = ""]) => path.replace(/#.*$/, ""));
   const folders = [...contributing.matchAll(/`((?:cli|docs|examples|functions|infra|shared|test)\/[\w./-]*)`/g)].map(
     ([, path = ""]) => path,
@@ -89,7 +89,7 @@ it("CONTRIBUTING.md has every folder of shared/ in its map", async () => {
   expect(folders.filter(({ name }) => !section(contributing, "Where things are").includes(`\`shared/${name}\``))).toEqual([]);
 });
 
-it("names scripts of package.json, verbs of the command and options that they take", async () => {
+it("contains only existing scripts, verbs and options", async () => {
   const { scripts } = JSON.parse(await read("package.json")) as { readonly scripts: Readonly<Record<string, string>> }; // our own file
   const named = [...`${readme}${contributing}`.matchAll(/npm (?:run )?(test|(?<=run )[\w:]+)/g)].map(([, script = ""]) => script);
   expect(named.filter((script) => scripts[script] === undefined)).toEqual([]);

@@ -18,7 +18,7 @@ it("draws each line once, escaped, coloured and shortened", () => {
   expect(svg).toMatch(/>x+…<\/text>/);
 });
 
-it("uncovers each line when it is printed, and scrolls when the screen is full", () => {
+it("shows each line when it is printed, and scrolls when the screen is full", () => {
   const moves = (picture: string, name: string) =>
     [...(picture.split(`@keyframes ${name}{`)[1] ?? "").split("\n")[0]!.matchAll(/([\d.]+)%\{transform:translateY\((-?\d+)px\)\}/g)].map(
       ([, at, y]) => [Number(at), Number(y)] as const,

@@ -25,7 +25,7 @@ import { silentLog } from "../support/silent-log.ts";
 
 const read = (path: string): Promise<string> => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
 
-describe("what is made of the table", () => {
+describe("generated from the table", () => {
   it.each(Object.entries(fragments(REGISTRY)))("infra/%s is what is committed (node infra/generate.ts writes it)", async (path, text) => {
     expect(await read(`infra/${path}`)).toBe(text);
   });
@@ -37,7 +37,7 @@ describe("what is made of the table", () => {
   });
 });
 
-/** Wakes the team whose name a pod has. */
+/** Enqueues the team whose name a pod has. */
 const teamKeys: AffectedKeys = (delta) => {
   const pod = delta.resource === "pods" ? (delta.new ?? delta.old) : undefined;
   if (pod === undefined) return [];
@@ -45,7 +45,7 @@ const teamKeys: AffectedKeys = (delta) => {
   return [{ controller: "team-guard" as Controller, key: `${pod.namespace}/${pod.name}`, uid: "t-1", urgency: "act" }];
 };
 
-/** A controller of somebody's own, on a resource of their own. */
+/** A third-party controller on its own resource. */
 const OPEN: Registry = {
   controllers: [
     ...REGISTRY.controllers,
@@ -66,7 +66,7 @@ const OPEN: Registry = {
 const NAMES = OPEN.controllers.map(({ name }) => name);
 
 describe("a fourth controller, as one more entry", () => {
-  it("hears of changes", async () => {
+  it("receives changes", async () => {
     const pod = cachedPod({ name: "a" });
     const change = { type: "delete", key: `${pod.namespace}/a`, uid: pod.uid, rv: "9", object: undefined } as const;
     const { items } = await prepareChanges(
@@ -113,7 +113,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(sent).toMatchObject([{ QueueUrl: "https://sqs/1/team-guard", Entries: [{ Id: "0" }] }]);
   });
 
-  it("is hosted beside the others", async () => {
+  it("is hosted with the others", async () => {
     const [clock, random] = [createVirtualClock(0), createSeededRandom(1)];
     const queue = () => createMemoryQueue({ clock, random, visibilityMs: 1_000, maxReceiveCount: 1, faults: () => ({}) });
     const called: string[] = [];
@@ -136,7 +136,7 @@ describe("a fourth controller, as one more entry", () => {
     await stopped;
   });
 
-  it("has rights of its own, and what it reads is watched", () => {
+  it("has its own rights, and its resources are watched", () => {
     expect(watchedBy(OPEN)).toEqual([...watchedBy(REGISTRY), "teams"]);
     const roles = rolesOf(OPEN);
     expect(roles.find(({ controller }) => controller === "team-guard")).toEqual({
@@ -153,7 +153,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(() => rolesOf({ ...OPEN, resources: REGISTRY.resources })).toThrow("resource teams is not in the registry");
   });
 
-  it("is in every fragment, where the others stay as they are", () => {
+  it("is in every generated fragment, without changing the others", () => {
     const [before, after] = [fragments(REGISTRY), fragments(OPEN)];
     const added = Object.entries(after).map(([path, text]) => {
       const known = new Set(before[path]?.split("\n"));

@@ -48,11 +48,11 @@ describe("the release", () => {
     expect(one.get("go.etcd.io/etcd/client/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
   });
 
-  it("is one that is acted on", () => {
+  it("is a supported one", () => {
     expect(ACTING_RELEASES.map(({ name }) => name)).toContain(`${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`);
   });
 
-  it("is the one that texts name", () => {
+  it("is the one in the documentation", () => {
     const files = globSync("**/*.{ts,md,yml,go}", { exclude: ["**/node_modules/**", "**/dist/**", "test/captures/**"] });
     expect(files.length).toBeGreaterThan(500);
     const ours = [KUBERNETES_VERSION, stagingVersion(KUBERNETES_VERSION)];
@@ -84,11 +84,11 @@ describe.skipIf(upstream === undefined)("the pins, by upstream's go.mod (skipped
   });
 });
 
-describe("a move", () => {
+describe("an upgrade", () => {
   const next =
     "require (\n\tgo.etcd.io/etcd/server/v3 v3.7.0\n)\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\tk8s.io/brand-new => ./staging/src/k8s.io/brand-new\n)\n";
 
-  it("brings Kubernetes, its staging, etcd and its tool, and the replaced modules along", () => {
+  it("moves Kubernetes, its staging modules, etcd and its tool, and the replaced modules", () => {
     const moved = repinned(goMod("control-plane"), "v1.99.2", next);
     expect(requiredIn(moved).get("k8s.io/kubernetes")).toBe("v1.99.2");
     expect(requiredIn(moved).get("k8s.io/api")).toBe("v0.99.2");

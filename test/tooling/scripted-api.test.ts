@@ -18,7 +18,7 @@ const create = (name: string) => {
 };
 const names = (): readonly string[] => api.all("pods").map(({ metadata }) => metadata.name);
 
-it("the server answers what no line of the script is about, with its own refusals", async () => {
+it("the server answers requests without a script line, with its own refusals", async () => {
   api.script = { "delete pods": "never" };
   expect(await create("a")).toMatchObject({ metadata: { uid: expect.any(String) }, status: { phase: "Pending" } });
   await expect(create("a")).rejects.toMatchObject({ code: 409, reason: "AlreadyExists" });
@@ -27,7 +27,7 @@ it("the server answers what no line of the script is about, with its own refusal
   expect(items).toEqual([]);
 });
 
-it("records what was asked, in order, whatever became of it", async () => {
+it("records requests in order, whatever their result", async () => {
   api.script = { "patch replicasets/status": refusal(403, "Forbidden", "no") };
   const { uid } = (await create("a")).metadata;
   const patch = {
@@ -54,13 +54,13 @@ it.each([
   { fate: "lost", stored: ["a"], error: new UnansweredError("no answer within 5s") },
   { fate: "never", stored: [], error: new UnansweredError("no answer within 5s") },
   { fate: refusal(500, "InternalError", "oops"), stored: [], error: refusal(500, "InternalError", "oops") },
-] as const)("$fate: stored are $stored", async ({ fate, stored, error }) => {
+] as const)("$fate: stores $stored", async ({ fate, stored, error }) => {
   api.script = { "create pods": fate };
   await expect(create("a")).rejects.toEqual(error);
   expect(names()).toEqual(stored);
 });
 
-it("a line may look at the call and its number, take its time, and change things first", async () => {
+it("a line may read the call and its number, delay it, and change objects first", async () => {
   api.script = {
     "create pods": async ({ name }, nth) => {
       await api.put("pods", pod({ name: `before-${name}` }));
@@ -72,20 +72,20 @@ it("a line may look at the call and its number, take its time, and change things
   expect(names()).toEqual(["before-a", "a", "before-b"]);
 });
 
-it("a line of its own wins over the one for all; an answer stands in the server's place", async () => {
+it("a specific line wins over the general one; an answer replaces the server's", async () => {
   const other = await api.put("pods", pod({ name: "other" }));
   api.script = { "*": "never", "get pods": { answer: other } };
   expect(await api.get("pods", "shop", "a")).toBe(other);
   await expect(api.list("pods", "shop")).rejects.toThrow("no answer");
 });
 
-it("a quota lets so many through", async () => {
+it("a quota allows N pods", async () => {
   api.script = quota(1);
   await create("a");
   await expect(create("b")).rejects.toMatchObject({ code: 403 });
 });
 
-it("what others do asks nobody, and obeys the server", async () => {
+it("requests of other clients bypass the script, and the server's rules apply", async () => {
   api.script = { "*": "never" };
   const created = await api.put("replicasets", {
     ...replicaSet({ generation: 3, replicas: 2, status: { replicas: 1 } }),
@@ -102,7 +102,7 @@ it("what others do asks nobody, and obeys the server", async () => {
   expect(api.calls).toEqual([]);
 });
 
-it("what is being deleted stands there until it is removed", async () => {
+it("a terminating object exists until it is removed", async () => {
   for (const resource of ["replicasets", "pods"] as const) {
     await api.put(resource, { ...(resource === "pods" ? pod({ name: "x" }) : replicaSet({ name: "x" })), deleting: true });
     expect(api.find(resource, "x").metadata.deletionTimestamp).toBeDefined();
@@ -111,7 +111,7 @@ it("what is being deleted stands there until it is removed", async () => {
   }
 });
 
-it("a pod goes at once when nobody runs it, and waits for its node when one does", async () => {
+it("a pod without a node is deleted at once, and one with a node waits for it", async () => {
   const { uid } = (await api.put("pods", pod({ name: "c", nodeName: "" }))).metadata;
   await api.delete({ resource: "pods", namespace: "shop", name: "c", preconditions: { uid } });
   expect(names()).not.toContain("c");

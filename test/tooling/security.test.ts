@@ -10,7 +10,7 @@ const NAMED = [...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`: "(.+?)"(?= \||,|\.| an
   name,
 }));
 
-it("names tests", () => {
+it("reads the tests that the threat model names", () => {
   expect(NAMED.length).toBeGreaterThan(25);
 });
 

@@ -31,7 +31,7 @@ interface Claim {
 interface Tree {
   /** Where each module is, by its path. */
   readonly folders: ReadonlyMap<string, string>;
-  /** Names of modules that nothing here is built with: what is in them cannot be told. */
+  /** Names of modules that nothing here is built with: their content is unknown. */
   readonly absent: readonly string[];
 }
 

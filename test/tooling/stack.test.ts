@@ -256,7 +256,7 @@ describe("secrets", () => {
   });
 });
 
-/** Every `"*"` of an allowed action or resource, by where it stands, and why it must be one. */
+/** Every `"*"` of an allowed action or resource, by its place, and why it must be one. */
 /** The watcher's own, where it runs as a Fargate task. */
 const WATCHER_LOGS = 1;
 
@@ -484,7 +484,7 @@ describe("the inputs of `deltaloop cost`", () => {
     { watcherImage: "registry/watcher:1", store: "memorydb", keyArn: "none", mode: "shadow" },
     { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1,subnet-2,subnet-3", store: "given", redisUrl: "rediss://x", secrets: "given" },
     { network: "none", store: "given", redisUrl: "rediss://x", watcherImage: "registry/watcher:1" },
-  ])("is what is made with %j", (chosen: Readonly<Record<string, string>>) => {
+  ])("is created with %j", (chosen: Readonly<Record<string, string>>) => {
     const given = { ...defaults(), ...chosen, watcherMode: chosen["mode"] ?? "act" };
     const named = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [`${name.slice(0, 1).toUpperCase()}${name.slice(1)}`, value]),

@@ -26,7 +26,7 @@ function secondsOf(yaml: string, indent: number, field: string): Readonly<Record
   );
 }
 
-describe("what states a time itself says what the table says", () => {
+describe("files with times of their own equal the table", () => {
   it("the functions' time limits", async () => {
     const { sync, ...others } = times.FUNCTION_TIMEOUT_SECONDS;
     const syncs = Object.fromEntries(["deployment", "replicaset", "replicationcontroller"].map((name) => [`sync-${name}`, sync]));
@@ -64,7 +64,7 @@ describe("what states a time itself says what the table says", () => {
   });
 });
 
-describe("what the times promise each other", () => {
+describe("relations between the times", () => {
   const second = 1_000;
   const shortestMs = Math.min(...Object.values(times.FUNCTION_TIMEOUT_SECONDS)) * second;
 
@@ -75,19 +75,19 @@ describe("what the times promise each other", () => {
     expect(times.LEASE_MS).toBeGreaterThan(times.RENEWAL_MS + times.REDIS_COMMAND_TIMEOUT_MS + times.WRITE_MARGIN_MS);
   });
 
-  it("an op blocks for as long as its call may land, and no longer than its dead run's lease", () => {
+  it("an op blocks while its call may land, and no longer than its dead run's lease", () => {
     expect(times.MAY_LAND_MS).toBeGreaterThan(times.REQUEST_TIMEOUT_MS);
     expect(times.OP_DEADLINE_MS).toBeGreaterThanOrEqual(times.MAY_LAND_MS);
     expect(times.OP_DEADLINE_MS).toBeLessThanOrEqual(times.LEASE_MS - times.RENEWAL_MS);
   });
 
-  it("whatever is killed −9, somebody else goes on within 30 s", () => {
+  it("after any SIGKILL, another process continues within 30 s", () => {
     expect(times.TAKEOVER_MS_MAX).toBeLessThanOrEqual(30 * second);
     expect(Math.max(times.LEASE_MS, times.OP_DEADLINE_MS) + 2 * times.SWEEP_PERIOD_MS).toBeLessThanOrEqual(times.TAKEOVER_MS_MAX);
     expect(times.VISIBILITY_SECONDS.deltas * second).toBeLessThanOrEqual(times.TAKEOVER_MS_MAX);
   });
 
-  it("a stall of Redis or of the API server is told before the shortest function ends", () => {
+  it("a stall of Redis or of the API server is reported before the shortest function ends", () => {
     const answeredMs = shortestMs - times.ANSWER_RESERVE_MS;
     expect(times.REDIS_COMMAND_TIMEOUT_MS).toBeLessThan(answeredMs);
     expect(times.REDIS_CONNECT_TIMEOUT_MS).toBeLessThan(times.REDIS_COMMAND_TIMEOUT_MS);

@@ -42,12 +42,12 @@ interface Container {
   readonly Environment: readonly { readonly Name: string; readonly Value: string }[];
 }
 
-/** What says where a credential comes from, and is none. */
+/** Variables with the source of a credential, not its value. */
 const REFERENCE = /_(?:SECRET|SECRETS_SECONDS|EKS_CLUSTER)$/;
 // `!Ref x` is read as `x`; what CloudFormation makes of it is cfn-lint's to say.
 const { Resources } = parse(await readFile("infra/watcher-task.yml", "utf8"), { logLevel: "silent" }) as Fragment;
 const [container] = Resources.WatcherTask.Properties.ContainerDefinitions;
-/** What a watcher may do wherever it runs. */
+/** The watcher's rights wherever it runs. */
 const { WatcherPolicy } = (
   parse(await readFile("infra/roles.yml", "utf8"), { logLevel: "silent" }) as {
     readonly Resources: { readonly WatcherPolicy: { readonly Properties: Policy } };
@@ -91,7 +91,7 @@ it("runs as an unprivileged user with a read-only root, and has time for a hand-
 it.each([
   [200, 0],
   [500, 1],
-])("asks the process how it is: at an answer of %i it ends with %i", async (status, code) => {
+])("checks the process's health: an answer of %i exits with %i", async (status, code) => {
   const asked: string[] = [];
   const server = createServer(({ url = "" }, response) => {
     asked.push(url);
@@ -109,7 +109,7 @@ it.each([
   server.close();
 });
 
-it("may read its secrets and send, and ECS may start it: every wildcard takes no resource, or has a reason", () => {
+it("may read its secrets and send, and ECS may start it: every wildcard has no resource level or has a reason", () => {
   const { ManagedPolicyArns, Policies } = Resources.WatcherTaskRole.Properties;
   expect([ManagedPolicyArns?.[0], Policies]).toEqual(["WatcherPolicy", undefined]);
   const own = WatcherPolicy.Properties.PolicyDocument.Statement;

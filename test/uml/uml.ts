@@ -47,7 +47,7 @@ export interface UmlOptions {
   readonly systemd?: boolean;
 }
 
-/** Runs a shell's script there, on /sys/fs/cgroup of version 2, and tells its exit code and what it wrote. */
+/** Runs a shell script there, on /sys/fs/cgroup of version 2, and returns its exit code and output. */
 export async function runInUml(
   kernel: string,
   script: string,
@@ -114,7 +114,10 @@ sleep 60
   }
 }
 
-/** Nothing of the machine's own units and generators: none is started, and nothing is written outside of /run. Who wants a bus starts it. */
+/**
+ * Nothing of the machine's own units and generators: none is started, and nothing is written outside of /run. A test that needs a bus
+ * starts it.
+ */
 function bySystemd(work: string): string {
   return `mkdir -p /run/units /run/none
 cat >/run/units/work.service <<'UNIT'

@@ -15,7 +15,7 @@ export interface UpstreamTests {
   /** All tests of Deployment, ReplicaSet and ReplicationController, as in tests.ts. */
   names(): Promise<readonly string[]>;
   /**
-   * Runs one test in a process and namespaces of its own, as the kubeconfig's person; several may run at once.
+   * Runs one test in a process and namespaces of its own, as the kubeconfig's user; several may run at once.
    *
    * @throws when it did not pass, with what upstream's test says of it and the last lines that it wrote
    */
@@ -35,7 +35,7 @@ export interface TestOutcome {
   readonly name: string;
   readonly state: "passed" | "failed" | "skipped" | "interrupted";
   readonly seconds: number;
-  /** What upstream's test says of it, unless it passed. */
+  /** The failure message of upstream's test, unless it passed. */
   readonly told?: string;
 }
 
@@ -63,7 +63,7 @@ interface SpecReport {
   readonly RunTime: number;
 }
 
-/** The program, built if need be; or, in one line for people, why there is none. */
+/** The program, built if needed; or one line with the reason why there is none. */
 export async function upstreamTests(): Promise<UpstreamTests | { readonly missing: string }> {
   const flags = buildFlags();
   const built = await builtOnce({
@@ -121,7 +121,7 @@ export async function upstreamTests(): Promise<UpstreamTests | { readonly missin
           `--ginkgo.timeout=${minutesMax(names)}m`,
           `--ginkgo.json-report=${report}`,
         ];
-        // kubectl keeps what it has discovered in its person's home.
+        // kubectl caches discovery in its user's home.
         const { output } = await execute(program, ginkgo, signal, { HOME: scratch });
         const specs = new Map(
           (await specsOf(report)).map((spec) => [[...(spec.ContainerHierarchyTexts ?? []), spec.LeafNodeText].join(" "), spec]),
@@ -149,7 +149,7 @@ async function specsOf(report: string): Promise<readonly SpecReport[]> {
   const text = await readFile(report, "utf8").catch(() => "[]");
   // Written by ginkgo just now; the suite's own steps are in it as well, without a name.
   const [suite] = JSON.parse(text) as readonly { readonly SpecReports: readonly SpecReport[] }[];
-  // What was not in focus is skipped as well, and says nothing.
+  // Tests out of focus are skipped as well, and are not reported.
   return (suite?.SpecReports ?? []).filter(
     ({ State, LeafNodeText, Failure }) => LeafNodeText !== "" && (State !== "skipped" || (Failure?.Message ?? "") !== ""),
   );

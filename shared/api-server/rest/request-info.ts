@@ -47,7 +47,7 @@ export function isGroupServed(path: string): boolean {
 
 const MEDIA_TYPES = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/** JSON is sent to whoever accepts one of upstream's media types. @throws {ApiError} 406 */
+/** Clients that accept one of upstream's media types get JSON. @throws {ApiError} 406 */
 export function checkAccepted(accept: string | undefined, { name }: ResourcePath): void {
   const asked = (accept ?? "").split(",").map((clause) => clause.split(";")[0]?.trim() ?? "");
   if (asked.some((type) => type === "" || type === "*/*" || type === "application/*" || MEDIA_TYPES.includes(type))) return;

@@ -42,14 +42,14 @@ import { informerLabels } from "./informer-labels.ts";
 import { ring } from "./ring.ts";
 import { withRenewedKeys } from "./messages/signed-body.ts";
 
-/** What stands behind one cluster id. */
+/** The connections and keys of one cluster. */
 export interface AppliedCluster {
   readonly store: Store;
   readonly doorbells: Doorbells;
   readonly reader: KubeReader;
   /** The same, with the Lease's proof before each read; absent: nothing is proven. */
   readonly provenReader?: KubeReader;
-  /** Tells the watcher's messages from others. */
+  /** Verifies that the watcher sent a message. */
   readonly signer: Signer;
 }
 
@@ -65,7 +65,7 @@ export interface ApplierPorts {
   readonly metrics?: Metrics;
   /** Reads MAC keys again, now and then; whether there are others. */
   readonly renewKeys?: () => Promise<boolean>;
-  /** Tells a replay or a live view what each change concerned. */
+  /** Reports the affected keys of each change to a replay or a live view. */
   readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
 }
 
@@ -78,7 +78,7 @@ export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; reado
  */
 type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current"> };
 
-/** What of a message one call carries. */
+/** The part of a message in one call. */
 interface Call {
   readonly kind: "D" | "L";
   readonly listRV?: string;
@@ -99,14 +99,14 @@ export interface Message {
 const ACK: Verdict = { kind: "ack" };
 /** Lua runs one call at a time; 100 items keep a call near a millisecond. */
 const ITEMS_PER_CALL_MAX = 100;
-/** By so much a call is smaller each time the message comes again. */
+/** Factor by which the batch shrinks on each redelivery. */
 const CALL_SHRINKS_BY = 10;
 /** A call that took less may be followed by one of twice the size: the shortest function has five of them. */
 const QUICK_CALL_MS = 1_000;
 /** How often in a row rows may move under a call before the message goes back to the queue. */
 const RETRIES_MAX = 5;
 const RETRY_SECONDS = 5;
-/** A store that is full for a moment is waited for. After that, what makes room must not stand behind what needs it (FU2). */
+/** Retries while the Store is full for a moment. After that, deletes must not wait behind puts (FU2). */
 const FULL_RECEIVES = 3;
 const EARLY_MANIFEST_SECONDS = 2;
 
@@ -186,7 +186,7 @@ class MessageApplier {
     const nowMs = clock.now();
     metrics?.count("deltaloop_messages_total", { resource, verdict });
     metrics?.observe("informer_processing_latency_seconds", informerLabels(resource), (nowMs - startedMs) / 1000);
-    // What is listed may be old, and a heartbeat is of no event.
+    // A listed object may be old, and a heartbeat has no event.
     if (kind === "D" && verdict === "ack")
       metrics?.observe("deltaloop_delta_lag_seconds", { resource }, Math.max(0, nowMs - receivedMs) / 1000);
   }
@@ -259,7 +259,7 @@ class MessageApplier {
         look = result.found ? { kind: "found", found: result.found } : { kind: "read" };
         continue;
       }
-      // What is rung again is what the items concern (A3), and of deletes that were not read that is not known.
+      // Doorbells are sent again for the affected keys (A3), which are unknown for deletes that were not read.
       if (result.kind === "duplicate" && look.kind === "unread" && prepared.items.some(({ type }) => type === "delete")) {
         this.#ringLater(result.bells);
         look = { kind: "read" };
@@ -382,7 +382,7 @@ class MessageApplier {
     if (changed.length > 0) this.#ports.onChanges?.(this.#envelope.r, changed);
   }
 
-  /** Primaries that decide whom a change concerns; each is its own key, which looks again once it is back. */
+  /** Primaries that decide the affected keys; each has a key of its own, which is requeued once it is back. */
   async #repair(forged: readonly Forged[]): Promise<void> {
     const { e: epoch } = this.#envelope;
     for (const each of forged) {

@@ -21,9 +21,9 @@ export interface Change {
   readonly uid: string;
   readonly rv: string;
   readonly object: Cached | undefined;
-  /** The stream says that it came into being: nothing stands there, unless its write-through was sooner. */
+  /** ADDED: no row exists, unless its write-through was first. */
   readonly isNew?: boolean;
-  /** What it takes the place of (A14): then it was read live after that was found. */
+  /** The stored value that it replaces (A14); it was then read live afterwards. */
   readonly forged?: readonly Forged[];
 }
 
@@ -43,7 +43,7 @@ export interface Fault {
 
 export interface PrepareOptions {
   readonly known?: KnownRows;
-  /** The Store has answered with what stands there. */
+  /** The Store has returned the stored row. */
   readonly found?: Pick<IndexView, "rows" | "current">;
   /** The changes are objects of a list at this version. */
   readonly listRV?: string;
@@ -60,7 +60,7 @@ const LOOKUP_ROUNDS_MAX = 5;
 const WHY_LENGTH_MAX = 500;
 
 /**
- * @throws {Error} when a decision still asks for more after five rounds: a bug in an events table.
+ * @throws {Error} when a decision still requests rows after five rounds: a bug in an events table.
  */
 export async function prepareChanges(
   store: Pick<IndexStore, "readIndex">,
@@ -82,7 +82,7 @@ export async function prepareChanges(
     const forged = seen.forged().filter((each) => each.resource !== resource || !own.has(each.key));
     return { items, counts: seen.counts(), forged, faults };
   }
-  throw new Error(`an events table of ${resource} looks up more than ${LOOKUP_ROUNDS_MAX} times in a row`);
+  throw new Error(`the events table of ${resource} requested more than ${LOOKUP_ROUNDS_MAX} rounds of look-ups`);
 }
 
 /**
@@ -115,7 +115,7 @@ async function believable(change: Change, forged: readonly Forged[], live: Prepa
   return { ...(change.forged ? change : await live(change.key)), forged: distinct };
 }
 
-/** Who is asked whom a change concerns, and what they may look up. */
+/** The controllers' events tables, and what they may look up. */
 interface Tables {
   readonly registry: readonly AffectedKeys[];
   readonly resource: CachedResource;
@@ -154,14 +154,14 @@ function unchanged(resource: CachedResource, change: Change, { rv, uid, owner }:
   return { ...bare(resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
 }
 
-/** What is not new is as it is cached, or it comes again. */
+/** An item that is not new equals its row, or is redelivered. */
 function notNew(resource: CachedResource, change: Change): ItemChange {
   const item = bare(resource, change);
   const { type, uid, rv, owner } = item;
   return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
 }
 
-/** Nothing follows from it. A delete names its owner, too: there it is looked for. */
+/** It has no effects. A delete references its owner, too: the row is read in that slice. */
 function bare(resource: CachedResource, { type, key, uid, rv, object }: Change): ItemChange {
   const owner = object && ownerOfCached(resource, object);
   return {
@@ -193,11 +193,10 @@ function effectsOf(tables: Tables, change: Change, row: Row | undefined): readon
 }
 
 export function reportFaults(log: Log, resource: CachedResource, faults: readonly Fault[]): void {
-  for (const { key, why } of faults)
-    log.error("whom a change concerns cannot be decided, it is cached and wakes nobody", { key, resource, why });
+  for (const { key, why } of faults) log.error("event handler failed; object cached, no keys enqueued", { key, resource, why });
 }
 
-/** A replaced object is a delete and an add in one item (A10); a delete of what is not cached is judged by the message (A9). */
+/** A replaced object is a delete and an add in one item (A10); a delete of an uncached object uses the message (A9). */
 function decided({ registry, resource, lookups }: Tables, change: Change, row: Row | undefined): readonly Effect[] {
   const before = row?.object ?? (change.type === "delete" ? change.object : undefined);
   const after = change.type === "put" ? change.object : undefined;
@@ -242,7 +241,7 @@ function lowersOf(
   return lowers;
 }
 
-/** What has been read so far, and what a decision asked for in vain. */
+/** The rows read so far, and those that a decision requested in vain. */
 class Seen implements Lookups {
   readonly #store: Pick<IndexStore, "readIndex">;
   readonly #rows = new Map<string, Row | undefined>();
@@ -312,7 +311,7 @@ class Seen implements Lookups {
   get<R extends CachedResource>(resource: R, key: ObjectKey): Cached<R> | undefined {
     const id = `${resource} ${key}`;
     if (!this.#rows.has(id)) {
-      splitKey(key); // thrown here it is the fault of who asks
+      splitKey(key); // thrown here, it is the caller's error
       this.#missingRows.set(id, { resource, key });
     }
     return this.#rows.get(id)?.object as Cached<R> | undefined; // the id names the resource

@@ -1,6 +1,6 @@
 /**
- * Own answers and live reads go into the cache at once (informer §13 layer 2): the next sync sees them, and whoever they
- * concern is queued by the same step, long before the stream tells the same story.
+ * Own answers and live reads go into the cache at once (informer §13 layer 2): the next sync sees them, and their affected keys are queued
+ * by the same step, long before the stream delivers them.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
@@ -20,7 +20,7 @@ export interface WriteThroughPorts {
   readonly doorbells: Doorbells;
   readonly registry: readonly AffectedKeys[];
   readonly digester: Digester;
-  /** For what the cache cannot be believed about (A14). */
+  /** For keys whose cached values fail their MAC (A14). */
   readonly reader: Pick<KubeReader, "get">;
   readonly log: Log;
 }
@@ -84,7 +84,7 @@ export async function writeThrough<R extends CachedResource>(
       ...(answers.left !== undefined && { left: answers.left }),
       ...(ends && { ends }),
     });
-    // Nothing may come in between: it is the next thing that leaves on that connection.
+    // Must be the next command on that connection.
     const doorbells = ports.doorbells.expect?.(dueBy(run, items)) ?? ports.doorbells;
     const result = await answer;
     if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");

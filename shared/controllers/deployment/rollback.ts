@@ -21,7 +21,7 @@ export interface Rollback {
 }
 
 /**
- * The write and the Event that end a rollback request. Each outcome is one write to the Deployment and changes no size: the changed
+ * The write and the Event that complete a rollback request. Each outcome is one write to the Deployment and changes no size: the changed
  * template starts a rollout, in which the target ReplicaSet gets the next revision.
  *
  *     revisions 1, 2, 3 (new), asked for 0 → to 2, `Rolled back deployment "web" to revision 2`

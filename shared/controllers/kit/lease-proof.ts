@@ -28,7 +28,7 @@ export class UnprovenError extends Error {
   override readonly name = "UnprovenError";
 }
 
-/** What `take` has shown before a call of it. */
+/** The greatest checkpoint before a call of `take`. */
 export interface SeenCheckpoint {
   readonly epoch: string;
   readonly checkpoint: Checkpoint;
@@ -40,7 +40,7 @@ export interface LeaseProof {
   require(epoch: string, token: TermToken | undefined): Promise<void>;
   /** LP2. */
   connectionFailed(): void;
-  /** LP5: what has been seen up to now; to be asked before `take` is called. */
+  /** LP5: the greatest checkpoint seen so far; read it before `take`. */
   seen(): SeenCheckpoint | undefined;
   /** LP5. @returns whether the Store was set back, and is SUSPECT now */
   compare(before: SeenCheckpoint | undefined, epoch: string, lineage: TakenLineage | undefined): Promise<boolean>;
@@ -129,7 +129,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
   };
 }
 
-/** LP1 and LP2 for a reader. `require` asks for the proof. */
+/** LP1 and LP2 for a reader. `require` obtains the proof. */
 export function provenReader(reader: KubeReader, proof: LeaseProof, require: () => Promise<void>): KubeReader {
   return {
     get: async (...request) => {

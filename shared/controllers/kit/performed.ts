@@ -31,7 +31,7 @@ export type WriteResult =
   /** CreatePods: how many of them exist now (or were refused because the namespace is going away, replicaset §7.1). */
   | { readonly kind: "created"; readonly count: number }
   | { readonly kind: "deleted" }
-  /** The object is gone (404), or (release) another one stands in its place. */
+  /** The object is gone (404), or (release) another object has its name. */
   | { readonly kind: "gone"; readonly error: Error }
   /** PatchReplicaSet: another client wrote first; the live object was written through, which queues the key. DeleteReplicaSet: it changed. DeletePod: replaced, released or terminating. */
   | { readonly kind: "conflict"; readonly error: Error }

@@ -1,4 +1,4 @@
-/** Asks for the Lease's proof before each call that needs one, so that syncs need not (lease-proof.ts LP1). */
+/** Obtains the Lease's proof before each call that needs one, so that syncs need not (lease-proof.ts LP1). */
 import type { Taken } from "@deltaloop/store/ports";
 import { provenReader, watched } from "./lease-proof.ts";
 import type { SyncPorts } from "./run.ts";

@@ -1,4 +1,4 @@
-/** What a session is made of, and how a sync ends. */
+/** The components of a session, and the results of a sync. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Release } from "@deltaloop/kube/releases";
 import type { Controller } from "@deltaloop/kube/objects";
@@ -30,7 +30,7 @@ export interface SyncPorts {
   readonly proof?: LeaseProof;
   /** Of the invocation. Absent: every owner is read. */
   readonly readYourWrites?: ReadYourWrites;
-  /** Tells people and replays what a sync decided, before anything is sent. */
+  /** Reports a sync's decisions to users and replays, before anything is sent. */
   readonly trace?: (line: TraceLine) => void;
 }
 
@@ -40,7 +40,7 @@ export type TraceLine = { readonly controller: Controller; readonly key: string 
   | { readonly kind: "reason"; readonly reason: Reason }
   | { readonly kind: "decided"; readonly write: Write; readonly replaced?: Replaced }
   | { readonly kind: "event"; readonly note: EventNote }
-  /** What would have depended on an answer that shadow mode never gets. */
+  /** Decisions that depend on an answer, which shadow mode never gets. */
   | { readonly kind: "notDecided"; readonly what: string }
   | { readonly kind: "ended"; readonly outcome: "ok" | "retry" | "requeueAfter" | "drop"; readonly error?: string }
 );

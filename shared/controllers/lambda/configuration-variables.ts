@@ -1,4 +1,6 @@
-/** The environment variables of functions and watcher, for people: `node infra/generate.ts` writes docs/reference/configuration.md from them. */
+/**
+ * The environment variables of functions and watcher, for users: `node infra/generate.ts` writes docs/reference/configuration.md from them.
+ */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 
 import { doorbellsVariable } from "../registry/names.ts";

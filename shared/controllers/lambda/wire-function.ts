@@ -52,7 +52,7 @@ export function wireFunction(component: Component, live: LiveConfiguration, kube
   };
 }
 
-/** What a component's lines in the log are from. */
+/** The source of a component's log lines. */
 export function componentService(component: Component): string {
   return `deltaloop-${component}`;
 }
@@ -68,7 +68,7 @@ function retryBudgetOf(component: Component): Pick<KubeHttpConfig, "requestTimeo
   return isShort ? { requestTimeoutMs: APPLIER_REQUEST_TIMEOUT_MS, waitMsMax: APPLIER_WAIT_MS_MAX } : {};
 }
 
-/** Whose visibility the function may shorten. Nobody waits for a dead letter, so its queue need not be known. */
+/** The queues whose visibility timeout the function may shorten. Not needed for dead letters, which can wait. */
 function ownQueue(component: Component, queues: Configuration["queues"]): string | undefined {
   switch (component) {
     case "apply-deltas":

@@ -1,4 +1,4 @@
-/** What a function is given besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
+/** A function's dependencies besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";
@@ -25,7 +25,7 @@ export interface FunctionWiring {
   readonly metrics?: Metrics;
   /** Reads MAC keys again, now and then; whether there are others. */
   readonly renewKeys?: () => Promise<boolean>;
-  /** Tells people what syncs decide. */
+  /** Reports to users what syncs decide. */
   readonly trace?: (line: TraceLine) => void;
 }
 

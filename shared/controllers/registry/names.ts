@@ -1,4 +1,4 @@
-/** Everything that is named after a controller or a function, so that a name is made in one place and never listed. */
+/** Names derived from a controller or a function: derived in one place and never listed. */
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { ResourceInfo } from "@deltaloop/kube/objects";
 
@@ -15,7 +15,7 @@ export function serviceAccount(component: string): string {
 /** Where our own objects are, unless DELTALOOP_LEASE_NAMESPACE says otherwise. */
 export const NAMESPACE = "deltaloop";
 
-/** The ReplicaSet by which the guard tells a controller of the whole cluster from a writer in one namespace (informer §11.9). */
+/** The ReplicaSet by which the guard distinguishes a controller of the whole cluster from a writer in one namespace (informer §11.9). */
 export const CANARY = "deltaloop-canary";
 
 /** The Lease that the watchers of a deployment compete for. */
@@ -33,7 +33,7 @@ export function secretName(stage: string, part: string): string {
   return `deltaloop/${stage}/${part}`;
 }
 
-/** What of those holds the credential of a function or of the watcher for the API server: `kube/sync-replicaset`. */
+/** The secret with the API server credential of a function or of the watcher: `kube/sync-replicaset`. */
 export function kubeSecret(component: string): string {
   return `kube/${component}`;
 }

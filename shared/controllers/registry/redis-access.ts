@@ -15,7 +15,7 @@ export interface RedisAccess {
   readonly name: string;
   /** The Store's methods that it calls. */
   readonly methods: readonly (keyof Store)[];
-  /** Whose keys it syncs. Absent: it syncs none, and may do what it does for all. */
+  /** The controller whose keys it syncs. Absent: it syncs none, and its rights cover all controllers. */
   readonly controllers: readonly string[] | undefined;
   /** ACL rules. `deployment`: first part of the keys. */
   readonly rules: (deployment: string) => string;
@@ -70,7 +70,7 @@ const RIGHTS: Readonly<Record<"apply-deltas" | "dead-deltas" | "sync" | "sweep",
 const LASTING = ["ep", "forged", "guard", "opened", "tally"];
 /** One in an epoch. */
 const SINGLE = ["quar"];
-/** What every client asks, besides scripts. */
+/** Commands of every client, besides scripts. */
 const CLIENT = "+@connection -@dangerous +info +time +wait +cluster|slots +cluster|shards +cluster|nodes";
 
 /** In the order of functionsOf. */

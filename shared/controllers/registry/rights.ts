@@ -10,7 +10,7 @@ import type { ControllerEntry, Registry } from "./registry.ts";
 export interface Role {
   /** Also the name of its service account. */
   readonly name: string;
-  /** Whose contract it fulfils. */
+  /** The controller whose contract it implements. */
   readonly controller?: string;
   /** Anywhere in the cluster. One rule per resource and name, sorted. */
   readonly clusterRules: readonly Rule[];
@@ -28,10 +28,10 @@ export interface Rule {
   readonly name?: string;
 }
 
-/** The order in which people read verbs. */
+/** The conventional order of verbs. */
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
-/** Who does something in the cluster, and what each of them must be allowed for it. */
+/** The components that call the API server, and the rights that each needs. */
 export function rolesOf(registry: Registry): readonly Role[] {
   const rule = (resource: string, verbs: readonly string[], subresource?: string): Rule => ({
     apiGroup: groupOf(registry, resource),
@@ -43,8 +43,8 @@ export function rolesOf(registry: Registry): readonly Role[] {
   const syncRules = ({ primary, reads, contract }: ControllerEntry): readonly Rule[] => [
     ...reads.map((resource) => rule(resource, resource === primary ? ["get"] : ["get", "list"])),
     ...contract.map(({ resource, subresource, verb }) => rule(resource, [verb], subresource)),
-    // Where the admission plugin OwnerReferencesPermissionEnforcement runs, `blockOwnerDeletion: true` in a reference asks for
-    // that right on the owner. Nothing is ever written there.
+    // Where the admission plugin OwnerReferencesPermissionEnforcement runs, `blockOwnerDeletion: true` in a reference requires that right
+    // on the owner. Nothing is ever written there.
     rule(primary, ["update"], "finalizers"),
   ];
   const syncRole = ({ name, followUps = [] }: ControllerEntry): Role => ({

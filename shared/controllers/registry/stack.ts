@@ -1,15 +1,15 @@
 /**
- * What of a deployment is there whether or not anything happens, by the parameters that `npm run deploy --params` takes. infra/ has the
+ * The always-on resources of a deployment, by the parameters that `npm run deploy --params` takes. infra/ has the
  * conditions; test/tooling/stack.test.ts compares.
  */
 import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
 
-/** Those that change what is paid for; `elsewhere` and `here` stand for whether `watcherImage` names one. */
+/** The parameters that change the cost; `elsewhere` and `here` mean whether `watcherImage` is set. */
 export interface Stack {
   readonly network: "own" | "given" | "none";
   readonly natGateway: boolean;
   readonly endpoints: boolean;
-  /** Zones that endpoints stand in. */
+  /** Zones of the endpoints. */
   readonly zones: number;
   readonly store: "valkey" | "memorydb" | "given";
   readonly storeNodeType: string;
@@ -75,7 +75,7 @@ export const COUNTED: readonly string[] = [
   ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
   ...["watcherImage", "mode", "secretsSeconds"],
 ];
-/** What else serverless.yml has, and costs nothing. */
+/** Other parameters of serverless.yml, which cost nothing. */
 const FREE = [
   ...["runtime", "guard", "maximumConcurrency", "deltasMaxReceiveCount", "clusterId", "kubeServer", "kubeCa", "kubePort", "kubeCidr"],
   ...["vpcCidr", "vpcId", "alarmTopics", "leaveOut", "redisUrl", "redisCluster", "redisDurability", "kubeEksCluster", "redisSecret"],
@@ -84,7 +84,7 @@ const FREE = [
 export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
 
 /**
- * As serverless.yml has its defaults, but for the mode: who asks what it costs means to act.
+ * As serverless.yml has its defaults, but for the mode: a cost estimate assumes mode act.
  *
  * @throws {UsageError} for a name or a value that a deployment would not take
  */
@@ -100,7 +100,7 @@ export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const key = parameters["keyArn"] ?? "make";
   const network = of("network", "own", "given", "none");
   const store = of("store", "valkey", "memorydb", "given");
-  if (network === "none" && store !== "given") throw new UsageError("a store is made in a VPC only: network=none wants store=given");
+  if (network === "none" && store !== "given") throw new UsageError("a store is created in a VPC only: network=none needs store=given");
   const seconds = Number(parameters["secretsSeconds"] ?? SECRETS_SECONDS_MAX);
   if (!(Number.isInteger(seconds) && seconds >= 1 && seconds <= SECRETS_SECONDS_MAX))
     throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: it is a whole number from 1 to ${SECRETS_SECONDS_MAX}`);

@@ -12,7 +12,7 @@ import { observe } from "./observe.ts";
 import type { Observed } from "./observe.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
-/** After pods were marked SUSPECT: the gate is shut until they are listed again. */
+/** After pods were marked SUSPECT: the gate is closed until they are listed again. */
 const SUSPECT_MS = 1_000;
 
 export interface LiveBasis {

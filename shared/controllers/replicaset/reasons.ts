@@ -42,7 +42,7 @@ export type ReplicaReason =
   | Reason<"deletes again", None>
   // §8. `its` and `others`: what the rule compared, of this pod and of `survivor`, the first that stays.
   | Reason<"goes first", Compared & { readonly survivor: string }>
-  // §8. The same of `victim`, the last that goes, and of so many `pods` that the rule spares, of which this one is the first.
+  // §8. The same of `victim`, the last one deleted, and of the number of `pods` that the rule keeps, of which this one is the first.
   | Reason<"stays", Compared & { readonly victim: string; readonly pods: number }>
   // §10
   | Reason<

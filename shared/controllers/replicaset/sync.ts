@@ -25,8 +25,8 @@ export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
 }
 
 /**
- * Claim, then manage, then status: three decisions with effects between them. A failed claim ends the sync; a failed create or
- * delete is told in the status first, and holds up no pod that becomes available by time: upstream has a timer of its own for that.
+ * Claim, then manage, then status: three decisions with effects between them. A failed claim ends the sync; a failed create or delete is
+ * reported in the status first, and delays no availability check: upstream has a separate timer for that.
  *
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, updatePod.
  */

@@ -73,7 +73,7 @@ export function isUnauthorized(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 401;
 }
 
-/** 403: denied for good, or until the authorizer has seen a recent change. */
+/** 403: denied permanently, or until the authorizer has seen a recent change. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof KubeApiError && error.reason === "Forbidden";
 }

@@ -55,7 +55,7 @@ export function createReader(client: KubeCalls): KubeReader {
       });
       requested += limit;
       const page = asPage(answer, token);
-      // The server's list kinds hold whole objects of the resource asked for.
+      // The server's list kinds contain whole objects of the requested resource.
       items.push(...(page.items as readonly KubeObject[]));
       if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };
       token = page.continue;
@@ -72,7 +72,7 @@ export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retry
 /** @throws {UnansweredError} when a success holds no object: something else than the API server answered. */
 export function asObject(value: unknown): KubeObject {
   if (isRecord(value) && isRecord(value["metadata"])) return value as unknown as KubeObject;
-  throw new NotKubernetesError("the answer is no Kubernetes object");
+  throw new NotKubernetesError("the response is not a Kubernetes object");
 }
 
 /**
@@ -89,10 +89,10 @@ export function asPage(
   readonly items: readonly unknown[];
 } {
   const metadata = isRecord(value) ? value["metadata"] : undefined;
-  if (!isRecord(value) || !isRecord(metadata)) throw new NotKubernetesError("the answer is no Kubernetes list");
+  if (!isRecord(value) || !isRecord(metadata)) throw new NotKubernetesError("the response is not a Kubernetes list");
   const { resourceVersion, continue: token } = metadata;
   const items = value["items"] ?? [];
-  if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new NotKubernetesError("the answer is no Kubernetes list");
+  if (typeof resourceVersion !== "string" || !Array.isArray(items)) throw new NotKubernetesError("the response is not a Kubernetes list");
   if (typeof token === "string" && token !== "" && token === requestToken)
     throw new UnansweredError("the list does not advance: the server returned the same continue token");
   return { resourceVersion, items, ...(typeof token === "string" && token !== "" ? { continue: token } : {}) };

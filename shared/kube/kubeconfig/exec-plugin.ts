@@ -78,7 +78,7 @@ const ExecCredential = v.object({
 export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster: ExecCluster): Promise<Credentials> {
   const { apiVersion, command, installHint, interactiveMode, provideClusterInfo } = plugin;
   const called = `the credential plugin ${command}`;
-  if (interactiveMode === "Always") throw new Error(`${called} wants a terminal (interactiveMode: Always), and none is given to it`);
+  if (interactiveMode === "Always") throw new Error(`${called} needs a terminal (interactiveMode: Always), and has none`);
   const spec = { interactive: false, ...(provideClusterInfo && { cluster }) };
   const output = await run(isAbsolute(command) || !command.includes("/") ? command : join(folder, command), plugin.args, {
     ...Object.fromEntries(plugin.env.map(({ name, value }) => [name, value])),
@@ -98,11 +98,11 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
     text === "" || text === null ? undefined : text,
   );
   if ((cert === undefined) !== (key === undefined))
-    throw new Error(`${called} gave a certificate without a key, or a key without a certificate`);
-  if (token === undefined && cert === undefined) throw new Error(`${called} gave neither a token nor a certificate`);
-  if (token !== undefined && !isToken(token)) throw new Error(`${called} gave a token that is none: of several lines or words`);
+    throw new Error(`${called} returned a certificate without a key, or a key without a certificate`);
+  if (token === undefined && cert === undefined) throw new Error(`${called} returned neither a token nor a certificate`);
+  if (token !== undefined && !isToken(token)) throw new Error(`${called} returned an invalid token: of several lines or words`);
   const problem = cert === undefined || key === undefined ? undefined : problemOfPair(cert, key);
-  if (problem !== undefined) throw new Error(`${called} gave a certificate that ${problem}`);
+  if (problem !== undefined) throw new Error(`${called} returned a certificate that ${problem}`);
   return {
     ...(token !== undefined && { token }),
     ...(cert !== undefined && { cert }),

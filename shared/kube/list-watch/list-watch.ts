@@ -339,7 +339,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     throw error;
   }
 
-  /** A refused client can only retry, so the log asks for an operator. */
+  /** A refused client can only retry, so the log line is for an operator. */
   #failed(level: "debug" | "info" | "warn", what: string, error: unknown): void {
     const { log, resource } = this.#options;
     if (isUnauthorized(error) || isForbidden(error))

@@ -21,7 +21,7 @@ export class MalformedObjectError extends Error {
   }
 }
 
-/** The message of a thrown value for people. It may quote the API server; use describeError for logs. */
+/** The message of a thrown value for users. It may quote the API server; use describeError for logs. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

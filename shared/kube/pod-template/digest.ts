@@ -54,7 +54,7 @@ const TEMPLATES_MAX = 256;
 const FORM_RELEASE = RELEASED.at(-1);
 /**
  * Version of the normal form and of its layout. 2: integers beyond 2^53 are exact. A digest of rounded integers would differ from
- * the live one forever and requeue its key without end.
+ * the live one forever and requeue its key forever.
  */
 const FORM = `2-${FORM_RELEASE?.name.replace(".", "_")}`;
 const HASH_LABEL = "pod-template-hash";

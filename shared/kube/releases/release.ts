@@ -1,4 +1,4 @@
-/** What one minor release of Kubernetes does that another one does not: the types behind a pod template, and behaviour of the controllers. */
+/** Differences between minor releases of Kubernetes: the types behind a pod template, and behaviour of the controllers. */
 
 export interface Release {
   /** As `1.36`. */
@@ -8,14 +8,14 @@ export interface Release {
   readonly behaviour: Behaviour;
 }
 
-/** Only what our code asks for. Each doc comment names the release that changed it. */
+/** Only facts that our code uses. Each doc comment names the release that changed it. */
 export interface Behaviour {
   /** `status.terminatingReplicas` is set. 1.35: gate DeploymentReplicaSetTerminatingReplicas is on by default. */
   readonly countsTerminating: boolean;
   /** A Deployment's name is cut so that its ReplicaSet's fits. 1.34: deployment/sync.go generateReplicaSetName. */
   readonly cutsReplicaSetNames: boolean;
   /**
-   * When a ReplicaSet is looked at again because of minReadySeconds: at the next available pod, or only once all replicas are ready and
+   * When a ReplicaSet is requeued for minReadySeconds: at the next available pod, or only once all replicas are ready and
    * after the whole time. 1.34: controller_utils.go FindMinNextPodAvailabilityCheck.
    */
   readonly availabilityCheck: "next pod" | "all ready";

@@ -87,7 +87,7 @@ function problemOf(error: unknown): string {
   return `not YAML: ${error.code.toLowerCase().replaceAll("_", " ")} at line ${line}, column ${col}`;
 }
 
-/** Plain data as YAML for people. Long values stay on one line. */
+/** Plain data as YAML for users. Long values stay on one line. */
 export function stringifyYaml(value: object): string {
   return stringify(value, { version: "1.1", lineWidth: 0 });
 }

@@ -1,6 +1,6 @@
 /**
- * One list of the runtime for many who ask. Every turn of a pod looks at the pod's sandboxes and containers; when thirty begin at once,
- * the runtime would go through all it has thirty times, and so would the connection to it.
+ * One list of the runtime for concurrent callers. Every sync iteration reads the pod's sandboxes and containers; thirty concurrent ones
+ * would make the runtime list everything thirty times.
  *
  * LI1 what is answered was listed after it was asked for: who asks while a list is on its way waits for the next one.
  * LI2 one who asks alone is answered as if nothing stood in between.

@@ -22,7 +22,7 @@ export type MountOutcome = "mounted" | "refused";
 
 /** Mount points at and below `directory`, deepest first; stacked mounts are listed once each. */
 async function mountsWithin(directory: string): Promise<readonly string[]> {
-  const base = await ifExists(realpath(directory)); // may block on a foreign mount
+  const base = await ifExists(realpath(directory)); // may block on another program's mount
   if (base === undefined) return [];
   return (await mountTable()).filter((path) => path.startsWith(base) && isWithin(base, path)).toReversed();
 }

@@ -101,7 +101,7 @@ function refusal({ name }: VolumePlace): NodeFilesError {
   );
 }
 
-/** Reads the marker first, because an emptyDir may have a foreign mount that blocks. */
+/** Reads the marker first, because an emptyDir may have another program's mount that blocks. */
 async function isComplete(directory: string, mark: string): Promise<boolean> {
   const made = ifExistsSync(() => readFileSync(mark, "utf8"));
   if (made === "tmpfs") return await isMountPoint(directory);

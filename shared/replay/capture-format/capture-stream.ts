@@ -141,7 +141,7 @@ class Scan {
   unpacked(bytes: number): void {
     this.#unpacked += bytes;
     if (this.#unpacked > UNPACKED_BYTES_MAX)
-      throw new CaptureError(`${this.#name}: holds more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked; a replay takes no more`);
+      throw new CaptureError(`${this.#name}: holds more than ${UNPACKED_BYTES_MAX / GIB} GiB unpacked; a replay supports no more`);
   }
 
   see(record: CaptureRecord, bytes: number): void {
@@ -160,7 +160,7 @@ class Scan {
     this.#size(standing, key, type === "DELETED" ? undefined : bytes);
     if (this.#standingBytes > this.#standingBytesMax)
       throw new CaptureError(
-        `${this.#name}: more than ${this.#standingBytesMax / MIB} MiB of objects stand there at one time; a replay takes no more`,
+        `${this.#name}: more than ${this.#standingBytesMax / MIB} MiB of objects exist at one time; a replay supports no more`,
       );
   }
 
@@ -205,9 +205,7 @@ async function* batchesOf(
       if (record === undefined) continue;
       const due = window.next(record, bytes);
       if (due === undefined)
-        throw new CaptureError(
-          `${name}:${number}: is older than what stands more than ${WINDOW_LINES} lines before it; put the lines in the order of their t`,
-        );
+        throw new CaptureError(`${name}:${number}: is older than a line more than ${WINDOW_LINES} lines before it; sort the lines by t`);
       for (const each of due) {
         batch.push(each);
         size += each.bytes;

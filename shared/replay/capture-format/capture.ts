@@ -50,7 +50,7 @@ export class ForeignFormatError extends CaptureError {}
 /** A line that is not JSON. */
 class TornLineError extends CaptureError {}
 
-/** A file that begins with so many torn lines is no capture. */
+/** A file that begins with this many undecodable lines is no capture. */
 const TORN_MAX = 1_000;
 
 /** Format version of the `meta` line. 1 has no evidence. */
@@ -143,7 +143,7 @@ function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
       throw new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`);
   }
   // Flushed data can be read up to the truncation.
-  note(`${path}: the gzip data is cut off; what it holds until there is read`);
+  note(`${path}: the gzip data is truncated; it is read up to there`);
   try {
     return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX, finishFlush: constants.Z_SYNC_FLUSH });
   } catch (error) {
@@ -153,7 +153,7 @@ function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
 }
 
 function tooLarge(path: string): CaptureError {
-  return new CaptureError(`${path}: holds more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay takes no more`);
+  return new CaptureError(`${path}: holds more than ${CAPTURE_BYTES_MAX / MIB} MiB unpacked; a replay supports no more`);
 }
 
 function startsWith(bytes: Buffer, head: Buffer): boolean {
@@ -211,14 +211,14 @@ export class RecordReader {
     const isCutOff = isOpen && isTorn(text);
     if (isCutOff) this.#note(`${place}: the last line is cut off and left out`);
     if (text.trim() === "" && ++this.#blankLines > BLANK_LINES_MAX)
-      throw new CaptureError(`${place}: is beyond ${BLANK_LINES_MAX} blank lines; a replay takes no more`);
+      throw new CaptureError(`${place}: is beyond ${BLANK_LINES_MAX} blank lines; a replay supports no more`);
     const record = isCutOff || text.trim() === "" ? undefined : this.#parsed(text, line);
     if (!record) return undefined;
     [this.#firstMs, this.#lastMs] = [Math.min(this.#firstMs, record.atMs), Math.max(this.#lastMs, record.atMs)];
     if (this.#lastMs - this.#firstMs > SPAN_HOURS_MAX * HOUR_MS)
-      throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay takes no longer span`);
+      throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay supports no longer span`);
     if (++this.#records > this.#recordsMax)
-      throw new CaptureError(`${place}: is beyond ${this.#recordsMax} records; a replay takes no more`);
+      throw new CaptureError(`${place}: is beyond ${this.#recordsMax} records; a replay supports no more`);
     return record;
   }
 
@@ -291,7 +291,7 @@ function parseLine(
       );
     throw new TornLineError(`${place}: not JSON (${messageOf(error)})`);
   }
-  if (!isObject(parsed)) throw new CaptureError(`${place}: is no JSON object`);
+  if (!isObject(parsed)) throw new CaptureError(`${place}: is not a JSON object`);
   const value: Line = parsed;
   const kind = value.k ?? "event";
   if (kind === "meta" && value.format !== undefined && !FORMATS_READ.includes(value.format))
@@ -307,7 +307,7 @@ function parseLine(
   const atMs = typeof value.t === "string" && RFC_3339.test(value.t) ? Date.parse(value.t) : NaN;
   if (Number.isNaN(atMs)) {
     const foreign = value.t === undefined ? foreignFormat(parsed) : undefined;
-    if (foreign === undefined) throw new CaptureError(`${place}: t is no RFC 3339 time`);
+    if (foreign === undefined) throw new CaptureError(`${place}: t is not an RFC 3339 time`);
     throw new ForeignFormatError(`${place}: is ${foreign} and no capture; \`deltaloop import FILE -o capture.jsonl.gz\` makes one of it`);
   }
   const object = isObject(value.object) ? value.object : undefined;
@@ -392,7 +392,7 @@ export function wrongShape(object: CapturedObject): string | undefined {
   const metadata = object["metadata"] ?? object;
   if (!isObject(metadata)) return "metadata is no object";
   for (const field of ["namespace", "name", "resourceVersion"])
-    if (metadata[field] !== undefined && typeof metadata[field] !== "string") return `${field} is no string`;
+    if (metadata[field] !== undefined && typeof metadata[field] !== "string") return `${field} is not a string`;
   for (const field of ["labels", "annotations"]) {
     const pairs = metadata[field] ?? {};
     if (!isObject(pairs) || !Object.values(pairs).every((value) => typeof value === "string")) return `${field} are no strings by name`;

@@ -107,7 +107,7 @@ export class Timeline {
       throw new KubeApiError({
         code: 410,
         reason: "Expired",
-        message: `a replay does not hold what came before version ${this.#dropped} any more`,
+        message: `a replay no longer has events before version ${this.#dropped}`,
       });
     const place = { next: this.#begin };
     this.#watches.add(place);

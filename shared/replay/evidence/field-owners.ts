@@ -1,4 +1,4 @@
-/** Who owns the fields that decide: `managedFields` without values. */
+/** The owners of the relevant fields: `managedFields` without values. */
 import { defined, isObject, listIn, objectIn, textIn, textsIn } from "./fields.ts";
 import type { Json } from "./fields.ts";
 

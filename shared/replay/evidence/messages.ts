@@ -34,7 +34,7 @@ const QUANTITY = String.raw`\d[\d.]{0,30}(?:[eE][+-]?\d{1,3}|[numkMGTPE]i?)?`;
 const AMOUNTS = `${RESOURCE}=${QUANTITY}(?:,${RESOURCE}=${QUANTITY}){0,50}`;
 const DURATION = String.raw`[\d.]{1,20}(?:ns|us|µs|ms|s)|(?:\d{1,6}h)?(?:\d{1,6}m)?[\d.]{1,20}s`;
 
-/** What a slot may hold. */
+/** The values that a slot may hold. */
 const SLOTS: Readonly<Record<string, RegExp>> = {
   ...Object.fromEntries(
     ["name", "quota", "webhook", "policy", "binding", "account", "container", "volume", "pod", "node"].map((slot) => [

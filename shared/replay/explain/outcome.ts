@@ -4,7 +4,7 @@ import type { Owner, Write } from "@deltaloop/controllers/kit";
 import type { ReplayedSync } from "../engine/sync-log.ts";
 import type { Difference, ObjectChange } from "./changes.ts";
 
-/** What the recording shows for one decided write. */
+/** The recorded outcome of one decided write. */
 export interface Recorded {
   readonly write: Write;
   /**

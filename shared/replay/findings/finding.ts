@@ -1,4 +1,4 @@
-/** What a finding is: data from a pure function of the state, and its words from a table. */
+/** A finding: data from a pure function of the state, with its text from a table. */
 import type { View } from "./view.ts";
 
 export interface Finding {
@@ -25,7 +25,7 @@ export interface Words {
 
 export type WordsOf = (facts: Readonly<Record<string, string>>, of: Target) => Words;
 
-/** What the commands name, as kubectl spells it. */
+/** The object of the commands, as kubectl spells it. */
 export interface Target {
   readonly namespace: string;
   /** The workload: `deployment/web`. */

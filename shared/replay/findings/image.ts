@@ -29,7 +29,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const found = images.find((each) => each.class !== "image not pulled") ?? images[0];
   const secret = eventsOf(view, pod.uid, "FailedToRetrieveImagePullSecret").length > 0;
   const code = found?.slots["code"];
-  // The kubelet's plain "Back-off pulling image" and an absent message tell no more than the reason.
+  // The kubelet's plain "Back-off pulling image" and an absent message add nothing to the reason.
   const isPlain = message === undefined || (reason === "ImagePullBackOff" && listed(message) !== undefined);
   const isUnknown = found === undefined || found.class === "image not pulled";
   return [

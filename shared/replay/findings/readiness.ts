@@ -23,7 +23,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const isStarting = status.started === false && spec.startupProbe !== undefined;
   const probe = isStarting ? spec.startupProbe : spec.readinessProbe;
   if (probe === undefined) return [];
-  // The slower of the probe's own patience and what earlier pods needed.
+  // The longer of the probe's own limit and the time that earlier pods needed.
   const since = Math.max(startedMs, pod.readySinceMs ?? startedMs);
   const patienceMs = Math.max(thresholdMs(probe), median(view.state.startsOf(pod.ownerUid ?? "")));
   if (view.nowMs - since <= patienceMs) return [];

@@ -62,7 +62,7 @@ function eventsOf(value: CapturedObject): readonly CapturedObject[] {
 
 /** Undefined for events that changed no watched object. */
 function answerOf(event: CapturedObject, place: string, report: ImportReport): Answer | undefined {
-  if (!isAuditEvent(event)) throw new CaptureError(`${place}: is no event of audit.k8s.io`);
+  if (!isAuditEvent(event)) throw new CaptureError(`${place}: is not an event of audit.k8s.io`);
   const { verb, stage, level, requestURI, stageTimestamp, responseObject } = event;
   const reference = isObject(event["objectRef"]) ? event["objectRef"] : {};
   const status = isObject(event["responseStatus"]) ? event["responseStatus"] : {};
@@ -75,13 +75,13 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (typeof requestURI === "string" && /[?&]dryRun=/.test(requestURI)) return undefined;
   const { subresource = "", namespace = "", name = "" } = reference;
   if (typeof subresource !== "string" || typeof namespace !== "string" || typeof name !== "string")
-    throw new CaptureError(`${place}: objectRef holds no strings`);
+    throw new CaptureError(`${place}: objectRef has no strings`);
   if (responseObject === undefined && isTruncated(event))
     return lost(report, "a write whose objects the API server cut from its log (audit.k8s.io/truncated); its next write shows the state");
   if (level !== "RequestResponse" || responseObject === undefined)
-    throw new CaptureError(`${place}: a write of ${resource} was audited below level RequestResponse, so what it left is not in the log`);
+    throw new CaptureError(`${place}: a write of ${resource} was audited below level RequestResponse, so its result is not in the log`);
   const atMs = typeof stageTimestamp === "string" && RFC_3339.test(stageTimestamp) ? Date.parse(stageTimestamp) : Number.NaN;
-  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: stageTimestamp is no RFC 3339 time`);
+  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: stageTimestamp is not an RFC 3339 time`);
   if (subresource === "scale") return lost(report, "a write of /scale: its answer is a Scale; the next write shows the size");
   if (!WHOLE.has(subresource)) return lost(report, "a pod's binding or eviction, whose answer is no pod; its next write shows what it did");
   const { username } = isObject(event["user"]) ? event["user"] : {};

@@ -94,7 +94,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
   for (const event of events) {
     const { atMs, resource, type } = event;
     yield* gapsUntil(atMs);
-    // Components and service accounts are kept; names of people are redacted.
+    // Components and service accounts are kept; user names are redacted.
     const by = redact && event.by?.startsWith("system:") !== true ? undefined : event.by;
     const shown = seen(resource, event.object);
     if (shown) yield line(atMs, { r: resource, type, by, ...shown });

@@ -81,7 +81,7 @@ class ValueScan {
         if (BLANK.has(byte)) continue;
         this.#place = `${this.#name}:${this.#line}`;
         if (byte === OPEN) [start, this.#depth] = [at, 1];
-        else this.#tear(`${this.#place}: is no JSON object`);
+        else this.#tear(`${this.#place}: is not a JSON object`);
       } else if (this.#ends(byte)) {
         this.#keep(chunk.subarray(start, at + 1));
         const value = parsed(Buffer.concat(this.#pieces).toString("utf8"));
@@ -138,7 +138,7 @@ function parsed(text: string): CapturedObject | undefined {
 
 /** An API object of the expected shape. */
 export function objectAt(value: unknown, place: string): CapturedObject {
-  if (!isObject(value)) throw new CaptureError(`${place}: is no JSON object`);
+  if (!isObject(value)) throw new CaptureError(`${place}: is not a JSON object`);
   const wrong = wrongShape(value);
   if (wrong !== undefined) throw new CaptureError(`${place}: ${wrong}`);
   return value;

@@ -107,7 +107,7 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
   } catch {
     throw new CaptureError(`${place}: not JSON`); // V8's message would quote the input
   }
-  if (!isObject(record)) throw new CaptureError(`${place}: is no JSON object`);
+  if (!isObject(record)) throw new CaptureError(`${place}: is not a JSON object`);
   const { api_path: path, captured_at: at, response_code: code, response_body: body } = record;
   const resource = typeof path === "string" ? LIST_PATHS.find(({ pattern }) => pattern.test(path))?.resource : undefined;
   if (!resource || typeof path !== "string") return undefined;
@@ -116,7 +116,7 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
     return undefined;
   }
   const atMs = typeof at === "string" && RFC_3339.test(at) ? Date.parse(at) : Number.NaN;
-  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: captured_at is no RFC 3339 time`);
+  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: captured_at is not an RFC 3339 time`);
   const items = Array.isArray(body["items"]) ? body["items"].map((item) => ({ ...typeOf(resource), ...objectAt(item, place) })) : [];
   return { atMs, path, resource, rv: versionOf(body), items };
 }

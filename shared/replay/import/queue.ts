@@ -73,7 +73,7 @@ function bodiesIn(value: CapturedObject, place: string): readonly string[] {
   const list = Array.isArray(received) ? received : Array.isArray(handed) ? handed : [value];
   return list.map((message: unknown) => {
     const body = isObject(message) ? (message["Body"] ?? message["body"]) : undefined;
-    if (typeof body !== "string") throw new CaptureError(`${place}: is no message with a body`);
+    if (typeof body !== "string") throw new CaptureError(`${place}: is not a message with a body`);
     return body;
   });
 }
@@ -94,7 +94,7 @@ class Messages {
     const decoded = decodeEnvelope(body, UNCHECKED);
     switch (decoded.kind) {
       case "forged":
-        throw new CaptureError(`${place}: holds a message that no watcher has framed`);
+        throw new CaptureError(`${place}: contains a message without a watcher's frame`);
       case "undecodable":
         return this.#report.lost("a message that cannot be read as a pack");
       case "newer":
@@ -106,9 +106,9 @@ class Messages {
 
   #pack(envelope: Envelope, place: string): void {
     const { c, e, f, r, ln, sq, ts, k } = envelope;
-    if (typeof ts !== "number" || !Number.isFinite(ts) || Math.abs(ts) > 8.64e15) throw new CaptureError(`${place}: ts is no time`);
+    if (typeof ts !== "number" || !Number.isFinite(ts) || Math.abs(ts) > 8.64e15) throw new CaptureError(`${place}: ts is not a time`);
     if (this.#cluster !== undefined && this.#cluster !== c)
-      throw new CaptureError(`${place}: is of another cluster than the first message`);
+      throw new CaptureError(`${place}: belongs to another cluster than the first message`);
     this.#cluster = c;
     const packs = this.#packs.get(nameOf(envelope)) ?? new Map<number, PackItems>();
     this.#packs.set(nameOf(envelope), packs);

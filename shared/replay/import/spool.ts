@@ -50,7 +50,7 @@ export class Spool {
     return kept;
   }
 
-  /** The interned copy of a text that parsing creates anew each time. */
+  /** The interned copy of a text that parsing creates each time. */
   one(text: string): string {
     const known = this.#texts.get(text);
     if (known === undefined) this.#texts.set(text, text);
@@ -100,7 +100,7 @@ class Lying implements Kept {
     const bytes = Buffer.allocUnsafe(this.#length);
     for (let read = 0; read < bytes.length;) {
       const count = readSync(this.#file, bytes, read, bytes.length - read, this.#start + read);
-      if (count === 0) throw new Error("the file of an import was cut off");
+      if (count === 0) throw new Error("the temporary file of an import was truncated");
       read += count;
     }
     return parseExact(bytes.toString()) as CapturedObject; // as stored

@@ -73,7 +73,7 @@ function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, stri
   // An Event and a Secret also have a field of this name.
   const type = isWatchEvent(value) ? value["type"] : undefined;
   if (Array.isArray(value["items"])) return yield* itemsOf(value["items"], place, report);
-  if (type !== undefined && typeof type !== "string") throw new CaptureError(`${place}: type is no string`);
+  if (type !== undefined && typeof type !== "string") throw new CaptureError(`${place}: type is not a string`);
   const object = objectAt(type === undefined ? value : inner, place);
   const resource = resourceOfObject(object);
   if (type === "ERROR") return report.lost("an ERROR of the watch: what changed before it was begun anew is not known");
@@ -107,7 +107,7 @@ function* itemsOf(items: readonly unknown[], place: string, report: ImportReport
 function timeOf(t: unknown, place: string): number | undefined {
   if (t === undefined) return undefined;
   const atMs = typeof t === "string" && RFC_3339.test(t) ? Date.parse(t) : Number.NaN;
-  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: t is no RFC 3339 time`);
+  if (Number.isNaN(atMs)) throw new CaptureError(`${place}: t is not an RFC 3339 time`);
   return atMs;
 }
 

@@ -107,7 +107,7 @@ export class StateCensus implements Census {
     else if (resource !== "events") others.delete(uid);
   }
 
-  /** By default at the moment that was asked for, or at the last record. */
+  /** By default at the requested moment, or at the last record. */
   state({ nowMs = Math.min(this.#untilMs, this.#endMs), namespace }: StateOptions = {}): ClusterState {
     const digester = this.#digester;
     const [owners, pods]: [SeenOwner[], SeenPod[]] = [[], []];

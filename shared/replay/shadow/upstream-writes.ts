@@ -66,7 +66,7 @@ export function writesOfAudit(
     const done = VERBS[verb];
     if (!controller || !resource || !done || (responseStatus?.code ?? 0) >= 300) return [];
     if (!isObject(responseObject))
-      throw new CaptureError(`${file}: a write of ${resource} was audited below level RequestResponse, so what it left is not in the log`);
+      throw new CaptureError(`${file}: a write of ${resource} was audited below level RequestResponse, so its result is not in the log`);
     const { kind } = RESOURCES[resource];
     // Fields that admission adds to a pod are not the controller's.
     const written = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };

@@ -143,7 +143,7 @@ function windowOf({ nowMs, owner, current }: View, findings: readonly Finding[])
   return Math.min(nowMs, rolloutMs ?? nowMs, ...signs) - WINDOW_MS;
 }
 
-/** What was changed: what matches the cause first, then the newest. Recorded changes, and those that the objects show. */
+/** The changes: those that match the cause first, then the newest. Recorded ones, and those visible in the objects. */
 function changesIn({ state, owner, current, previous }: View, findings: readonly Finding[], sinceMs: number): readonly SpecChange[] {
   if (owner === undefined) return [];
   const recorded = state.changesOf(owner.uid).filter(({ atMs = 0 }) => atMs >= sinceMs);
@@ -174,7 +174,7 @@ const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "deleting", "progr
 /** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
 export function worstFirst(state: ClusterState): readonly Verdict[] {
   const tops = state.owners.filter(({ ownerUid }) => ownerUid === undefined);
-  // Of a file that holds only pods each pod is judged.
+  // Each pod of a file with only pods gets a verdict.
   const bare = state.owners.length === 0 ? state.pods : state.pods.filter(({ ownerUid }) => ownerUid === undefined);
   return [...tops, ...bare]
     .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }) ?? [])

@@ -1,4 +1,4 @@
-/** Epochs, fences, generations, gates: who may change what in the Store, and whether anybody may decide on it (informer §11). */
+/** Epochs, fences, generations, gates: permission to change the Store, and to decide on its content (informer §11). */
 import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "./epoch-record.ts";
 import type { Lineage, Proof, TermToken } from "./lineage.ts";
@@ -6,7 +6,7 @@ import type { Ended } from "./tallies.ts";
 
 export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
 
-/** What a fenced call of a watcher that lost its place gets. `noEpoch`: missing or another one (after a flush, a rebuild). */
+/** The answer to a fenced call of a watcher that is no longer the leader. `noEpoch`: missing or another one (after a flush, a rebuild). */
 export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { readonly kind: "noEpoch" };
 
 export interface EpochStore {
@@ -25,7 +25,7 @@ export interface EpochStore {
     token?: TermToken,
   ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
   /**
-   * Takes away some of what is left of epochs that are no longer current, EPOCH_GRACE_MS after it was first seen that they are not, and
+   * Removes a part of the keys of epochs that are no longer current, EPOCH_GRACE_MS after it was first seen that they are not, and
    * answers how much: a bounded step, to be repeated now and then by one caller. Nothing when `epoch` is not the current one. `full`: the Store is, so
    * EPOCH_GRACE_FULL_MS are enough, and the step is a greater one (FU5).
    */
@@ -85,7 +85,7 @@ export interface EpochStore {
     | Fenced
   >;
   /**
-   * DLQ arrival, lost primary, repair storm: the gate shuts, the leader raises the fence and lists again. Only a generation
+   * DLQ arrival, lost primary, repair storm: the gate closes, the leader raises the fence and lists again. Only a generation
    * opened after the mark ends it: what was lost may be newer than a list that runs already.
    */
   markSuspect(resource: CachedResource, reason: string): Promise<void>;
@@ -94,7 +94,7 @@ export interface EpochStore {
    * was true last. The first call of an epoch begins to count. `afterMs` is how long from now until the next time.
    */
   takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
-  /** Whether keys of `controller` are handed out, and if not why, in words for people. */
+  /** Whether keys of `controller` are handed out, and if not why, as text for users. */
   gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
   /** `ended`: items that came and end with it. */
   quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
@@ -141,7 +141,7 @@ export interface QuarantineEntry {
 /** A message whose MAC is missing, wrong or of an unknown key. Nothing of its content is kept. */
 export interface Forgery {
   readonly messageId: string;
-  /** The queue it stood in. */
+  /** The queue of the message. */
   readonly where: string;
   readonly why: string;
   /** Of the body. */

@@ -58,7 +58,7 @@ export interface ForeignWrites {
 export interface ResumeRequest {
   /** Absent: everything. */
   readonly namespace?: string;
-  /** What the caller has seen. */
+  /** The state that the caller has read. */
   readonly seen: GuardState;
   readonly forgivenMs: number;
 }
@@ -87,7 +87,7 @@ export function stoppedNamespaces({ stop, namespaces }: GuardState): ReadonlyMap
 /** GD3, GD4, GD8. */
 export function afterReport(state: GuardState, { everything, namespaces: writes }: ForeignWrites, nowMs: number): GuardState {
   if (everything && everything.atMs > state.forgivenMs) return { ...state, stop: stopAfter(state.stop, everything, nowMs) };
-  if (state.stop) return state; // it includes every namespace; what is not forgiven then is reported again
+  if (state.stop) return state; // it includes every namespace; unforgiven writes are reported again
   const namespaces = new Map(state.namespaces);
   let left = STOPS_MAX - stoppedNamespaces(state).size;
   for (const write of writes) {

@@ -4,31 +4,31 @@ import type { Doorbell } from "./doorbells.ts";
 
 /**
  * Something that fails its MAC, is missing although its other half is there, or has been flagged `gone` for longer than a minute (A14).
- * Opaque to all but the Store: it names a place and what stands there.
+ * Opaque to all but the Store: it identifies a place and its value.
  */
 export interface Forged {
   readonly resource: CachedResource;
-  /** As it stands there; it may be no key at all. */
+  /** As stored; it may be no valid key. */
   readonly key: ObjectKey;
   readonly where: "row" | "entry" | "tombstone";
   /** Of an entry: its slice. */
   readonly slice?: string;
-  /** Empty: nothing stands there. */
+  /** Empty: no value is stored. */
   readonly text: string;
 }
 
-/** What the audit sees of a key (`readEntries`). */
+/** A key's value for the audit (`readEntries`). */
 export interface CachedEntry {
   readonly key: ObjectKey;
-  /** Absent: what stands there cannot be believed. */
+  /** Absent: the stored value fails its MAC. */
   readonly row?: Row;
-  /** What stands there: handed back with what was read live, it is replaced by that, as A14 has it. */
+  /** The stored value: returned with the object read live, it is replaced by that (A14). */
   readonly stands: Forged;
 }
 
 export interface Ghost {
   readonly stands: Forged;
-  /** Whose slice it stands in, if it is known: to be queued once the ghost is gone. */
+  /** The owner of its slice, if known: queued once the ghost is removed. */
   readonly owner?: { readonly controller: Controller; readonly key: ObjectKey };
 }
 
@@ -37,9 +37,9 @@ export interface Row<R extends CachedResource = CachedResource> {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** Its controller owner: the slice it stands in. Absent = the orphans of its namespace. */
+  /** Its controller owner: the slice that contains it. Absent = the orphans of its namespace. */
   readonly owner?: OwnerId;
-  /** A delete was answered; the stream has not said so yet. Readers treat the object as deleted. */
+  /** A delete was answered; the stream has not confirmed it yet. Readers treat the object as deleted. */
   readonly gone: boolean;
   readonly object: Cached<R>;
 }
@@ -73,7 +73,7 @@ export interface IndexView {
   readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
-  /** What was asked for and cannot be believed; it is in none of the lists above. */
+  /** Requested entries that fail their MAC; they are in none of the lists above. */
   readonly forged?: readonly Forged[];
 }
 
@@ -93,7 +93,7 @@ export interface Effect {
 export interface ItemChange {
   /**
    * `gone`: a live read found nothing, so the row of this uid is flagged `gone` until its DELETED event comes (informer §10.4).
-   * It concerns whom a delete would; without such a row, and with the flag there already, it is `same`.
+   * It has the affected keys of a delete; without such a row, or with the flag set already, it is `same`.
    */
   readonly type: "put" | "delete" | "gone";
   readonly key: ObjectKey;
@@ -104,7 +104,7 @@ export interface ItemChange {
   /** Puts only: its controller owner. */
   readonly owner?: OwnerId;
   /**
-   * Nobody has looked what stands there (IX10). A put is done if nothing does, no tombstone either, or if it is cached exactly so; with
+   * The row has not been read (IX10). A put is done if nothing does, no tombstone either, or if it is cached exactly so; with
    * `expected`, which is then itself, only if it is. Anything else, and any delete, is answered by `retry` with what was found.
    */
   readonly unread?: boolean;
@@ -113,7 +113,7 @@ export interface ItemChange {
   readonly effects: readonly Effect[];
   /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count moves. */
   readonly counted: boolean;
-  /** What stands in this object's place and must still stand there: it goes, and the item, which was read live after it, takes its place (A14). */
+  /** The stored value of this key, which must be unchanged: the item, which was read live after it, replaces it (A14). */
   readonly forged?: readonly Forged[];
   /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. `t:left`: a pod of it is active no more (`Snapshot.left`). */
   readonly lowers: readonly { readonly owner: OwnerId; readonly op: string }[];
@@ -134,8 +134,8 @@ export type ApplyResult =
   /** `outcomes` has one rule (`A4` … `A9`) per item of this call. */
   | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
   /**
-   * Items before `index` are applied; read again and send the rest. `found`: what stands where an item was not read and all after it go,
-   * read in that step; absent when it must be looked at more closely.
+   * Items before `index` are applied; read again and send the rest. `found`: the rows of an unread item and of all after it, read in that
+   * step; absent when more must be read.
    */
   | {
       readonly kind: "retry";
@@ -176,8 +176,8 @@ export interface IndexStore {
     lane: number,
   ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
   /**
-   * What stands under these keys, for the audit: an object as it is cached, or that it cannot be believed (A14), in which also an entry
-   * of another version than its row counts. Of a key without a row there is nothing. Row and entry are read one after the other, so what
+   * The values of these keys, for the audit: an object as cached, or unbelieved (A14), also for an entry of another version than its row.
+   * Of a key without a row there is nothing. Row and entry are read one after the other, so what
    * changes in between may look unbelievable: look again.
    */
   readEntries(resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
@@ -204,7 +204,7 @@ export interface IndexStore {
   ): Promise<ApplyResult>;
   /** A part that is not the last: kept until the last one comes. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
-  /** What the earlier parts hold, and how many there are: one that fails its MAC is not among them. */
+  /** The content and number of the earlier parts, without those that fail their MAC. */
   readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
   /**
    * The last (or only) part. `rows` are all rows of the lane at `listRV`, `sweep` a delete for each cached row that is not

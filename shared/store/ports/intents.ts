@@ -26,7 +26,7 @@ export interface Intent {
 }
 
 /**
- * What an owner's creates and deletes may rest on. It is valid under this fence and number of SUSPECT marks alone, and is deleted with
+ * The basis of an owner's creates and deletes. It is valid under this fence and number of SUSPECT marks alone, and is deleted with
  * the owner.
  */
 export interface DecisionMark {
@@ -65,9 +65,9 @@ export interface WriteThrough {
   readonly ownerUid: string;
   /** Ops that ended (done, refused). Quiet: lowering one's own op queues nothing. */
   readonly lower: readonly string[];
-  /** Creates that were not answered, or not tried while an earlier call may still land: back to planned, only if they still stand. */
+  /** Creates that were not answered, or not tried while an earlier call may still land: back to planned, only if they still exist. */
   readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[];
-  /** Creates that a namespace on its way out has refused: pending for the expectation's five minutes, as upstream goes on expecting them. */
+  /** Creates that a terminating namespace has refused: pending for the expectation's five minutes, as upstream keeps expecting them. */
   readonly hold?: readonly string[];
   /** Rows of `resource` (pods) whose delete was answered without an object: flag `gone`. Not done on `retry`, like the ops. */
   readonly gone: readonly { readonly key: ObjectKey; readonly uid: string }[];

@@ -27,7 +27,7 @@ export interface Checkpoint {
   readonly number: number;
 }
 
-/** What the Store holds of the epoch's leader. */
+/** The Store's record of the epoch's leader. */
 export interface Lineage {
   readonly record: EpochRecord;
   /** Absent: an older build, or a leader without a Lease, has opened the newest fence. */
@@ -52,7 +52,8 @@ export interface TakenLineage {
   readonly marks: number;
   readonly checkpoint?: Checkpoint;
   /**
-   * A loss between two checkpoints shows nowhere: primaries are not told apart (durability class A, Redis Cluster). A delete is to be decided
+   * A loss between two checkpoints is undetected: primaries are not distinguished (durability class A, Redis Cluster). A delete is to be
+   * decided
    * on a live list there.
    */
   readonly losesUnseen?: true;

@@ -28,7 +28,7 @@ export interface Snapshot {
   readonly intents: readonly Intent[];
   /** Absent where pods were never opened. */
   readonly pods?: PodCache;
-  /** What the owner's creates and deletes rest on. Absent: no list yet, or an older build wrote the row. */
+  /** The basis of the owner's creates and deletes. Absent: no list yet, or an older build wrote the row. */
   readonly mark?: DecisionMark;
   /** Pods of the owner that ceased to be active since the snapshot that its last own status was computed from. Absent: none. */
   readonly left?: number;
@@ -38,7 +38,7 @@ export interface Snapshot {
   readonly failures: number;
   /** Preceding starts of this key that never ended, because the run died or was too slow. Absent: none. */
   readonly unended?: number;
-  /** What cannot be believed, and is not among the rows: nothing may be decided before it has been read live (A14). */
+  /** Values that fail their MAC, which are not among the rows: they must be read live before any decision (A14). */
   readonly forged?: readonly Forged[];
 }
 
@@ -56,7 +56,7 @@ export type TakeResult =
    * and exactly the expired ops, which are the run's own from here on (else IT1 would forbid it to lower them).
    */
   | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number; readonly lineage?: TakenLineage }
-  /** Another controller is at work, and no person has said that we go on (GD1). */
+  /** Another controller is at work, and no user has resumed (GD1). */
   | { readonly kind: "stopped"; readonly stop: Stop }
   | { readonly kind: "gated"; readonly reason: string }
   | { readonly kind: "busy" }
@@ -92,12 +92,12 @@ export interface WorkQueue {
   resync(epoch: string, controller: Controller, spreadMs: number): Promise<readonly Doorbell[]>;
   /** Keys overdue by 5 s without a run, and keys whose lease ran out (≤ 500 a pass), of controllers whose gate is open. */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
-  /** Queued and running keys with their times, for people and tests. */
+  /** Queued and running keys with their times, for users and tests. */
   queued(
     controller: Controller,
   ): Promise<
     readonly { readonly key: ObjectKey; readonly readyAtMs?: number; readonly leaseUntilMs?: number; readonly failures: number }[]
   >;
-  /** Parked keys (WQ6), for people, in the order of keys. */
+  /** Parked keys (WQ6), for users, in the order of keys. */
   parked(controller: Controller): Promise<readonly ParkedKey[]>;
 }

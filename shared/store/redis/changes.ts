@@ -173,7 +173,7 @@ export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] 
   const outcomes: ItemOutcome[] = [];
   for (let i = 0; i < letters.length; i++) {
     const outcome = OUTCOMES[letters.charAt(i)];
-    if (!outcome) throw new TypeError(`no outcome: ${letters}`);
+    if (!outcome) throw new TypeError(`unknown outcome: ${letters}`);
     outcomes.push(outcome);
   }
   return outcomes;
@@ -186,7 +186,7 @@ export function parseBells(names: EpochKeys, keys: readonly string[], reply: Rep
   for (let i = 0; i < flat.length; i += 4) {
     const first = keys[asNumber(flat[i]) - 1];
     const controller = CONTROLLERS.find((each) => names.queue(each)[0] === first);
-    if (!controller) throw new TypeError(`no queue: ${first}`);
+    if (!controller) throw new TypeError(`unknown queue: ${first}`);
     bells.push(bell(names, controller, asText(flat[i + 1]), asText(flat[i + 2]), asNumber(flat[i + 3])));
   }
   return bells;

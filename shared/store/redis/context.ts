@@ -31,7 +31,7 @@ export interface Context {
   readonly connection: Connection;
   /** Resolves once what was written before survives a failover, as far as the durability class promises it. */
   durable(): Promise<void>;
-  /** Who signs in an epoch. */
+  /** The signer of an epoch. */
   seal(epoch: string): Seal;
   /** Number of lanes; scripts that depend on it check it and answer `lanes` when it is another. */
   lanes(resource: CachedResource): number;

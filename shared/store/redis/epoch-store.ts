@@ -208,7 +208,7 @@ function isBoundToPrimary({ options, connection }: Context): boolean {
   return options.durability !== "A" && !connection.isCluster;
 }
 
-/** What `take` returns of it. */
+/** The part that `take` returns. */
 export function takenLineageOf(reply: Reply | undefined, context: Context): TakenLineage {
   const [term, count, fence, marks, ...held] = asList(reply);
   const token = tokenOf([term ?? "", count ?? ""]);
@@ -254,14 +254,14 @@ function stateOf(reply: Reply | undefined): ResourceState {
     case "SUSPECT":
       return reply;
     default:
-      throw new TypeError(`no state: ${JSON.stringify(reply)}`);
+      throw new TypeError(`unknown state: ${JSON.stringify(reply)}`);
   }
 }
 
 function healthOf(reply: Reply): ResourceHealth {
   const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks, written] = asList(reply);
   const resource = CACHED_RESOURCES.find((each: CachedResource) => each === name);
-  if (!resource) throw new TypeError(`no resource: ${JSON.stringify(name)}`);
+  if (!resource) throw new TypeError(`unknown resource: ${JSON.stringify(name)}`);
   const holeForMs = asNumber(hole);
   return {
     resource,

@@ -229,7 +229,7 @@ function applied(names: EpochKeys, keys: readonly string[], reply: readonly Repl
     case "duplicate":
       return { kind: "duplicate", bells };
     default:
-      throw new TypeError(`no answer of apply: ${JSON.stringify(reply[0])}`);
+      throw new TypeError(`unexpected reply of apply: ${JSON.stringify(reply[0])}`);
   }
 }
 

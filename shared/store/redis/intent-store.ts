@@ -114,7 +114,7 @@ async function writeThrough(
         outcomes: parseOutcomes(reply[2]),
       };
     default:
-      throw new TypeError(`no answer of writeThrough: ${JSON.stringify(reply[0])}`);
+      throw new TypeError(`unexpected reply of writeThrough: ${JSON.stringify(reply[0])}`);
   }
 }
 
@@ -123,7 +123,7 @@ function termArgs({ lineage }: Taken): { readonly term: string; readonly termFen
   return { term: lineage?.token?.term ?? "", termFence: lineage?.token ? lineage.fence : "" };
 }
 
-/** Where gone pods stand: with the owner nearly always; else among the orphans, or where the script found them. */
+/** The slices of gone pods: nearly always the owner's; else among the orphans, or where the script found them. */
 function goneSlices(write: WriteThrough, owners: readonly string[]): readonly string[] {
   const of = (key: string): string => key.slice(0, key.indexOf("/"));
   return [

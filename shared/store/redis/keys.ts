@@ -5,11 +5,11 @@ import { BLOCKS } from "./scripts/layout-table.ts";
 import { argList, keyList } from "./scripts/layouts.ts";
 import type { ArgsOf, KeysOf, ScriptName } from "./scripts/layouts.ts";
 
-/** Names outside epochs. The cluster id is the hash tag: everything of one cluster stands in one slot. */
+/** Names outside epochs. The cluster id is the hash tag: all keys of one cluster are in one slot. */
 export interface DeploymentKeys {
-  /** What all of them begin with. */
+  /** Their common prefix. */
   readonly prefix: string;
-  /** The epoch whose key it is; undefined for what stands outside of epochs, and for what is not ours. */
+  /** The epoch of the key; undefined for keys outside of epochs, and for keys of others. */
   epochOf(key: string): string | undefined;
   /** `ep`: the current epoch. */
   readonly epoch: string;
@@ -19,7 +19,7 @@ export interface DeploymentKeys {
   readonly stop: string;
   /** When the last epochs were opened (LN5). */
   readonly opened: string;
-  /** What became of the items that came. */
+  /** Counts of received items by fate. */
   readonly tally: string;
   /** The limiter of a controller's retries. */
   limiter(controller: Controller): string;

@@ -56,7 +56,7 @@ export function createStopStore(context: Context): GuardStore {
     guard: async () => stateOf(context, await read()),
     reportForeignWrites: async (writes, nowMs) => {
       const state = await change((before) => afterReport(before, writes, nowMs));
-      if (!state) throw new Error("a report has no state"); // afterReport always answers one
+      if (!state) throw new Error("the Store returned no state for the report"); // afterReport always answers one
       return state;
     },
     resume: async (request) => ((await change((state) => afterResume(state, request))) ? "resumed" : "changed"),
@@ -76,7 +76,7 @@ function stateOf(context: Context, texts: Texts): GuardState {
   return { ...of(""), namespaces: new Map([...namespaces].map((namespace) => [namespace, of(`:${namespace}`)])) };
 }
 
-/** The texts of `next`; those of what is unchanged stay as they are. */
+/** The texts of `next`; unchanged ones are kept. */
 function textsOf(context: Context, { state, texts }: { readonly state: GuardState; readonly texts: Texts }, next: GuardState): Texts {
   const all = new Map<string, string>();
   const put = (field: string, isSame: boolean, value: object | undefined): void => {
@@ -94,7 +94,7 @@ function textsOf(context: Context, { state, texts }: { readonly state: GuardStat
   return all;
 }
 
-/** What a build that knows no namespaces reads. */
+/** The text for a build without namespaces. */
 function summary(stops: ReadonlyMap<string, Stop>): object | undefined {
   const seen = [...stops.values()].filter((stop) => stop.kind === "seen");
   const [newest] = seen.toSorted((a, b) => b.write.atMs - a.write.atMs);

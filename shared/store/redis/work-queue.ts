@@ -37,7 +37,7 @@ export function createWorkQueue(context: Context): WorkQueue {
       try {
         return await take(context, run, known);
       } catch (error) {
-        // It may be carried out yet, by a server that was only slow, and nobody would use the lease: given back right behind it.
+        // A slow server may still execute it, and no caller would use the lease: it is returned right behind it.
         context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // then the lease runs out
         throw error;
       }
@@ -162,11 +162,11 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
       return { kind: "recover", snapshot, leaseUntilMs: asNumber(reply[1]), lineage: takenLineageOf(reply[7], context) };
     }
     default:
-      throw new TypeError(`no answer of take: ${JSON.stringify(reply[0])}`);
+      throw new TypeError(`unexpected reply of take: ${JSON.stringify(reply[0])}`);
   }
 }
 
-/** What the run's creates and deletes may be decided on. */
+/** The basis of the run's creates and deletes. */
 function basisOf(
   intents: ReadonlyMap<string, string>,
   atMs: number,

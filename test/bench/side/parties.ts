@@ -1,4 +1,4 @@
-/** Those that are measured beside each other, as processes whose use of the machine can be told apart. */
+/** The compared systems, as processes whose resource usage is measured separately. */
 import { ROOT, deltaloop, OWN_NAMESPACE } from "../../support/e2e.ts";
 import type { Cluster } from "../../support/e2e.ts";
 import { cpuSeconds, memoryMiB } from "../process-usage.ts";
@@ -11,7 +11,7 @@ export type PartyName = "ours" | "upstream" | "before";
 export interface AtWork {
   /** Processes that a deployment pays for: functions and watcher; upstream's controller manager, which has nothing but the three loops. */
   readonly own: Readonly<Record<string, number>>;
-  /** What stands in for AWS here (the queue), Redis, and the parent that started them all. */
+  /** The replacement of AWS (the queue), Redis, and their parent process. */
   readonly standIns: Readonly<Record<string, number>>;
   stop(): Promise<unknown>;
 }
@@ -20,13 +20,13 @@ export interface Party {
   readonly name: PartyName;
   /** User names in the audit log begin so. */
   readonly users: readonly string[];
-  /** Resolves as soon as its processes run; what they still have to read first is part of what is measured. */
+  /** Resolves as soon as its processes run; their initial reads are part of the measurement. */
   readonly launch: () => Promise<AtWork>;
   /** Resolves when it is ready for events. */
   readonly start: () => Promise<AtWork>;
 }
 
-/** Lifted, as nobody limits ours. */
+/** Lifted, because ours has no limits. */
 const NO_LIMITS = { qps: 5_000, burst: 5_000 };
 /** Upstream says nowhere that its caches are filled; without a crowd it takes a second. */
 const UPSTREAM_READY_MS = 4_000;

@@ -1,6 +1,6 @@
 /**
- * What is measured beside each other. A row plays one party alone, from its start to its end; rounds of it come one after the other, so the
- * first is cold.
+ * The compared measurements. A row runs one system alone, from its start to its end; its rounds run one after the other, so the first is
+ * cold.
  */
 import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -17,7 +17,7 @@ import { cpuOf, memoryOf } from "./parties.ts";
 import type { AtWork, Party } from "./parties.ts";
 import { clear, deploymentOf, deploymentsPath, makeNamespace, podCount, podsPath, until, watchPods, writesOf } from "./stage.ts";
 
-/** Figures by name; each has the values of its rounds. `unit` is the last word of the name. */
+/** Measurements by name; each has the values of its rounds. `unit` is the last word of the name. */
 export type Figures = Map<string, number[]>;
 
 export interface Play {
@@ -26,7 +26,7 @@ export interface Play {
   readonly figures: Figures;
 }
 
-/** Nothing of a round is on its way any more; statuses and Events are written within it. */
+/** Wait until nothing of a round is in flight; statuses and Events are written within it. */
 const SETTLE_MS = 2_500;
 const SINGLES = 60;
 const BETWEEN_SINGLES_MS = 150;
@@ -286,7 +286,7 @@ async function crowd(play: Play): Promise<void> {
   }
 }
 
-/** Pods that ReplicaSets own and want, so that nobody has anything to do for them. */
+/** Pods that ReplicaSets own and want, so that no controller has work for them. */
 async function makeCrowd(cluster: Cluster): Promise<void> {
   const { client } = cluster;
   if (

@@ -1,7 +1,7 @@
 /**
  * Ours beside upstream's: `deltaloop dev --act` as it is installed (dist/cli, bundled here) and a kube-controller-manager that has the three
- * loops alone, its client limits lifted, on one real control plane whose own three loops are off. Each row is played by the one, then by the
- * other; meanwhile nobody else's loops run. `--rows single,rolling` plays these;
+ * loops alone, its client limits lifted, on one real control plane whose own three loops are off. Each row runs with one, then with the
+ * other, without other loops. `--rows single,rolling` plays these;
  * `--profile FOLDER` plays ours alone and has its processes leave CPU profiles there, for test/bench/flame.ts; `--before FILE` plays another
  * deltaloop's command as well (dist/cli/deltaloop.js of an older checkout), so that what has changed since is seen on one machine.
  *

@@ -1,4 +1,4 @@
-/** What people do to the cluster in a measured round, and how it is seen. */
+/** The user requests of a measured round, and how their effects are observed. */
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -29,7 +29,7 @@ export async function makeNamespace({ client }: Cluster, name: string): Promise<
   );
 }
 
-/** Its Deployments go with all they own; whoever is at work sees to it that nothing comes back. */
+/** Deletes its Deployments with all dependents, while the measured controller runs. */
 export async function clear(cluster: Cluster, namespace: string): Promise<void> {
   await cluster.client.request("DELETE", deploymentsPath(namespace));
   await until(`the pods of ${namespace} are gone`, async () => (await podCount(cluster, namespace)) === 0);
@@ -102,7 +102,7 @@ export async function watchPods({ client }: Cluster, namespace: string): Promise
   };
 }
 
-/** Writes that the API server was asked for since its audit log had that size, by "verb resource". */
+/** Write requests to the API server since its audit log had that size, by "verb resource". */
 export async function writesOf(auditLog: string, since: number, { users }: Party): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
   for await (const line of createInterface({ input: createReadStream(auditLog, { start: since }) })) {

@@ -1,4 +1,6 @@
-/** Answers of HTTP servers: hand-made ones, mutations of them, and paths. All are byte strings; `<port>` stands for the server's port. */
+/**
+ * Answers of HTTP servers: hand-made ones, mutations of them, and paths. All are byte strings; `<port>` is replaced by the server's port.
+ */
 import { createServer } from "node:net";
 import type { AddressInfo, Server, Socket } from "node:net";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
@@ -144,7 +146,7 @@ export const ANSWERS: readonly string[] = [...PLAIN, ...REDIRECTS, ...Array.from
 
 export interface Answering {
   readonly port: number;
-  /** What a request for `/` gets; others, and all without it, get their request line's target. */
+  /** The answer to `/`; other requests, and all without it, get their request line's target. */
   answer: string | undefined;
   close(): void;
 }

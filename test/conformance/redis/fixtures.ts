@@ -1,4 +1,4 @@
-/** What the suites run on: a Store in Redis whose time is in the test's hands, and the memory Store as its reference. */
+/** The Stores of the suites: one in Redis whose time the test controls, and the memory Store as its reference. */
 import { spoil } from "../../../shared/store/memory/store/forged.ts";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
 import { CACHED_RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";

@@ -50,7 +50,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(await harness.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
   });
 
-  it("[informer T94] a row and its entry that were taken away come back, and their owner looks", async () => {
+  it("[informer T94] restores a removed row and its entry, and enqueues their owner", async () => {
     await harness.redis.hdel(...harness.row("shop/web-0"));
     await harness.redis.hdel(harness.slice, "shop/web-0");
     expect(await harness.cached()).toHaveLength(2);
@@ -68,7 +68,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(harness.rung()).toContain("replicaset shop/web");
   });
 
-  it("[informer T94] a row that was changed is read live", async () => {
+  it("[informer T94] reads a changed row live", async () => {
     const [hash, key] = harness.row("shop/web-1");
     const before = await harness.redis.hget(hash, key);
     await harness.redis.hset(hash, key, `9${before}`);
@@ -77,7 +77,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(await harness.redis.hget(hash, key)).toBe(before);
   });
 
-  it("[informer T94] an entry of another version than its row gives way, though it was signed by us", async () => {
+  it("[informer T94] replaces an entry of another version than its row, although we signed it", async () => {
     const old = await harness.redis.hget(harness.slice, "shop/web-2");
     await harness.label("web-2", "changed");
     await harness.redis.hset(harness.slice, "shop/web-2", old ?? "");
@@ -100,7 +100,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect((await harness.store.readEntries("pods", [row.key]))[0]?.row).toEqual(row);
   });
 
-  it("[informer T94] a row whose object does not exist is swept, and its owner looks", async () => {
+  it("[informer T94] sweeps a row whose object does not exist, and enqueues its owner", async () => {
     const [like] = await harness.store.readEntries("pods", ["shop/web-2"]);
     if (!like?.row) throw new Error("it is cached");
     const zombie = { ...like.row, key: "shop/web-z", uid: "z", object: { ...like.row.object, name: "web-z", uid: "z" } };
@@ -165,7 +165,7 @@ async function open(url: string) {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
-      // Answers of Redis come in order: once this one is there, so are those before it, and what they led to is sent.
+      // Answers of Redis arrive in order: after this one, the earlier ones have arrived and their follow-ups are sent.
       for (let round = 0; round < 3; round++) await redis.ping();
       const messages = waiting;
       waiting = [];
@@ -202,7 +202,7 @@ async function open(url: string) {
     slice: names.slice("pods", owner),
     row: (key: ObjectKey) => [names.lane("pods", laneOf(key, LANES.pods))[1], key] as const,
     seal: async () => ({ signer, epoch }),
-    /** What the ReplicaSet is shown. */
+    /** The ReplicaSet's snapshot. */
     cached: async () => Object.keys(await redis.hgetall(names.slice("pods", owner))).toSorted(),
     label: async (name: string, touched: string) => {
       await person.request("PATCH", `${path}/${name}`, { metadata: { labels: { touched } } }, "application/merge-patch+json");
@@ -212,7 +212,7 @@ async function open(url: string) {
       await person.request("DELETE", `${path}/${name}`, { gracePeriodSeconds: 0 });
       await pass(2_000);
     },
-    /** A whole period: whatever differs now has been seen and mended. */
+    /** A whole period: every difference has been found and repaired. */
     audited: () => pass(UPKEEP.auditMs),
     forget: () => void (bells.length = 0),
     rung: () => bells.map(({ controller, key }) => `${controller} ${key}`),

@@ -72,14 +72,14 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV5 a count beyond the API server's stays the greatest", async () => {
+  it("EV5 keeps a count above the API server's", async () => {
     const { store, close } = await open();
     await client.hset(EVENTS, TOLD.key, `1e300${US}ff`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ nanos: "ff", count: EVENT_COUNT_MAX }]);
     await close();
   });
 
-  it("EV5 no time of the future holds an object's Events back for more than five minutes", async () => {
+  it("EV5 a future time delays an object's Events by five minutes at most", async () => {
     const { store, clock, close } = await open();
     await client.hset(BUDGETS, TOLD.source, `0${US}${"9".repeat(15)}`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isHeldBack: true }]);
@@ -88,7 +88,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV5 more messages than there can be are nine again", async () => {
+  it("EV5 treats an impossible number of messages as nine", async () => {
     const { store, close } = await open();
     await client.hset(GROUPS, TOLD.group, [NOW_MS, ...Array.from({ length: 500 }, (_, i) => i)].join(US));
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isCombined: true }]);

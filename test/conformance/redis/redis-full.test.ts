@@ -66,7 +66,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
     const cached = async (): Promise<readonly string[]> => (await harness.store.readLane("pods", 0)).rows.map(({ key }) => key);
     const checkpoint = () => harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "12" }, ...FIRST_BEAT });
 
-    it("[informer FU1] does what frees memory and what is small", async () => {
+    it("[informer FU1] accepts writes that free memory and small ones", async () => {
       await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
       await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
       const run = harness.run("replicaset", "shop/web");
@@ -99,12 +99,12 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await harness.store.openGeneration({ epoch: "e2", fence: "200", resource: "pods" })).kind).toBe("open");
     });
 
-    it("[informer FU4] a future time written by another client marks nothing as full", async () => {
+    it("[informer FU4] a future time written by another client does not report a full Store", async () => {
       await admin.hset((await admin.keys("*:ep"))[0] ?? "", "full", String(harness.now() + 60_000));
       expect(await checkpoint()).not.toHaveProperty("full");
     });
 
-    it("[informer FU1] nothing is registered, so nothing is begun", async () => {
+    it("[informer FU1] registers nothing, so no call begins", async () => {
       await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
       await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
       const run = harness.run("replicaset", "shop/web");
@@ -114,7 +114,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await expect(harness.store.registerIntents(run, uid, [{ id: "c:web-1", verb: "create", name: "web-1" }])).rejects.toThrow(OOM);
     });
 
-    it("[informer FU2] refuses what is to be put, and changes nothing", async () => {
+    it("[informer FU2] rejects puts, and changes nothing", async () => {
       await fill();
       await expect(harness.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).rejects.toThrow(OOM);
       expect(await cached()).toHaveLength(3);
@@ -160,7 +160,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(await checkpoint()).not.toHaveProperty("full");
     });
 
-    it("[informer FU2] what is left out is no item that has come to its end", async () => {
+    it("[informer FU2] does not count an omitted item as ended", async () => {
       const before = (await harness.store.tallies()).find(({ resource }) => resource === "pods");
       await fill();
       await harness.deliver("pods", [put(pod(13, 20)), remove(pod(10), "21")], { leaveOut: true });
@@ -178,7 +178,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await harness.store.readLane("pods", 0)).watermark).toBe("12");
     });
 
-    it("[informer FU5] what older epochs have left goes after a moment, in one step", async () => {
+    it("[informer FU5] removes keys of older epochs soon, in one step", async () => {
       const clock = harness.fixture.clock;
       const pipeline = admin.pipeline();
       for (let i = 0; i < 3_000; i++) pipeline.hset(`dl:full:{0123456789ab}:e0:s:pods:${i}`, "f", "v");
@@ -218,7 +218,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.close();
     });
 
-    it("[informer T110] is full for 5 s, and nothing is left out: what was refused comes again", async () => {
+    it("[informer T110] full for 5 s: omits nothing, and refused messages are redelivered", async () => {
       const harness = await open(server.url);
       await fill();
       await harness.create("late");
@@ -232,7 +232,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.close();
     });
 
-    it("[informer T111] is more than half full, and a new epoch does not lock it up", async () => {
+    it("[informer T111] more than half full: a new epoch does not fill it", async () => {
       const empty = await used();
       const harness = await open(server.url);
       for (let i = 0; i < 30; i++) await harness.create(`fat-${i}`, FAT);
@@ -294,7 +294,7 @@ async function open(url: string) {
   const pass = async (ms: number): Promise<void> => {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
-      // Answers of Redis come in order: once this one is there, so are those before it, and what they led to is sent.
+      // Answers of Redis arrive in order: after this one, the earlier ones have arrived and their follow-ups are sent.
       for (let round = 0; round < 3; round++) await redis.ping();
       await applyWaiting();
     }

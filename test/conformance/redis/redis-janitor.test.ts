@@ -1,4 +1,4 @@
-/** What is left of older epochs in a real Redis. */
+/** Removal of older epochs' keys in a real Redis. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
@@ -9,12 +9,12 @@ import { testSigner } from "../../support/signer.ts";
 import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
 
 const reason = ensureRedisServer();
-/** What one call looks at. */
+/** The number of keys that one call examines. */
 const KEYS_PER_CALL = 1_000;
 /** Redis hands out whole buckets. */
 const MORE = 100;
 
-describe.skipIf(reason)(`what older epochs leave in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   let server: RedisServer;
   let client: Redis;
   let nowMs = 0;
@@ -47,7 +47,7 @@ describe.skipIf(reason)(`what older epochs leave in Redis${reason === undefined 
     nowMs = 1_772_359_200_000;
   });
 
-  it("JA3 takes them away, some in each call, and only after the grace", async () => {
+  it("JA3 are removed in steps, and only after the grace period", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 3_000);
@@ -89,7 +89,7 @@ describe.skipIf(reason)(`what older epochs leave in Redis${reason === undefined 
     expect(await count("dl:shop:{c1}:e1:*")).toBe(5);
   });
 
-  it("JA2 a leader of an epoch that was replaced takes nothing away, least of all the one in use", async () => {
+  it("JA2 a leader of a replaced epoch removes nothing, especially not the current one", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 5);
@@ -103,7 +103,7 @@ describe.skipIf(reason)(`what older epochs leave in Redis${reason === undefined 
     expect(await calls(store, 2)).toEqual([0, 0]);
   });
 
-  it("JA2 what becomes current while it looks stays: the step that takes away compares", async () => {
+  it("JA2 an epoch that becomes current during the walk is kept: the removing step compares", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 5);

@@ -1,4 +1,4 @@
-/** What only real redis-servers show of a loss (informer §11.7, §11.8). */
+/** Data losses of real redis-servers (informer §11.7, §11.8). */
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 
@@ -15,7 +15,7 @@ import { HOLE_LIMIT_MS, IDENTITY, StoreHarness, type StoreFixture } from "../../
 const reason = ensureRedisServer();
 const OPTIONS = { deployment: "loss", cluster: "0123456789ab", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS };
 
-describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   const ends: (() => unknown)[] = [];
   afterEach(async () => {
     for (const end of ends.splice(0).toReversed()) await end();
@@ -54,7 +54,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
   const checkpoint = (harness: StoreHarness, beat: number) =>
     harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "1" }, beat, answered: beat - 1 });
 
-  it("class B acknowledges what a replica has, and nothing without one", async () => {
+  it("class B acknowledges replicated writes, and nothing without a replica", async () => {
     const { server, client } = await start();
     const replica = await replicaOf(server);
     const harness = await rigOn(client, "B").synced();
@@ -81,7 +81,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     const successor = rigOn(replica, durability);
     expect(await successor.store.gate("replicaset")).toEqual(gate);
     expect((await checkpoint(harness, 1)).kind).toBe("ok");
-    expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: what was answered is not there
+    expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: acknowledged writes are lost
   });
 
   it("WQ2 a take executed by a paused server after its caller gave up leaves the key free", async () => {
@@ -103,7 +103,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     expect((await harness.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
 
-  it("IT1 a registration that a paused server carries out late is undone by what was sent behind it", async () => {
+  it("IT1 a registration that a paused server executes late is undone by the next command", async () => {
     const { server, client } = await start();
     const harness = await rigOn(client, "C").synced();
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
@@ -127,7 +127,7 @@ describe.skipIf(reason)(`Redis that loses something${reason === undefined ? "" :
     expect(await harness.taken("replicaset", "shop/web")).toMatchObject({ kind: "ok", snapshot: { intents: [], failures: 1 } });
   });
 
-  it("SL3 a lane that is not there, and keys that were evicted, make the Store damaged", async () => {
+  it("SL3 a missing lane and evicted keys make the Store damaged", async () => {
     const { client } = await start();
     const harness = await rigOn(client, "C").synced();
     expect((await checkpoint(harness, 1)).kind).toBe("ok");

@@ -15,7 +15,7 @@ const reason = ensureRedisServer();
 const CACHE = { deployment: "probed", cluster: "0123456789ab" };
 const START_MS = 1_772_359_200_000;
 
-describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
+describe.skipIf(reason)(`inspecting Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
   let [server, client, probe]: [RedisServer?, Redis?, RedisProbe?] = [];
   let harness: StoreHarness;
   beforeAll(async () => {
@@ -45,7 +45,7 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     await server?.stop();
   });
 
-  it("reports what it is and its time", async () => {
+  it("reports its version and time", async () => {
     const before = Date.now();
     const { timeMs, ...facts } = (await probe?.server()) ?? never();
     expect(timeMs).toBeGreaterThanOrEqual(before - 1_000);
@@ -53,7 +53,7 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     expect(facts).toMatchObject({ version: expect.stringMatching(/^\d+\.\d+/), role: "master", policy: "noeviction", loading: false });
   });
 
-  it("shows each stream: fence, state, what was sent, and its lanes", async () => {
+  it("shows each stream: fence, state, sent version, and its lanes", async () => {
     const beat = { beat: 1, answered: 0 };
     await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { replicasets: "141" }, ...beat });
     await harness.deliver("pods", [], { kind: "W", watermark: "150", sequence: harness.nextSequence("pods") + 1 });
@@ -72,13 +72,13 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     expect(of("pods")?.lanes).toEqual([expect.objectContaining({ holeSinceMs: START_MS })]);
   });
 
-  it("shows an epoch in which nothing was written yet", async () => {
+  it("shows an epoch without writes", async () => {
     const streams = (await probe?.streams("another")) ?? [];
     expect(streams.map(({ state, lanes }) => [state, lanes.length])).toEqual(streams.map(({ resource }) => ["INIT", LANES[resource]]));
     expect(streams[0]?.lanes[0]).toEqual({ watermark: "0", frozen: false });
   });
 
-  it("shows the calls of the first owners, and how many owners there are", async () => {
+  it("shows the intents of the first owners, and the number of owners", async () => {
     await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
     const { run } = await harness.taken("replicaset", "shop/web");
     await harness.store.registerIntents(run, cachedReplicaSet().metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
@@ -87,7 +87,7 @@ describe.skipIf(reason)(`a Redis that is looked at${reason === undefined ? "" : 
     expect(await probe?.intents(harness.epoch, 0)).toEqual({ owners: 1, found: [] });
   });
 
-  it("reports why there is no connection", async () => {
+  it("reports a failed connection", async () => {
     const nowhere = createRedisProbe({ url: "redis://127.0.0.1:1", cluster: false }, CACHE);
     await expect(nowhere.server()).rejects.toThrow();
     expect(nowhere.lastError()?.message).toMatch(/ECONNREFUSED/);

@@ -111,7 +111,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
         say: (line) => void said.push(line),
         now: () => 0,
         async after() {
-          // Everybody reads it meanwhile, some before others.
+          // All processes read it meanwhile, some before others.
           const keys = readFileSync(secret, "utf8").split(",");
           values.push(keys);
           harness.rekey(values.length === 1 ? { functions: keys } : { watcher: keys });
@@ -136,7 +136,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     }
   });
 
-  it("a rotation that was ended is finished, or said to be none", async () => {
+  it("an interrupted rotation is finished, or reported as none", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     const rotate = (finish: boolean) =>
@@ -168,7 +168,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   it.each([
     { name: "before the new key signs", at: 1, others: [OLD, NEW] },
     { name: "before what the old one has signed is signed again", at: 2, others: [OLD] },
-  ])("[informer T116] of two rotations at once one ends with 2, and the other's value stays: $name", async ({ at, others }) => {
+  ])("[informer T116] of two concurrent rotations one exits with 2, and the other's value stays: $name", async ({ at, others }) => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     try {
@@ -208,7 +208,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(ofPods.toSorted()).toEqual([...Array<string>(6).fill("create pods"), "list pods"]);
   });
 
-  it("signing anew keeps the flag `gone`, and leaves what was written meanwhile", async () => {
+  it("re-signing keeps the flag `gone` and concurrent writes", async () => {
     await create("web", 3);
     const { uid } = (await harness.person.request("GET", `${REPLICA_SETS}/web`))["metadata"] as { readonly uid: string }; // every object has one
     const slice = harness.names.slice("pods", primaryAsOwner("replicaset", objectKey("default", "web"), uid));
@@ -222,7 +222,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(after).not.toContain(entry.slice(0, 60));
   });
 
-  it("counts rows whose entry was taken away, until the object's next event", async () => {
+  it("counts rows whose entry was removed, until the object's next event", async () => {
     await create("web", 3);
     await redis.hdel(harness.names.slice("replicasets", "-default"), "default/web");
     expect(await harness.store.keyUse("replicasets", true)).toEqual({ current: 1, former: 0, foreign: 0, ghosts: 0, hidden: 1 });
@@ -231,7 +231,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(await keys([OLD])).toMatchObject({ code: 0 });
   });
 
-  it("counts what is of no key, and leaves it to be read live", async () => {
+  it("counts values of an unknown key, and leaves them to live reads", async () => {
     await create("web", 3);
     const orphans = harness.names.slice("replicasets", "-default");
     await redis.hset(orphans, "default/web", "\x1f1\x1fuid\x1fAAforged\x1f{}");
@@ -245,7 +245,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   it.each([
     { name: "without a key", env: {}, text: "DELTALOOP_MAC_KEY: is missing" },
     { name: "with a short one", env: { DELTALOOP_MAC_KEY: "short" }, text: "at least 16 characters" },
-  ])("the command ends with 2 $name", async ({ env, text }) => {
+  ])("the command exits with 2 $name", async ({ env, text }) => {
     const ended = await deltaloop(["keys"], { ...watchersEnvironment(), DELTALOOP_MAC_KEY: "", ...env });
     expect(ended).toMatchObject({ code: 2, text: expect.stringContaining(text) as string });
   });

@@ -9,7 +9,7 @@ const text = string({ minLength: 1, maxLength: 12 }).filter((value) => !value.in
 
 const SEAL = { signer: testSigner("c1"), epoch: "e1" };
 
-it("a pod comes back as it went in, whether or not key, row and object say the same", () => {
+it("returns a pod as stored, whether or not key, row and object agree", () => {
   const fields = record({
     name: text,
     uid: text,
@@ -48,7 +48,7 @@ it("a pod comes back as it went in, whether or not key, row and object say the s
   );
 });
 
-it("a primary comes back as it went in", () => {
+it("returns a primary as stored", () => {
   const deployment = { metadata: { name: "web", uid: "d1" } };
   const object = cachedReplicaSet({
     name: "web-1",
@@ -61,7 +61,7 @@ it("a primary comes back as it went in", () => {
   expect(openEntry(SEAL, "replicasets", keyOf(object), put(object).owner, entry)).toMatchObject({ kind: "good", value: { object } });
 });
 
-it("the flag that scripts add is read from both, and from neither without it", () => {
+it("reads the scripts' flag from both, and not from either one without it", () => {
   const item = put(cachedPod({ resourceVersion: "12" }));
   const row = rowText(SEAL, "pods", item);
   expect(openRow(SEAL, "pods", item.key, row)).toEqual({
@@ -86,7 +86,7 @@ it("[informer A14] rejects a value that differs in one character, or is stored e
   for (const where of ["v", "s", "t"] as const) {
     expect(open[where](texts[where])).toBe(true);
     for (let at = 0; at < texts[where].length; at++) {
-      // Flags are not covered: they stand before the first separator of an entry, and after the last one of a row.
+      // Flags are not covered: they are before the first separator of an entry, and after the last one of a row.
       const other = texts[where][at] === "x" ? "y" : "x";
       const text = texts[where].slice(0, at) + other + texts[where].slice(at + 1);
       const touchesFlags = (where === "s" && at === 0) || (where === "v" && at === texts.v.length - 1);

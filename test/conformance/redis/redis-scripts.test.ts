@@ -1,4 +1,4 @@
-/** What the port does not show: how the scripts reach a server, what they leave there, and what they cost. */
+/** What the port's suite cannot test: loading of the scripts, keys that they leave, and their cost. */
 import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
@@ -64,7 +64,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
   };
 
-  it("SCRIPT FLUSH between and under calls goes unnoticed (NOSCRIPT)", async () => {
+  it("SCRIPT FLUSH between and during calls has no effect (NOSCRIPT)", async () => {
     const harness = await open();
     await seedOwner(harness);
     for (let rv = 20; rv < 40; rv++) {
@@ -80,7 +80,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("without a clock, time is the server's", async () => {
+  it("without a clock uses the server's time", async () => {
     await client.flushall();
     const store = createRedisStore(client, {
       deployment: "scripts",
@@ -98,7 +98,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     expect(ahead).toBeLessThan(3_000);
   });
 
-  it("[informer T50] FLUSHALL under load: nothing writes into the lost epoch, the gate is shut, a new epoch brings all back", async () => {
+  it("[informer T50] FLUSHALL under load: nothing is written into the lost epoch, the gate is closed, a new epoch restores everything", async () => {
     const harness = await open();
     await seedOwner(harness);
     const { run } = await harness.taken("replicaset", rsKey);
@@ -244,7 +244,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       await harness.fixture.close();
     });
 
-    it("a process that knows nothing yet needs no more, with the usual number of lanes", async () => {
+    it("a process without cached state needs no more, with the usual number of lanes", async () => {
       const harness = await open(LANES);
       await seedOwner(harness);
       const fresh = createRedisStore(client, {
@@ -302,7 +302,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("an effect names its primary by the whole uid, not by the beginning of one", async () => {
+  it("an effect identifies its primary by the whole uid, not by a prefix", async () => {
     const harness = await open();
     await seedOwner(harness);
     await harness.taken("replicaset", rsKey);
@@ -312,7 +312,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("IT4 [informer T43] what is deleted leaves nothing behind: no empty slice, member, intent or queue field", async () => {
+  it("IT4 [informer T43] a deletion leaves nothing: no empty slice, member, intent or queue field", async () => {
     const harness = await open();
     const fields = async (): Promise<Readonly<Record<string, number>>> => {
       const keys = (await client.keys("*")).filter((key) => !/:(l|m|n):|:(ep|tally|opened)$/.test(key)).sort();
@@ -348,7 +348,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("a gone pod that another owner has by now is found there", async () => {
+  it("finds a gone pod that another owner has by now", async () => {
     const harness = await open();
     await seedOwner(harness);
     const { run } = await harness.taken("replicaset", rsKey);
@@ -480,7 +480,7 @@ async function sent(client: Redis): Promise<number> {
   return Number(/total_net_output_bytes:(\d+)/.exec(await client.info("stats"))?.[1]);
 }
 
-/** Names, uids and labels of the usual length; a test's short ones would flatter the figures. */
+/** Names, uids and labels of the usual length; a test's short ones would flatter the measurements. */
 function realisticPod(n: number) {
   const hex = n.toString(16).padStart(12, "0");
   return cachedPod({

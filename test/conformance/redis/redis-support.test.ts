@@ -22,7 +22,7 @@ describe.skipIf(reason)(`redis-server for tests${reason === undefined ? "" : `, 
     expect(await listens(port)).toBe(false);
   });
 
-  it("keeps nothing on disk, listens on loopback only, and can be stopped, killed and held still", async () => {
+  it("keeps nothing on disk, listens on loopback only, and can be stopped, killed and suspended", async () => {
     const [one, two] = await Promise.all([startRedis(), startRedis()]);
     expect(one.port).not.toBe(two.port);
     const client = new Redis(one.url);

@@ -17,7 +17,7 @@ function aged(answer: string): string {
   return answer.replace(/redis_version:\S+/, (line) => "redis_version:6.0.16".padEnd(line.length, "0").slice(0, line.length));
 }
 
-describe.skipIf(reason !== undefined)(`a Redis that is too old${reason === undefined ? "" : ` (${reason})`}`, () => {
+describe.skipIf(reason !== undefined)(`an unsupported version of Redis${reason === undefined ? "" : ` (${reason})`}`, () => {
   let [server, front]: [RedisServer?, TcpFront?] = [];
   const configuration = () => ({
     deployment: "test",
@@ -40,7 +40,7 @@ describe.skipIf(reason !== undefined)(`a Redis that is too old${reason === undef
     await server?.stop();
   });
 
-  it("is refused by every call of a Store", async () => {
+  it("is rejected by every call of a Store", async () => {
     const { store } = openCache(configuration(), redisStore(configuration().redis));
     try {
       for (let call = 0; call < 2; call++) await expect(store.epoch()).rejects.toThrow(TOO_OLD);
@@ -50,11 +50,11 @@ describe.skipIf(reason !== undefined)(`a Redis that is too old${reason === undef
     }
   });
 
-  it("is refused by the check at the watcher's start", async () => {
+  it("is rejected by the check at the watcher's start", async () => {
     await expect(inspectRedis(configuration().redis)).rejects.toThrow(TOO_OLD);
   });
 
-  it("is refused by a command in one line, with code 2", async () => {
+  it("is rejected by a command in one line, with code 2", async () => {
     const command = deltaloop(["keys"], environmentOf(configuration()));
     expect(await command.exited).toMatchObject({ code: 2 });
     const [line = "", ...more] = command.output().split("\n");

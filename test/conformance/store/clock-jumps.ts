@@ -17,7 +17,7 @@ const JUMPS = [300_000, -300_000];
 class Leader {
   readonly harness: StoreHarness;
   #beat = 0;
-  /** What its own clock is set forward. */
+  /** Milliseconds by which its own clock is set forward. */
   aheadMs = 0;
 
   constructor(harness: StoreHarness) {
@@ -51,7 +51,7 @@ export function clockCases(open: OpenStore): void {
   });
   const take = async ({ harness }: Leader, token?: string) => (await harness.take(harness.run(C, KEY, token))).kind;
 
-  it.for(JUMPS)("ST1 a key is due when it was to be, after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST1 a key is due at its time, after a jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 5_000);
     fixture.clock.jump(jumpMs);
@@ -61,7 +61,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader)).toBe("ok");
   });
 
-  it.for(JUMPS)("ST1 nothing that is stored after a jump of %i ms is due too late or too early", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST1 no stored time is due too late or too early after a jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     fixture.clock.jump(jumpMs);
     await store.add(epoch, C, KEY, 5_000); // before the checkpoint that finds the jump
@@ -69,7 +69,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader)).toBe("ok");
   });
 
-  it.for(JUMPS)("ST2 a run keeps its key until its lease is over, after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST2 a run keeps its key until its lease ends, after a jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 0);
     expect(await take(leader, "first")).toBe("ok");
@@ -81,7 +81,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader, "second")).toBe("ok");
   });
 
-  it("ST2 a jump ends no lease that is near its end", async ({ leader }) => {
+  it("ST2 a jump ends no lease early", async ({ leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 0);
     expect(await take(leader, "first")).toBe("ok");
@@ -90,7 +90,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader, "second")).toBe("busy");
   });
 
-  it.for(JUMPS)("ST2 calls of a dead run are looked up when they have landed, after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST2 calls of a dead run are looked up after they have landed, after a jump of %i ms", async (jumpMs, { leader }) => {
     const { harness } = leader;
     const { store, epoch, fixture } = harness;
     await store.add(epoch, C, KEY, 0);
@@ -118,7 +118,7 @@ export function clockCases(open: OpenStore): void {
     expect(await store.gate(C)).toEqual({ open: true });
   });
 
-  it("ST2 without checkpoints nobody is taken over, and the gate closes after a minute", async ({ leader }) => {
+  it("ST2 without checkpoints no run is taken over, and the gate closes after a minute", async ({ leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await leader.lives(1);
     await store.add(epoch, C, KEY, 0);
@@ -130,7 +130,7 @@ export function clockCases(open: OpenStore): void {
     expect(await store.gate(C)).toMatchObject({ open: false, reason: expect.stringContaining("silent") });
   });
 
-  it("ST3 a pause of the leader is no jump", async ({ leader }) => {
+  it("ST3 a pause of the leader is not a jump", async ({ leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 20_000);
     await fixture.clock.advance(20_000 + CLOCK_TRUST_MS);

@@ -11,7 +11,7 @@ const RS = "shop/web";
 
 export function epochCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("the leader counts the intervals: from an epoch's first request on, separately for each job and each epoch", async ({ harness }) => {
+  it("the leader counts the intervals from an epoch's first query on, separately for each job and each epoch", async ({ harness }) => {
     const turn = (afterMs: number, job = "audit") => harness.store.takeTurn(harness.epoch, job, afterMs);
     expect(await turn(60_000)).toBe(false);
     await harness.pass(59_999);
@@ -27,7 +27,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
   });
 
-  it("what is kept of an epoch that was replaced is gone after a while, and nothing of the one in place", async ({ harness }) => {
+  it("removes the data of a replaced epoch after a while, and nothing of the current one", async ({ harness }) => {
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, harness.epoch);
     const before = harness.epoch;
     harness.epoch = "e2";
@@ -58,7 +58,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.epoch()).toEqual(next);
   });
 
-  it("[informer A1] nothing of an older epoch reads or writes the new one", async ({ harness }) => {
+  it("[informer A1] an older epoch neither reads nor writes the new one", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "900" }))]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
@@ -109,7 +109,7 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("[informer T58] a new fence forgets holes and what came out of order", async ({ harness }) => {
+  it("[informer T58] a new fence resets holes and out-of-order sequences", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))], { sequence: 7 });
     expect((await harness.health("pods"))?.holeForMs).toBe(0);
     await harness.raiseFence("101");
@@ -125,7 +125,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "101")).toMatchObject({ lanes: [{ frozen: true }] });
   });
 
-  it("[informer T55] fences are ordered as resourceVersions, which a Lease that was made anew keeps raising", async () => {
+  it("[informer T55] orders fences as resourceVersions, which a recreated Lease keeps increasing", async () => {
     const harness = await open();
     harness.fence = "9";
     await harness.open();
@@ -135,7 +135,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "9007199254740992")).toEqual({ kind: "fenced", fence: "9007199254740993" });
   });
 
-  it("the number of lanes belongs to the epoch", async ({ harness }) => {
+  it("the number of lanes is fixed for an epoch", async ({ harness }) => {
     const other = (fence: string) => harness.store.openFence({ epoch: harness.epoch, fence, resource: "pods", lanes: 2 });
     expect(await other("101")).toEqual({ kind: "otherLanes", lanes: 1 });
     expect(await other("1")).toMatchObject({ kind: "fenced" });
@@ -164,14 +164,14 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.openGeneration("replicasets")).toBe("0");
   });
 
-  it("a checkpoint before any fence is refused", async () => {
+  it("rejects a checkpoint before any fence", async () => {
     const { store } = await open();
     await store.openEpoch(EPOCH);
     expect(await store.checkpoint({ epoch: "e1", fence: "100", sent: { pods: "1" }, ...FIRST_BEAT })).toMatchObject({ kind: "damaged" });
     expect(await store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "fenced", fence: "0" });
   });
 
-  it("a checkpoint brings back what the watcher must mend, resource by resource", async () => {
+  it("a checkpoint returns the repairs due, resource by resource", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     const answer = await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "5" }, ...FIRST_BEAT });
     const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"] };
@@ -244,7 +244,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.epoch()).toEqual({ ...EPOCH, release: "1.37" });
   });
 
-  it("[replicaset P11] [informer T50] after a flush everything is gated, nothing is written, and an epoch makes it whole", async ({
+  it("[replicaset P11] [informer T50] after a flush every key is gated, nothing is written, and a new epoch restores everything", async ({
     harness,
   }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
@@ -271,7 +271,7 @@ export function epochCases(open: OpenStore): void {
     expect(await young.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("[informer T51] a Store set back sees the gap with the next message; SUSPECT, a raised fence and a generation mend it", async ({
+  it("[informer T51] a rolled-back Store shows a gap with the next message; SUSPECT, a raised fence and a generation repair it", async ({
     harness,
     skip,
   }) => {
@@ -294,7 +294,7 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("[informer T53] a message lost for good: W stops, the gate shuts after 2 s, a raised fence and a list mend it", async ({
+  it("[informer T53] a message lost for good: W stops, the gate closes after 2 s, a raised fence and a list repair it", async ({
     harness,
   }) => {
     await harness.seed("pods", [put(cachedPod({ name: "a", resourceVersion: "10" }))]);
@@ -319,7 +319,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("13");
   });
 
-  it("keeps the last 1,000 of what could not be applied, the oldest first", async () => {
+  it("keeps the last 1,000 quarantined items, the oldest first", async () => {
     const harness = await (await open()).open();
     expect(await harness.store.quarantined()).toEqual([]);
     const entry = (index: number) => ({ what: `pods shop/p${index}`, where: "lane 3, sequence 9", why: "no uid", atMs: index });

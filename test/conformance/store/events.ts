@@ -32,7 +32,7 @@ export function eventCases(open: OpenStore): void {
     },
   );
 
-  it("[informer T81] EV1 of 40 Events of one object 25 go out, and one more after five minutes", async () => {
+  it("[informer T81] EV1 of 40 Events of one object, 25 are sent, and one more after five minutes", async () => {
     const { store, fixture } = await open();
     const answers = await store.correlateEvents(
       "replicaset",
@@ -55,7 +55,7 @@ export function eventCases(open: OpenStore): void {
     expect(await store.correlateEvents("replicaset", [])).toEqual([]);
   });
 
-  it("EV2 a controller's memory is its own, and another epoch's too; another cluster has another", async () => {
+  it("EV2 each controller has its own memory, across epochs; another cluster has another", async () => {
     const harness = await (await open()).open();
     const { store, fixture } = harness;
     await store.correlateEvents("replicaset", [happening("web")]);
@@ -67,7 +67,7 @@ export function eventCases(open: OpenStore): void {
     await beside.close();
   });
 
-  it("EV3 keeps 4096 objects and forgets the one that was silent for longest", async () => {
+  it("EV3 keeps 4096 objects and evicts the least recently used", async () => {
     const { store, fixture } = await open();
     for (let at = 0; at < EVENT_MEMORY_MAX; at += 512) {
       const told = Array.from({ length: 512 }, (_, i) => happening(`web-${at + i}`));
@@ -82,7 +82,7 @@ export function eventCases(open: OpenStore): void {
     expect(await store.correlateEvents("replicaset", [happening("web-0")])).toEqual([FIRST]);
   });
 
-  it("EV4 begins anew when everything is lost", async () => {
+  it("EV4 starts again when everything is lost", async () => {
     const { store, fixture } = await open();
     await store.correlateEvents("replicaset", [happening("web")]);
     await fixture.flush();

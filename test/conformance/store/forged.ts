@@ -53,7 +53,7 @@ export function forgedCases(open: OpenStore): void {
     await expect(slices).rejects.toMatchObject({ forged: [forged] });
   });
 
-  it("[informer A14] a primary whose entry was changed or taken away is not gone", async () => {
+  it("[informer A14] a primary whose entry was changed or removed does not count as deleted", async () => {
     const slice = "-shop";
     for (const text of ["\x1f9\x1fx\x1fAAfalse\x1f{}", ""]) {
       const harness = await withPod(open);
@@ -71,7 +71,7 @@ export function forgedCases(open: OpenStore): void {
     { name: "entry", forged: ENTRY },
     { name: "missing entry", forged: GONE_ENTRY },
     { name: "tombstone", forged: TOMBSTONE },
-  ])("[informer A14] reading the index names a forged $name", async ({ forged }) => {
+  ])("[informer A14] reading the index reports a forged $name", async ({ forged }) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     const view = await harness.store.readIndex({ rows: [{ resource: "pods", key: POD }] });
@@ -84,7 +84,7 @@ export function forgedCases(open: OpenStore): void {
     { name: "row of its very version", forged: { ...ROW, text: `10\x1f${pod("10").uid}\x1f${OWNER}\x1fAAfalsefalsefalsefalsefa\x1f` } },
     { name: "tombstone", forged: TOMBSTONE },
   ])(
-    "IX10 [informer A14] a change without a lookup is not applied beside a forged $name, and not reported as found",
+    "IX10 [informer A14] a change without a lookup is not applied beside a forged $name, and not reported as cached",
     async ({ forged }) => {
       const harness = await withPod(open);
       await harness.fixture.spoil(forged);
@@ -109,7 +109,7 @@ export function forgedCases(open: OpenStore): void {
     { name: "entry", forged: [ENTRY], live: "10" },
     { name: "missing entry", forged: [GONE_ENTRY], live: "10" },
     { name: "row and entry", forged: [ROW, ENTRY], live: "11" },
-  ])("[informer A14] a forged $name is replaced by what is live, although its version is no news (A4, A6)", async ({ forged, live }) => {
+  ])("[informer A14] the live object replaces a forged $name, although its version is not newer (A4, A6)", async ({ forged, live }) => {
     const harness = await withPod(open);
     for (const each of forged) await harness.fixture.spoil(each);
     const { run } = await takenBlind(harness);
@@ -121,7 +121,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] changes nothing when the value is no longer the one found", async ({ harness }) => {
+  it("[informer A14] changes nothing when the value has changed since it was found", async ({ harness }) => {
     await harness.fixture.spoil(ENTRY);
     const { run } = await takenBlind(harness);
     const newer = { ...put(pod("12")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } };
@@ -130,14 +130,14 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A14] a live read that is older than what came since is read again (IX1)", async ({ harness }) => {
+  it("[informer A14] a live read older than a later change is repeated (IX1)", async ({ harness }) => {
     await harness.seed("pods", [put(pod("12"))]);
     await harness.fixture.spoil(STRAY_OF_POD);
     const { run } = await takenBlind(harness);
     expect(await harness.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
   });
 
-  it("[informer A14] what does not exist live goes, and leaves nothing behind", async ({ harness }) => {
+  it("[informer A14] an object that does not exist live is removed completely", async ({ harness }) => {
     await harness.fixture.spoil(STRAY);
     const { run } = await takenBlind(harness);
     const gone: ItemChange = { type: "delete", key: STRAY.key, uid: "", rv: "0", forged: [STRAY], effects: [], counted: false, lowers: [] };
@@ -147,7 +147,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]?.map(({ key }) => key)).toEqual([POD]);
   });
 
-  it("[informer A14] a tombstone of a far version does not keep an object away for ever (A5)", async ({ harness }) => {
+  it("[informer A14] a tombstone of a far version does not hide an object forever (A5)", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("11"), "11")]);
     await harness.fixture.spoil(TOMBSTONE);
     const item = back(cachedPod({ resourceVersion: "20", uid: "again", owner: ownedBy("ReplicaSet", rs) }), TOMBSTONE);
@@ -155,7 +155,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "20" });
   });
 
-  it("[informer A14] a manifest misses a listed row that is forged, and the list that follows puts it back", async ({ harness }) => {
+  it("[informer A14] a manifest counts a forged listed row as missing, and the following list restores it", async ({ harness }) => {
     await harness.fixture.spoil(ROW);
     await harness.openGeneration("pods");
     const { forged } = await harness.store.readLane("pods", 0);
@@ -165,7 +165,7 @@ export function forgedCases(open: OpenStore): void {
     expect(answer).toEqual({ kind: "needed", keys: [POD] });
   });
 
-  it("[informer A14] a manifest sweeps a forged row that is not listed, whatever its version", async ({ harness }) => {
+  it("[informer A14] a manifest sweeps an unlisted forged row of any version", async ({ harness }) => {
     const planted: Forged = { ...ROW, key: "shop/planted" };
     await harness.fixture.spoil(planted);
     await harness.openGeneration("pods");
@@ -191,7 +191,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] a manifest that lacks earlier parts sweeps nothing", async ({ harness }) => {
+  it("[informer A14] a manifest without its earlier parts sweeps nothing", async ({ harness }) => {
     await harness.openGeneration("pods");
     const header = harness.header("pods", { lane: 0 });
     expect(await harness.store.applyManifest(header, { listRV: "20", rows: [], sweep: [], counts: [], whole: false })).toEqual({
@@ -200,7 +200,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeDefined();
   });
 
-  it("[informer A14] a flag `gone` is believed for a minute; then the pod is looked at, and can come back", async ({ harness }) => {
+  it("[informer A14] a flag `gone` is valid for a minute; then the pod is read live, and can return", async ({ harness }) => {
     const { run } = await takenBlind(harness);
     await harness.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
     await harness.store.done(run, { kind: "ok" });
@@ -224,13 +224,13 @@ export function forgedCases(open: OpenStore): void {
     { name: "a row", forged: ROW },
     { name: "an entry", forged: ENTRY },
     { name: "a missing entry", forged: GONE_ENTRY },
-  ])("readEntries believes nothing of a key whose $name fails, and names it", async ({ forged }) => {
+  ])("readEntries omits and reports a key whose $name fails", async ({ forged }) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     expect(await harness.store.readEntries("pods", [POD])).toEqual([{ key: POD, stands: forged }]);
   });
 
-  it("readGhosts finds entries without their row, and none that has one", async ({ harness }) => {
+  it("readGhosts finds entries without their row, and no others", async ({ harness }) => {
     expect(await harness.store.readGhosts("pods")).toEqual([]);
     await harness.fixture.spoil(STRAY);
     expect((await harness.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);
@@ -244,7 +244,7 @@ export function forgedCases(open: OpenStore): void {
   });
 }
 
-/** An entry of the pod's in a slice where it never stood. */
+/** An entry of the pod in a slice that never contained it. */
 const STRAY_OF_POD: Forged = { ...ENTRY, slice: "-shop" };
 
 async function takenBlind(harness: StoreHarness) {

@@ -1,4 +1,4 @@
-/** What is kept of forged messages: enough to find them, never more than its bounds, whatever becomes of the cache. */
+/** The record of forged messages: enough to find them, bounded, and independent of the cache. */
 import { expect, it } from "vitest";
 import type { OpenStore } from "../store.ts";
 import { EPOCH } from "../../harness/store/store.ts";
@@ -23,7 +23,7 @@ export function forgeryCases(open: OpenStore): void {
     expect(await store.forgeries()).toEqual([{ ...entry(1), messageId: cut, where: cut, why: cut }]);
   });
 
-  it("keeps them before there is an epoch and beyond its end, apart from the quarantine", async () => {
+  it("keeps them before and after an epoch, apart from the quarantine", async () => {
     const harness = await open();
     await harness.store.noteForgery(entry(1));
     await harness.open();
@@ -34,7 +34,7 @@ export function forgeryCases(open: OpenStore): void {
     expect(await harness.store.quarantined()).toEqual([]);
   });
 
-  it("another cluster's are not among them", async () => {
+  it("excludes another cluster's", async () => {
     const harness = await (await open()).open();
     const beside = await harness.fixture.beside({ cluster: "cluster-of-another" });
     await beside.noteForgery(entry(1));

@@ -1,4 +1,4 @@
-/** Another controller is at work: who is stopped, by what, and until when (informer §11.9). */
+/** Another controller is at work: which keys stop, by what, and until when (informer §11.9). */
 import { expect, it as base } from "vitest";
 
 import type { ForeignWrite, GuardState, Stop, Store } from "../../../shared/store/ports/store.ts";
@@ -35,7 +35,7 @@ export function guardCases(open: OpenStore): void {
     return harness;
   };
 
-  it("GD1 [informer T101] a report stops everything: no key is handed out, gates are closed, no doorbell rings; due keys stay due and deltas are applied", async ({
+  it("GD1 [informer T101] a report stops everything: no key is handed out, gates are closed, no doorbell is sent; due keys stay due and deltas are applied", async ({
     harness,
   }) => {
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
@@ -67,7 +67,7 @@ export function guardCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("GD2 a new epoch, fence and list change nothing of it", async () => {
+  it("GD2 survives a new epoch, fence and list", async () => {
     const harness = await open();
     await reportAll(harness.store, wroteAt(5_000), 5_100); // before there is any
     await harness.synced();
@@ -98,7 +98,7 @@ export function guardCases(open: OpenStore): void {
     expect((await store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(6_000, "k3s"), sinceMs: 5_100 });
   });
 
-  it("GD5 a resume takes away what was seen, and nothing that came after; what is forgiven grows only", async () => {
+  it("GD5 a resume removes the displayed stops, and no later ones; forgiveness only increases", async () => {
     const { store } = await open();
     await reportAll(store, wroteAt(5_000), 5_100);
     const seen = await store.guard();
@@ -110,7 +110,7 @@ export function guardCases(open: OpenStore): void {
     expect(await store.guard()).toMatchObject({ forgivenMs: 6_000 });
   });
 
-  it("GD5 of a report and a resume at once, none is lost", async () => {
+  it("GD5 loses neither of a concurrent report and resume", async () => {
     const { store } = await open();
     for (let round = 1; round <= 20; round++) {
       await reportAll(store, wroteAt(round * 10_000), 1);
@@ -122,7 +122,7 @@ export function guardCases(open: OpenStore): void {
     }
   });
 
-  it("GD7 a Store that ignores stops continues; another cluster's are separate", async ({ harness }) => {
+  it("GD7 a Store in shadow mode ignores stops; another cluster's are separate", async ({ harness }) => {
     await reportAll(harness.store, wroteAt(5_000), 5_100);
     const careless = await harness.fixture.beside({ ignoresStop: true });
     expect(await careless.gate("replicaset")).toEqual({ open: true });
@@ -135,7 +135,9 @@ export function guardCases(open: OpenStore): void {
     await Promise.all([careless.close(), elsewhere.close()]);
   });
 
-  it("GD1 a stopped namespace: its keys are not handed out and rung, gates stay open, and other namespaces go on", async ({ harness }) => {
+  it("GD1 a stopped namespace: its keys are not handed out and rung, gates stay open, and other namespaces continue", async ({
+    harness,
+  }) => {
     const bank = {
       ...cachedReplicaSet(),
       metadata: { ...cachedReplicaSet().metadata, namespace: "bank", uid: "uid-rs-bank", resourceVersion: "1000" },
@@ -161,7 +163,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toContain(RS);
   });
 
-  it("GD5 a namespace is resumed alone: what others did is neither forgiven nor a change; a newer write there is", async () => {
+  it("GD5 a namespace is resumed alone: writes in others are neither forgiven nor a change; a newer write there is", async () => {
     const { store } = await open();
     const inBank = { ...wroteAt(5_000), key: "bank/web" };
     await reportIn(store, 5_100, wroteAt(5_000), inBank);
@@ -176,7 +178,7 @@ export function guardCases(open: OpenStore): void {
     expect(await store.guard()).toEqual({ forgivenMs: 6_000, namespaces: new Map() });
   });
 
-  it("GD5 of reports and resumes of two namespaces at once, none is lost", async () => {
+  it("GD5 loses neither of concurrent reports and resumes of two namespaces", async () => {
     const { store } = await open();
     for (let round = 1; round <= 10; round++) {
       await reportIn(store, 1, wroteAt(round * 10_000));

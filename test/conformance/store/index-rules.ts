@@ -25,7 +25,7 @@ const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cac
 
 export function indexCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("hands back what was put, whole", async ({ harness }) => {
+  it("returns an object as it was put", async ({ harness }) => {
     const object = pod("10", {
       owner: { kind: "ReplicaSet", name: "web", uid: "u1" },
       ready: { status: "True", since: "2026-03-01T10:00:02Z" },
@@ -66,7 +66,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.intents(rs.metadata.uid, "replicaset", "shop/web")).toHaveLength(1);
   });
 
-  it("IX1 [informer A4] counts nothing for what changes nothing", async ({ harness }) => {
+  it("IX1 [informer A4] counts nothing for a change without effect", async ({ harness }) => {
     const count = async () =>
       (await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })).counts[0]?.count;
     await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
@@ -113,7 +113,7 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.watermark("pods")).toBe("10");
     });
 
-    it.each([news, old])("changes nothing where it is cached exactly so, new or not", async (item) => {
+    it.each([news, old])("changes nothing if the row is exactly equal, new or not", async (item) => {
       const harness = await started(put(object));
       const answer = await harness.deliver("pods", [item], { asRead: true, sequence: harness.nextSequence("pods") });
       expect([outcomes(answer), rung(answer)]).toEqual([["same"], []]);
@@ -145,7 +145,7 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.dirty("replicaset")).toEqual([]);
     });
 
-    it.each([news, old])("is not done beside a flag or a tombstone", async (item) => {
+    it.each([news, old])("is not applied beside a flag or a tombstone", async (item) => {
       const harness = await started(put(object));
       const { run } = await runOf(harness, "shop/web");
       await harness.store.writeThrough(run, { ...writeOf("pods"), ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: object.uid }] });
@@ -156,14 +156,14 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.row("pods", POD)).toBeUndefined();
     });
 
-    it("is not said to be found where its owner is another one: it is read", async () => {
+    it("is not reported as cached if its owner differs: it is read", async () => {
       const harness = await started(put(pod("9")));
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0 });
       expect(answer).not.toHaveProperty("found");
     });
 
-    it("holds up those after it, which are found with it, and none before it", async () => {
+    it("stops itself and later items, which are returned with it, and no earlier ones", async () => {
       const names = ["web-1", "web-2", "web-3"] as const;
       const of = (name: string, rv: string) => cachedPod({ name, uid: `uid-${name}`, resourceVersion: rv, owner });
       const harness = await started(put(of("web-2", "8")), put(of("web-3", "9")));
@@ -200,7 +200,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
   });
 
-  it("IX2 [informer T34] [informer A6] nor once the watermark has passed the tombstone", async ({ harness }) => {
+  it("IX2 [informer T34] [informer A6] nor after the watermark has passed the tombstone", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     await harness.seed("pods", [remove(pod("10"), "30")]);
     expect(await harness.watermark("pods")).toBe("30");
@@ -208,13 +208,13 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("IX2 [informer A6] absence at the watermark itself is authoritative, a listed object is let in", async ({ harness }) => {
+  it("IX2 [informer A6] absence at the watermark itself is authoritative, and a listed object is accepted", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("[informer A5] binds a listed object too", async ({ harness }) => {
+  it("[informer A5] applies to a listed object too", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("10"), "30")], { commit: false });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
   });
@@ -257,7 +257,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("[informer A9] a delete of what is not cached queues what its message concerns", async ({ harness }) => {
+  it("[informer A9] a delete of an uncached object queues the affected keys of its message", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const answer = await harness.deliver("pods", [remove(pod("10"), "11", { effects: [effect("replicaset", rs)] })]);
@@ -292,7 +292,7 @@ export function indexCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.uid).toBe("uid3");
   });
 
-  it("IX3 [informer A10] a primary that changed its uid takes its intents along, its effects are of both", async ({ harness }) => {
+  it("IX3 [informer A10] a primary with a changed uid loses its intents, and has the effects of both", async ({ harness }) => {
     const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
     await harness.seed("replicasets", [put(old, { counted: true })]);
     const { run } = await runOf(harness, "shop/web");
@@ -307,7 +307,7 @@ export function indexCases(open: OpenStore): void {
     expect(snapshot.intents).toEqual([]);
   });
 
-  it("IT4 [informer A10] nor do they come back when the old uid does", async ({ harness }) => {
+  it("IT4 [informer A10] nor do they return with the old uid", async ({ harness }) => {
     const at = (uid: string, resourceVersion: string) => put(cachedReplicaSet({ uid, resourceVersion }), { counted: true });
     await harness.seed("replicasets", [at("rs1", "5")]);
     const { run } = await runOf(harness, "shop/web");
@@ -331,7 +331,7 @@ export function indexCases(open: OpenStore): void {
     expect(await primaries()).toEqual([]);
   });
 
-  it("[informer T24] a live read that found nothing flags the row of that uid, lowers its delete and queues whom a delete would", async ({
+  it("[informer T24] a live read without a result flags the row of that uid, lowers its delete and queues the keys of a delete", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -372,7 +372,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
   });
 
-  it("[informer T24] of a primary too: its row stays until the stream ends it", async ({ harness }) => {
+  it("[informer T24] of a primary too: its row stays until the stream deletes it", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     expect(
@@ -438,7 +438,7 @@ export function indexCases(open: OpenStore): void {
     expect(await slices()).toEqual([0, 0, 0]);
   });
 
-  it("reads slices, lanes and namespaces in the order of keys, and only what was asked for", async ({ harness }) => {
+  it("reads slices, lanes and namespaces in key order, and only the requested ones", async ({ harness }) => {
     const owner = { kind: "ReplicaSet", name: "web", uid: "u1" };
     await harness.seed(
       "pods",
@@ -573,7 +573,7 @@ export function indexCases(open: OpenStore): void {
     await other.close();
   });
 
-  it("remembers what travelled of a Deployment and its owner chain", async ({ harness }) => {
+  it("returns the recorded fields of a Deployment and its owner chain", async ({ harness }) => {
     const deployment = cachedDeployment({ resourceVersion: "5" });
     const rs = cachedReplicaSet({ resourceVersion: "6", owner: ownedBy("Deployment", deployment) });
     await harness.seed("deployments", [put(deployment, { counted: true })]);

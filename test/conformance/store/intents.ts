@@ -41,7 +41,7 @@ export function intentCases(open: OpenStore): void {
   const stamps = async (harness: StoreHarness) => (await standing(harness)).map((op) => [op.id, op.deadlineMs]);
   const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ owner: OWNER, op })) });
 
-  it("registers pending ops with 15 s to go; the same ones again are the same ops", async ({ harness, run }) => {
+  it("registers pending ops with a deadline of 15 s; registering them again changes nothing", async ({ harness, run }) => {
     const ops = [create("a"), destroy("b")];
     for (let time = 0; time < 2; time++) {
       expect(await harness.store.registerIntents(run, UID, ops)).toBe("ok");
@@ -79,7 +79,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.id)).toEqual(["c:c"]);
   });
 
-  it("IT2 [replicaset 19] what is seen beyond what is awaited is no credit: 11 creations of 10 leave 30 deletions awaited", async ({
+  it("IT2 [replicaset 19] events beyond the awaited ones are no credit: 11 creations of 10 leave 30 deletions awaited", async ({
     harness,
     run,
   }) => {
@@ -115,7 +115,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toHaveLength(1);
   });
 
-  it("a worker's own lowering is quiet, one of its refused creates too", async ({ harness, run }) => {
+  it("a worker's own lowering queues nothing, also for its refused creates", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     const answer = await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
     expect(answer).toEqual({ kind: "ok", bells: [], outcomes: [] });
@@ -124,7 +124,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("[informer T73] a worker's own answers lower what they answer and are seen at once", async ({ harness, run }) => {
+  it("[informer T73] a worker's own answers lower their ops and are cached at once", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
     const items = ["a", "b", "c"].map((name, index) => put(owned(name, `${index + 10}`), lowers(`c:${name}`)));
     expect(await harness.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({
@@ -148,7 +148,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("a create held after its answer blocks for the expectation's time, whatever else the run writes, and is then looked up", async ({
+  it("a held create blocks for the expectation's time, regardless of the run's other writes, and is then looked up", async ({
     harness,
     run,
   }) => {
@@ -175,7 +175,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.deadlineMs)).toEqual(other.snapshot.intents.map((op) => op.deadlineMs));
   });
 
-  it("an unanswered create goes back to planned and remembers how long it may still land", async ({ harness, run }) => {
+  it("an unanswered create becomes planned and records how long it may still land", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), { ...create("b"), mayLandUntilMs: 77 }, create("c")]);
     await harness.pass(5_000);
     const landsUntil = harness.now() + MAY_LAND_MS;
@@ -197,7 +197,7 @@ export function intentCases(open: OpenStore): void {
     expect(c?.mayLandUntilMs).toBeUndefined();
   });
 
-  it("back to planned only if the op still exists: an op that the stream has seen is not planned again", async ({ harness, run }) => {
+  it("only an existing op becomes planned: one that the stream has lowered does not", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
@@ -215,7 +215,7 @@ export function intentCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([]);
   });
 
-  it("IT3 younger ops of a dead token come with the snapshot, and the key comes back at the first deadline", async ({ harness, run }) => {
+  it("IT3 younger ops of a dead token are in the snapshot, and the key is due at the first deadline", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.pass(1_000);
     await harness.store.done(run, { kind: "ok" });
@@ -225,7 +225,7 @@ export function intentCases(open: OpenStore): void {
     expect(await harness.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
   });
 
-  it("IT3 [replicaset 20] [informer T74] [informer T77] expired ops are recovered before anything is decided, however old they are", async () => {
+  it("IT3 [replicaset 20] [informer T74] [informer T77] expired ops are recovered before any decision, at any age", async () => {
     for (const age of [LEASE_MS, 300_000]) {
       const { harness, run } = await running();
       await harness.store.registerIntents(run, UID, [create("a"), destroy("b")]);
@@ -245,7 +245,7 @@ export function intentCases(open: OpenStore): void {
     }
   });
 
-  it("IT3 recovery names the expired ops only, and keeps a create that was not found as planned", async ({ harness, run }) => {
+  it("IT3 recovery returns only the expired ops, and keeps a missing create as planned", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.pass(1_000);
     await harness.store.done(run, { kind: "ok" });
@@ -263,7 +263,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT1 a recovering run that is frozen in its turn is void as well", async ({ harness, run }) => {
+  it("IT1 a recovering run that is superseded has no effect either", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.pass(LEASE_MS);
     const frozen = await harness.taken(C, KEY);
@@ -277,7 +277,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
   });
 
-  it("registering gives the run's pending ops their whole time from then", async ({ harness, run }) => {
+  it("registering restarts the deadline of the run's pending ops", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
     await harness.pass(3_000);
@@ -292,7 +292,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("writing through gives the run's pending ops their whole time from then, whether its rows moved or not", async () => {
+  it("writing through restarts the deadline of the run's pending ops, whether its rows moved or not", async () => {
     for (const moved of [false, true]) {
       const { harness, run } = await running();
       await harness.store.registerIntents(run, UID, [create("a"), create("p")]);
@@ -311,7 +311,7 @@ export function intentCases(open: OpenStore): void {
     }
   });
 
-  it("another run's write-through does not prolong what is not its own", async ({ harness, run }) => {
+  it("another run's write-through does not extend other ops", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     const deadlineMs = harness.now() + DEADLINE_MS;
@@ -322,7 +322,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toMatchObject([{ id: "c:a", deadlineMs, token: run.token }]);
   });
 
-  it("[informer T75] the second invocation takes the planned name again", async ({ harness, run }) => {
+  it("[informer T75] the second invocation uses the planned name again", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
     await harness.store.done(run, { kind: "retry" });
@@ -338,19 +338,22 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT4 [replicaset 91] [replicaset 92] intents go with their owner, and its successor inherits none", async ({ harness, run }) => {
+  it("IT4 [replicaset 91] [replicaset 92] intents are removed with their owner, and its successor inherits none", async ({
+    harness,
+    run,
+  }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     expect((await harness.taken(C, KEY)).snapshot.intents).toEqual([]);
     await harness.pass(LEASE_MS);
-    // Even the same uid finds nothing: what was deleted is deleted.
+    // Even the same uid finds nothing: the intents were deleted.
     await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
     const heir = await harness.taken(C, KEY);
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);
   });
 
-  it("pods come and go without taking intents along", async ({ harness, run }) => {
+  it("pod changes remove no intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("pods", [put(cachedPod({ name: "odd", uid: UID, resourceVersion: "10" }))]);

@@ -11,7 +11,7 @@ const pod = (resourceVersion: string) => cachedPod({ resourceVersion });
 
 export function laneCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX5 [informer A1] a message of another epoch is dropped, without one it comes back", async () => {
+  it("IX5 [informer A1] a message of another epoch is dropped; without an epoch it is redelivered", async () => {
     const harness = await open();
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "noEpoch" });
     await harness.synced();
@@ -52,7 +52,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "notOpen" });
   });
 
-  it("IX5 [informer A3] [informer T28] [informer T67] a repeat changes nothing and names the keys that are still dirty", async ({
+  it("IX5 [informer A3] [informer T28] [informer T67] a repeated message changes nothing and returns the keys that are still dirty", async ({
     harness,
   }) => {
     const [clean, dirty] = [cachedReplicaSet({ name: "clean" }), cachedReplicaSet({ name: "dirty" })];
@@ -71,7 +71,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/dirty"]);
   });
 
-  it("[informer A3] a sequence applied out of order is a repeat as well", async ({ harness }) => {
+  it("[informer A3] a sequence applied out of order is a duplicate as well", async ({ harness }) => {
     const sequence = harness.nextSequence("pods") + 1;
     const items = [put(pod("10"))];
     expect(outcomes(await harness.deliver("pods", items, { sequence, kind: "L" }))).toEqual(["changed"]);
@@ -102,7 +102,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: sequence });
   });
 
-  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever came before its turn", async ({
+  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever was applied out of order", async ({
     harness,
   }) => {
     const first = harness.nextSequence("pods");
@@ -128,7 +128,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: first + 7 });
   });
 
-  it("IX6 [informer A11] W never goes back, and each kind moves it as it should", async ({ harness }) => {
+  it("IX6 [informer A11] W never decreases, and each kind moves it as specified", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     await harness.seed("pods", [], { kind: "W", watermark: "9" });
     expect(await harness.watermark("pods")).toBe("50");
@@ -138,13 +138,13 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("70");
   });
 
-  it("IX6 lanes are each other's neighbours, no more", async () => {
+  it("IX6 lanes are independent", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "50" });
     expect((await harness.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
   });
 
-  it("[informer A12] [informer T32] a tombstone outlives a W that has not reached it", async ({ harness }) => {
+  it("[informer A12] [informer T32] a tombstone stays until W has reached it", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("3"), "3")], { sequence: first + 2 });
     expect(outcomes(await harness.deliver("pods", [put(pod("1"))], { sequence: first }))).toEqual(["late"]);
@@ -153,7 +153,7 @@ export function laneCases(open: OpenStore): void {
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "3"]);
   });
 
-  it("[informer A12] tombstones go when W passes them", async ({ harness }) => {
+  it("[informer A12] tombstones are removed when W passes them", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("10"), "30")], { sequence: first + 1 });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
@@ -179,7 +179,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A13] what waited behind a hole of a frozen lane does not move W either", async ({ harness }) => {
+  it("[informer A13] messages behind a hole of a frozen lane do not move W either", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [put(cachedPod({ name: "ahead", resourceVersion: "40" }))], { sequence: first + 1 });
@@ -187,7 +187,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: first + 1, watermark: "0" });
   });
 
-  it("[informer T33] any order and multiplicity of messages ends in the same rows, with effects once", async () => {
+  it("[informer T33] any order and multiplicity of messages leads to the same rows, with effects once", async () => {
     const rs = cachedReplicaSet();
     const lives: readonly (readonly ItemChange[])[] = ["a", "b", "c"].map((name, index) => {
       const at = (offset: number) => `${100 * index + 10 + offset}`;

@@ -62,7 +62,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await current(harness)).toMatchObject({ token: SECOND });
   });
 
-  it("LN1 an epoch is replaced only with the token and the checkpoint that were seen", async ({ harness }) => {
+  it("LN1 an epoch is replaced only with the token and the checkpoint that were read", async ({ harness }) => {
     const seen = await current(harness);
     const next = { ...EPOCH, epoch: "e2", fence: "7" };
     for (const over of [
@@ -95,7 +95,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining(UNPROVEN_REASON) });
   });
 
-  it("LN3 a checkpoint under another term, or of a smaller count than the confirmed one, says that the Store was set back", async ({
+  it("LN3 a checkpoint under another term, or of a smaller count than the confirmed one, shows that the Store was set back", async ({
     harness,
     skip,
   }) => {
@@ -141,7 +141,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await harness.store.registerIntents({ ...run, lineage: { ...run.lineage, marks: 1 } }, rs.metadata.uid, [])).toBe("stolen");
   });
 
-  it("LN5 four new epochs in ten minutes shut every gate, until fewer than four are left or a person forgets them", async ({ harness }) => {
+  it("LN5 four new epochs in ten minutes close every gate, until fewer than four are left or a user clears them", async ({ harness }) => {
     const { store } = harness;
     for (const epoch of ["e2", "e3"]) await store.openEpoch({ ...EPOCH, epoch }, (await store.epoch())?.epoch);
     expect(await store.lineage()).toMatchObject({ recentEpochs: 3 });
@@ -161,14 +161,14 @@ export function lineageCases(open: OpenStore): void {
     expect(await store.gate("replicaset")).not.toMatchObject({ reason: EPOCHS_REASON });
   });
 
-  it("a leader without a term takes the term away, as an older build's checkpoint does", async ({ harness }) => {
+  it("a leader without a term removes the term, as an older build's checkpoint does", async ({ harness }) => {
     await harness.raiseFence("105");
     expect(await current(harness)).not.toHaveProperty("token");
     expect(await lead(harness, "106", SECOND, undefined)).not.toBe("foreign");
     expect(await current(harness)).toMatchObject({ token: SECOND });
   });
 
-  it("a checkpoint tells the greatest version that a run has written through", async ({ harness }) => {
+  it("a checkpoint returns the greatest version that a run has written through", async ({ harness }) => {
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const { run } = await harness.taken("replicaset", RS);

@@ -11,7 +11,7 @@ const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
 export function lookUpCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX8 [informer T44] an orphan's applier that missed a new replica set reads again", async ({ harness }) => {
+  it("IX8 [informer T44] the applier of an orphan that missed a new replica set reads again", async ({ harness }) => {
     const orphan = cachedPod({ resourceVersion: "10" });
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const rs = cachedReplicaSet({ resourceVersion: "11" });
@@ -27,7 +27,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(rung(seeing)).toEqual(["replicaset shop/web"]);
   });
 
-  it("IX8 counts are of one namespace of one resource", async ({ harness }) => {
+  it("IX8 counts are per namespace and resource", async ({ harness }) => {
     const { counts } = await harness.store.readIndex({ counts: [COUNT, { resource: "deployments", namespace: "shop" }] });
     await harness.seed("replicasets", [put(cachedReplicaSet({ namespace: "other" }), { counted: true })]);
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { counts }))).toEqual(["changed"]);
@@ -63,7 +63,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(await count()).toBe(4);
   });
 
-  it("IX8 a row that moved since it was read stops the call there, with what precedes applied", async ({ harness }) => {
+  it("IX8 stops at a row that moved since it was read, with earlier items applied", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const pods = ["a", "b", "c"].map((name) => cachedPod({ name, resourceVersion: "10" }));
@@ -109,7 +109,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [{ ...item, expected: right }], { asRead: true }))).toEqual(["changed"]);
   });
 
-  it("[informer A4] what is stale is not compared: its look-ups do not matter", async ({ harness }) => {
+  it("[informer A4] does not compare look-ups of a stale item", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { asRead: true }))).toEqual(["same"]);
     expect(outcomes(await harness.deliver("pods", [remove(cachedPod(), "9")], { asRead: true }))).toEqual(["same"]);

@@ -34,7 +34,7 @@ async function expectAllShut(harness: StoreHarness, why: RegExp): Promise<void> 
 
 export function lossCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await synced(open));
-  it("SL1 [informer T51] a Store that holds an older checkpoint than it has answered is set back: every gate shuts in that step", async ({
+  it("SL1 [informer T51] a Store with an older checkpoint than the last answered one is set back: every gate closes in that step", async ({
     harness,
     skip,
   }) => {
@@ -48,7 +48,7 @@ export function lossCases(open: OpenStore): void {
     await expectAllShut(harness, /SUSPECT \(it holds checkpoint 1/u);
   });
 
-  it("SL3 a leader after a loss sees it in its fence: opened anew only this resource would be listed", async ({ harness }) => {
+  it("SL3 a leader after a loss detects it by its fence: otherwise only this resource would be listed", async ({ harness }) => {
     await harness.fixture.lose("pods");
     expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
@@ -57,7 +57,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "101")).toMatchObject({ kind: "open", state: "INIT" });
   });
 
-  it("SL1 a checkpoint whose answer was lost is none: the Store may hold it or not", async ({ harness }) => {
+  it("SL1 a checkpoint without an answer does not count: the Store may have it or not", async ({ harness }) => {
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, 3, 1)).toMatchObject({ kind: "ok" }); // 2 never arrived
     expect(await beat(harness, 4, 1)).toMatchObject({ kind: "ok" }); // 3 did, and its answer did not
@@ -105,7 +105,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("SL2 [informer T51] a leader that opens its fence on another primary does not go on from where the last one was", async ({
+  it("SL2 [informer T51] a leader that opens its fence on another primary does not resume from the last watermark", async ({
     harness,
     skip,
   }) => {
@@ -116,7 +116,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("deployments", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
   });
 
-  it("WQ2 a take that comes twice, its answer having been lost with the connection, is answered twice", async ({ harness }) => {
+  it("WQ2 a take that is repeated after a lost answer is answered twice", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     expect(await harness.take(run)).toMatchObject({ kind: "ok" });
     expect(await harness.take(harness.run("replicaset", RS))).toEqual({ kind: "busy" });
@@ -124,7 +124,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.take(run)).toEqual({ kind: "empty" });
   });
 
-  it("SL3 [informer T50] a resource that was open and is not there: what is left is suspect", async () => {
+  it("SL3 [informer T50] a resource that was open and is missing makes the others SUSPECT", async () => {
     const harness = await (await open()).synced();
     await harness.fixture.lose("pods");
     const answer = await harness.store.checkpoint({

@@ -10,7 +10,7 @@ const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourc
 
 export function manifestCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX7 [informer T37] what is cached and not listed is deleted at the list's version, with its effects", async ({ harness }) => {
+  it("IX7 [informer T37] deletes cached objects that are not listed, at the list's version, with their effects", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const [a, b] = [pod("a", "10"), pod("b", "11")];
@@ -28,14 +28,14 @@ export function manifestCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
   });
 
-  it("[informer T38] an add that was in flight when its object was deleted unseen is gone after the manifest", async ({ harness }) => {
+  it("[informer T38] an add in flight of an object whose delete was missed is removed by the manifest", async ({ harness }) => {
     await harness.seed("pods", [put(pod("x", "10"))]);
     await harness.relist("pods", [], "20");
     expect(await harness.row("pods", "shop/x")).toBeUndefined();
     expect(outcomes(await harness.deliver("pods", [put(pod("x", "10"))]))).toEqual(["absent"]);
   });
 
-  it("[informer T39] what is newer than the list stays", async ({ harness }) => {
+  it("[informer T39] keeps objects newer than the list", async ({ harness }) => {
     await harness.openGeneration("pods");
     await harness.seed("pods", [put(pod("y", "41"))], { watermark: "0" });
     expect((await harness.manifest("pods", [], "40")).kind).toBe("applied");
@@ -58,7 +58,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await manifest()).toMatchObject({ kind: "duplicate" });
   });
 
-  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue nothing else can reach the Store", async ({
+  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue no later message can", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -71,7 +71,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T40] a lost payload for good: a raised fence and a new generation mend it", async ({ harness }) => {
+  it("[informer T40] a lost payload for good: a raised fence and a new generation repair it", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     const a = pod("a", "10");
@@ -81,7 +81,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 3, watermarks: ["25"] });
   });
 
-  it("[informer T42] [informer T30] a generation names the greatest W as its floor, a fence the least as resume point", async () => {
+  it("[informer T42] [informer T30] a generation returns the greatest W as its floor, a fence the least as resume point", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     for (const [lane, watermark] of [
       [0, "9"],
@@ -115,7 +115,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.needed).toEqual(["shop/dead", "shop/never", "shop/older"]);
   });
 
-  it("IX7 a failed manifest sweeps nothing, and a new generation forgets what was needed", async ({ harness }) => {
+  it("IX7 a failed manifest sweeps nothing, and a new generation clears the missing keys", async ({ harness }) => {
     await harness.seed("pods", [put(pod("zombie", "5"))]);
     await harness.openGeneration("pods");
     expect((await harness.manifest("pods", [listed(pod("never", "6"))], "20")).kind).toBe("needed");
@@ -125,7 +125,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ generation: 3, needed: [], frozenLanes: [0] });
   });
 
-  it("IX7 what is needed is known lane by lane", async () => {
+  it("IX7 missing keys are recorded per lane", async () => {
     const lanes = { ...ONE_LANE, pods: 2 };
     const harness = await (await open(lanes)).synced();
     const pods = ["a", "b", "c", "d", "e"].map((name) => pod(name, "10"));
@@ -140,7 +140,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ needed: [keyOf(right)], frozenLanes: [1], syncedGeneration: 1 });
   });
 
-  it("IX8 a lane that moved since it was read is looked at again, and nothing of it is touched", async ({ harness }) => {
+  it("IX8 a lane that moved since it was read is read again, and nothing of it is changed", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "10"))]);
     await harness.openGeneration("pods");
     const header = harness.header("pods", { lane: 0 });
@@ -164,7 +164,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).rows).toEqual([]);
   });
 
-  it("IX7 a manifest of several parts is acted on with the last", async ({ harness }) => {
+  it("IX7 a manifest of several parts is applied with the last", async ({ harness }) => {
     const pods = ["a", "b", "c"].map((name) => pod(name, "10"));
     await harness.openGeneration("pods");
     await harness.seed(
@@ -187,7 +187,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
   });
 
-  it("IX7 parts of a generation that was given up, or of an older fence, are forgotten", async ({ harness }) => {
+  it("IX7 forgets parts of an abandoned generation or an older fence", async ({ harness }) => {
     await harness.openGeneration("pods");
     const stash = async (name: string) => {
       const header = harness.header("pods", { lane: 0 });
@@ -215,7 +215,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 1, watermarks: ["7", "7", "7"] });
   });
 
-  it("sweeps primaries like any delete: intents, look-ups and queue follow", async ({ harness }) => {
+  it("sweeps primaries like any delete, with intents, look-ups and queue", async ({ harness }) => {
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);

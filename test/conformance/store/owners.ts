@@ -29,7 +29,7 @@ const PARTIAL: readonly { readonly name: string; readonly namespace?: string; re
 ];
 
 export function ownerCases(open: OpenStore): void {
-  it.each(PARTIAL)("IT4 a pod that names $name is in no slice of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
+  it.each(PARTIAL)("IT4 a pod with a reference to $name is in no slice of the ReplicaSet", async ({ namespace = "shop", owner }) => {
     const harness = await (await open()).synced();
     await harness.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
     const own = cachedPod({ name: "own", resourceVersion: "10", owner: OWN });
@@ -49,7 +49,7 @@ export function ownerCases(open: OpenStore): void {
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(["shop/web"]);
   });
 
-  it.each(PARTIAL)("IT2 a pod that names $name answers no intent of the ReplicaSet's", async ({ namespace = "shop", owner }) => {
+  it.each(PARTIAL)("IT2 a pod with a reference to $name lowers no intent of the ReplicaSet", async ({ namespace = "shop", owner }) => {
     const harness = await (await open()).synced();
     await harness.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
     const { run } = await harness.taken("replicaset", keyOf(rs));
@@ -77,7 +77,7 @@ export function ownerCases(open: OpenStore): void {
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(["shop/of-rc"]);
   });
 
-  it("names an owner by a hash that never looks like a namespace's orphans", () => {
+  it("identifies an owner by a hash that differs from any orphans' slice", () => {
     for (let n = 0; n < 2_000; n++) {
       const id = podOwnerId("shop", { kind: "ReplicaSet", name: "web", uid: `uid-${n}` });
       expect(id).toMatch(/^[A-Za-z0-9+/]{22}$/);

@@ -15,7 +15,7 @@ const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cac
 
 export function restoreCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX9 [informer A4] a listed object takes the place of a row that is newer than it and not than the list, with all effects", async ({
+  it("IX9 [informer A4] a listed object replaces a row newer than it and not newer than the list, with all effects", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -58,7 +58,7 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? "10" : undefined);
   });
 
-  it("IX9 IX4 [informer A7] a delete that was answered in the lost history was answered in it alone", async ({ harness }) => {
+  it("IX9 IX4 [informer A7] a delete answered in the lost history counts only there", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("460"))]);
@@ -70,7 +70,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "449", gone: false });
   });
 
-  it("IX9 [informer A3] the same message again does not take back what came after it", async ({ harness }) => {
+  it("IX9 [informer A3] a repeated message does not revert later changes", async ({ harness }) => {
     await harness.seed("pods", [put(pod("460"))]);
     const sequence = harness.nextSequence("pods");
     const deliver = () => harness.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST, sequence });
@@ -80,7 +80,7 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe("1000000406");
   });
 
-  it("IX9 shuts every gate until all has been listed anew: what is cached of other resources may be of the lost history, too", async ({
+  it("IX9 closes every gate until everything is listed again: other cached resources may be of the lost history, too", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -103,7 +103,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("IX9 a list that shows nothing of another history leaves the gates open", async ({ harness }) => {
+  it("IX9 a list without signs of another history leaves the gates open", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10")), put(cachedPod({ name: "since", resourceVersion: "41" }))], { commit: false });
     await harness.openGeneration("pods");
     const listedNow = [pod("12"), cachedPod({ name: "since", resourceVersion: "9" }), cachedPod({ name: "new", resourceVersion: "30" })];
@@ -115,7 +115,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("IX9 a look-up for a listed object hands the whole row out that it is to replace", async ({ harness }) => {
+  it("IX9 a look-up for a listed object returns the whole row that it replaces", async ({ harness }) => {
     await harness.seed("pods", [put(pod("460"))]);
     const look = async (listRV?: string) => {
       const request = { resource: "pods" as const, key: POD, put: "449", ...(listRV !== undefined && { listRV }) };
@@ -127,7 +127,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await look(LIST)).toEqual({ rows: ["460"], current: [] });
   });
 
-  it("IX7 IX9 a manifest needs what is cached in a version, or deleted, of the lost history", async ({ harness }) => {
+  it("IX7 IX9 a manifest counts a version or delete of the lost history as missing", async ({ harness }) => {
     const named = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv });
     await harness.seed("pods", [put(named("lost", "460")), put(named("since", "1000000406"))], { commit: false });
     await harness.seed("pods", [remove(named("buried", "440"), "461"), remove(named("deleted", "440"), "1000000406")], { commit: false });

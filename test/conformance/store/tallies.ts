@@ -9,7 +9,7 @@ import type { StoreHarness } from "../../harness/store/store.ts";
 
 const pod = (name: string, resourceVersion: string) => cachedPod({ name, resourceVersion });
 
-/** What is counted of pods, once it is sure that it adds up. */
+/** The counts of pods, after their sum was checked. */
 async function counted(harness: StoreHarness): Promise<Readonly<Record<string, number>>> {
   const tallies: readonly LaneTally[] = await harness.store.tallies();
   expect(unbalanced(tallies)).toEqual([]);
@@ -18,11 +18,11 @@ async function counted(harness: StoreHarness): Promise<Readonly<Record<string, n
 
 export function tallyCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("TY1 nothing came, nothing is counted", async ({ harness }) => {
+  it("TY1 counts nothing without messages", async ({ harness }) => {
     expect(await harness.store.tallies()).toEqual([]);
   });
 
-  it("TY1 an item ends in one way, and in that one only", async ({ harness }) => {
+  it("TY1 an item ends with exactly one fate", async ({ harness }) => {
     const sequence = harness.nextSequence("pods");
     const items = [put(pod("a", "10")), put(pod("b", "11")), put(pod("c", "12"))];
     await harness.deliver("pods", items, { sequence });
@@ -45,7 +45,7 @@ export function tallyCases(open: OpenStore): void {
     expect(tally).toMatchObject({ resource: "pods", lane: 0, received: 12 });
   });
 
-  it("TY1 what comes again is not at its end: no epoch, a fence to come, a row that moved", async () => {
+  it("TY1 a redelivered item has not ended: no epoch, a newer fence, a moved row", async () => {
     const harness = await open();
     await harness.deliver("pods", [put(pod("a", "10"))]);
     await harness.synced();
@@ -61,7 +61,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 2 });
   });
 
-  it("TY1 what a manifest sweeps is counted, what it only names is not", async ({ harness }) => {
+  it("TY1 counts rows swept by a manifest, not rows it only lists", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "11"))]);
     await harness.openGeneration("pods");
     expect((await harness.manifest("pods", [{ key: "shop/a", uid: pod("a", "10").uid, rv: "10" }], "90")).kind).toBe("applied");
@@ -70,7 +70,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
   });
 
-  it("TY1 what is quarantined or given up came, too; a name that came by no lane did not", async ({ harness }) => {
+  it("TY1 quarantined and dead items count as received; one of an unknown lane does not", async ({ harness }) => {
     const entry = { what: "x", where: "y", why: "z", atMs: 0 };
     await harness.store.quarantine(entry);
     await harness.store.quarantine(entry, { resource: "deployments", lane: 0, fate: "quarantined", items: 1 });
@@ -79,7 +79,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "deployments:0 quarantined": 1, "pods:7 dead": 12, "unknown:0 dead": 1 });
   });
 
-  it("TY1 a new epoch changes no count, another cluster has its own", async ({ harness }) => {
+  it("TY1 a new epoch changes no count, and another cluster has its own", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10"))]);
     const record = await harness.store.epoch();
     if (record) await harness.store.openEpoch({ ...record, epoch: "e2" }, record.epoch);

@@ -21,7 +21,7 @@ export function workQueueCases(open: OpenStore): void {
   };
   const add = (harness: StoreHarness, delayMs = 0, key = KEY) => harness.store.add(harness.epoch, C, key, delayMs);
 
-  it("hands out one consistent snapshot: the primary, its slice, the namespace's orphans", async ({ harness }) => {
+  it("returns one consistent snapshot: the primary, its slice, the namespace's orphans", async ({ harness }) => {
     const [own, orphan] = [cachedPod({ name: "own", owner: ownedBy("ReplicaSet", rs) }), cachedPod({ name: "orphan" })];
     const foreign = [
       cachedPod({ name: "foreign", owner: { kind: "ReplicaSet", name: "x", uid: "x" } }),
@@ -95,7 +95,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ1 [informer T62] adds during a run lead to exactly one more, which done rings", async ({ harness }) => {
+  it("WQ1 [informer T62] adds during a run lead to exactly one more, for which done rings", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     await add(harness);
@@ -106,7 +106,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ3 [informer T63] the earliest time wins, and each move forward is rung", async ({ harness }) => {
+  it("WQ3 [informer T63] the earliest time wins, and each move forward rings", async ({ harness }) => {
     expect(await add(harness, 10_000)).toMatchObject({ delayMs: 10_000 });
     expect(await add(harness, 1_000)).toMatchObject({ delayMs: 1_000 });
     expect(await add(harness, 20_000)).toBeUndefined();
@@ -117,7 +117,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ3 [informer T64] a fresh change during a long back-off runs at once; failures stay until a success", async ({ harness }) => {
+  it("WQ3 [informer T64] a change during a long back-off runs at once; failures stay until a success", async ({ harness }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     expect(await harness.readyIn(C, KEY)).toBe(5 * 2 ** 11);
     expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([
@@ -130,7 +130,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot.failures).toBe(0);
   });
 
-  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success forgets them", async ({ harness }) => {
+  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success resets them", async ({ harness }) => {
     const delays = [];
     for (let failure = 1; failure <= 20; failure++) {
       await fail(harness, KEY, failure);
@@ -143,7 +143,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, KEY)).toBe(5);
   });
 
-  it("WQ3 [replicaset 125] what falls due does not wait for a back-off, which goes on doubling", async ({ harness }) => {
+  it("WQ3 [replicaset 125] a due availability check does not wait for a back-off, which keeps doubling", async ({ harness }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     const end = async (withinMs: number): Promise<number | undefined> => {
       await harness.store.add(harness.epoch, C, KEY, 0);
@@ -155,7 +155,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot.failures).toBe(15);
   });
 
-  it("a success that wants to look again forgets the failures before it: Forget, then AddAfter", async ({ harness }) => {
+  it("a success that requeues resets earlier failures: Forget, then AddAfter", async ({ harness }) => {
     for (let failure = 1; failure <= 3; failure++) {
       await fail(harness, KEY, failure);
       await harness.pass(5 * 2 ** failure);
@@ -177,9 +177,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.done((await harness.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
   };
 
-  it("WQ6 [informer T90] drop parks a key: nothing brings it back, and it is known since when and after how many failures", async ({
-    harness,
-  }) => {
+  it("WQ6 [informer T90] drop parks a key: nothing re-adds it, and its time and number of failures are recorded", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
     await add(harness, 0, "shop/aside");
     await harness.store.done((await harness.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
@@ -192,7 +190,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked("deployment")).toEqual([]);
   });
 
-  it("WQ6 [informer T90] an add, whoever makes it, ends that at once, and failures begin anew: Forget", async ({ harness }) => {
+  it("WQ6 [informer T90] any add ends that at once, and failures start again: Forget", async ({ harness }) => {
     await dropped(harness, 2);
     const event = put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs, { urgency: "status" })] });
     expect(rung(await harness.deliver("pods", [event]))).toEqual([`${C} ${KEY}`]);
@@ -206,7 +204,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ6 [informer T90] a primary that is no more is not parked, nor is a key that is due already", async ({ harness }) => {
+  it("WQ6 [informer T90] neither a deleted primary nor a due key is parked", async ({ harness }) => {
     await dropped(harness, 1);
     await harness.seed("replicasets", [remove(rs, "9", { effects: [effect(C, rs)], counted: true })]);
     expect(await harness.store.parked(C)).toEqual([]);
@@ -222,7 +220,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and revives what is parked", async ({ harness }) => {
+  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and re-adds parked keys", async ({ harness }) => {
     const names = Array.from({ length: 10 }, (_, index) => `rs-${index}`);
     const seeded = names.map((name) => put(cachedReplicaSet({ name, resourceVersion: "2" }), { counted: true }));
     await harness.seed("replicasets", seeded);
@@ -237,7 +235,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.resync("e-other", C, 1_000)).toEqual([]);
   });
 
-  it("WQ7 a resync hurries no key that backs off, and delays none that is due", async ({ harness }) => {
+  it("WQ7 a resync neither hurries a key that backs off nor delays a due one", async ({ harness }) => {
     const other = cachedReplicaSet({ name: "zoo", resourceVersion: "2" });
     await harness.seed("replicasets", [put(other, { counted: true })]);
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
@@ -268,7 +266,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn("deployment", KEY)).toBe(5);
   });
 
-  it("[informer T66] the bucket fills again, up to its burst and no further", async ({ harness }) => {
+  it("[informer T66] the bucket fills again up to its burst", async ({ harness }) => {
     const delayOf = async () => {
       await add(harness, 0, "shop/bucket");
       await harness.store.done((await harness.taken(C, "shop/bucket")).run, { kind: "drop" });
@@ -291,7 +289,9 @@ export function workQueueCases(open: OpenStore): void {
     expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
   });
 
-  it("WQ5 [informer T67] a doorbell lost between apply and send is rung within 7 s, by a repeat or by the sweeper", async ({ harness }) => {
+  it("WQ5 [informer T67] a doorbell lost between apply and send is sent within 7 s, by a redelivery or by the sweeper", async ({
+    harness,
+  }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
     await harness.pass(5_000);
     expect(await harness.store.sweep(harness.epoch)).toEqual([]);
@@ -320,7 +320,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
   });
 
-  it("WQ5 [informer T97] an add during a run rings nobody, who would find the key busy: the end of the run does", async ({ harness }) => {
+  it("WQ5 [informer T97] an add during a run does not ring, because the key is busy: the end of the run does", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     expect(await add(harness)).toBeUndefined();
@@ -329,7 +329,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toBeUndefined(); // a young one is out
   });
 
-  it("WQ5 the doorbell of an abandoned run covers an add for as long as it is young", async ({ harness }) => {
+  it("WQ5 the doorbell of an abandoned run covers an add while it is young", async ({ harness }) => {
     for (const [age, rings] of [
       [4_999, false],
       [5_000, true],
@@ -356,7 +356,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness, 0)).toMatchObject({ delayMs: 0 });
   });
 
-  it("WQ5 the sweeper waits longer with each ring, at most 300 s: a backlog is not made worse", async ({ harness }) => {
+  it("WQ5 the sweeper waits longer with each doorbell, at most 300 s, and does not grow a backlog", async ({ harness }) => {
     await add(harness);
     const rings: number[] = [];
     const start = harness.now();
@@ -367,7 +367,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(rings).toEqual([6, 16, 36, 76, 156, 316, 616, 916, 1_216]);
   });
 
-  it("WQ5 a doorbell that found the gate shut is consumed too: the sweeper starts afresh", async ({ harness }) => {
+  it("WQ5 a doorbell that found the gate closed is consumed too: the sweeper starts its interval again", async ({ harness }) => {
     await add(harness);
     let rings = 0;
     for (let second = 1; second <= 37; second++) {
@@ -384,7 +384,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.sweep(harness.epoch)).toHaveLength(1);
   });
 
-  it("WQ5 the sweeper leaves live runs, future keys and shut gates alone, and finds abandoned runs", async ({ harness }) => {
+  it("WQ5 the sweeper ignores live runs, future keys and closed gates, and finds abandoned runs", async ({ harness }) => {
     await add(harness);
     await add(harness, 60_000, "shop/future");
     const { run } = await harness.taken(C, KEY);
@@ -409,9 +409,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(results.map((result) => result.kind).filter((kind) => kind !== "busy")).toEqual(["ok"]);
   });
 
-  it("WQ2 [informer T69] a killed worker's key is taken over when its lease is out, not before, though nobody added it", async ({
-    harness,
-  }) => {
+  it("WQ2 [informer T69] a killed worker's key is taken over after its lease, not before, without an add", async ({ harness }) => {
     await add(harness);
     const first = await harness.taken(C, KEY);
     await harness.pass(LEASE_MS - 1);
@@ -422,9 +420,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
   });
 
-  it("[informer T69b] starts that never ended are counted until one ends, however it does; renewals and repeats of a take are none", async ({
-    harness,
-  }) => {
+  it("[informer T69b] counts starts that never ended until one ends; renewals and repeated takes do not count", async ({ harness }) => {
     const unended = async (): Promise<number | undefined> => (await harness.taken(C, KEY)).snapshot.unended;
     for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 0 }, { kind: "drop" }] as const) {
       await add(harness);
@@ -447,7 +443,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await unended()).toBeUndefined();
   });
 
-  it("WQ2 renewal is a whole lease from now, as long as nobody took over", async ({ harness }) => {
+  it("WQ2 a renewal is a whole lease from now, unless the key was taken over", async ({ harness }) => {
     await add(harness);
     const first = await harness.taken(C, KEY);
     await harness.pass(10_000);
@@ -461,7 +457,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.renew(first.run)).toBeUndefined();
   });
 
-  it("WQ2 [informer T70] what a frozen worker does after it lost its key has no effect", async ({ harness }) => {
+  it("WQ2 [informer T70] a frozen worker has no effect after it lost its key", async ({ harness }) => {
     await add(harness);
     const frozen = await harness.taken(C, KEY);
     await harness.pass(2 * LEASE_MS);
@@ -480,26 +476,23 @@ export function workQueueCases(open: OpenStore): void {
     { outcome: { kind: "retry" }, delayMs: 5 },
     { outcome: { kind: "requeueAfter", delayMs: 0 }, delayMs: 0 },
     { outcome: { kind: "drop" }, delayMs: undefined },
-  ] as const)(
-    "WQ2 [informer T124] the same end once more, its answer having been lost, tells its doorbell: $outcome.kind",
-    async (ended) => {
-      const { outcome, delayMs } = ended;
-      const harness = await ready();
-      await add(harness);
-      const { run } = await harness.taken(C, KEY);
-      await harness.store.done(run, outcome);
-      const before = [await harness.store.queued(C), await harness.store.parked(C)];
-      const again = await harness.store.done(run, outcome);
-      expect(again).toEqual({ kind: "ended", ...(delayMs !== undefined && { bell: expect.objectContaining({ key: KEY, delayMs }) }) });
-      expect([await harness.store.queued(C), await harness.store.parked(C)]).toEqual(before);
-      await add(harness);
-      const heir = await harness.taken(C, KEY);
-      expect(await harness.store.done(run, outcome)).toEqual({ kind: "stolen" });
-      expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-    },
-  );
+  ] as const)("WQ2 [informer T124] done repeated after a lost answer returns its doorbell: $outcome.kind", async (ended) => {
+    const { outcome, delayMs } = ended;
+    const harness = await ready();
+    await add(harness);
+    const { run } = await harness.taken(C, KEY);
+    await harness.store.done(run, outcome);
+    const before = [await harness.store.queued(C), await harness.store.parked(C)];
+    const again = await harness.store.done(run, outcome);
+    expect(again).toEqual({ kind: "ended", ...(delayMs !== undefined && { bell: expect.objectContaining({ key: KEY, delayMs }) }) });
+    expect([await harness.store.queued(C), await harness.store.parked(C)]).toEqual(before);
+    await add(harness);
+    const heir = await harness.taken(C, KEY);
+    expect(await harness.store.done(run, outcome)).toEqual({ kind: "stolen" });
+    expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+  });
 
-  it("[informer T71] delays above 900 s: what is rung too early is told the rest", async ({ harness }) => {
+  it("[informer T71] delays above 900 s: an early doorbell gets the remaining delay", async ({ harness }) => {
     expect(await add(harness, 1_000_000)).toMatchObject({ delayMs: 1_000_000 });
     await harness.pass(900_000);
     expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100_000, bell: { delayMs: 100_000 } });
@@ -507,7 +500,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("[informer A10] a caller that knows another primary is told the right one, and takes again", async ({ harness }) => {
+  it("[informer A10] a caller with another primary gets the current one, and takes again", async ({ harness }) => {
     const owned = cachedReplicaSet({ name: "owned", resourceVersion: "8", owner: ownedBy("Deployment", cachedDeployment()) });
     await harness.seed("replicasets", [put(owned, { counted: true })]);
     await add(harness, 0, "shop/owned");
@@ -519,7 +512,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(run, ids)).toMatchObject({ kind: "ok" });
   });
 
-  it("a primary that is gone: moved to none, then nothing to do; its queue state goes with it", async ({ harness }) => {
+  it("a deleted primary: moved to none, then nothing to do; its queue state is removed", async ({ harness }) => {
     await fail(harness, KEY, 1);
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     const run = harness.run(C, KEY);
@@ -534,7 +527,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("status effects wait until the last run is over for 1 ms a dependent, at most a second", async ({ harness }) => {
+  it("status effects wait 1 ms per dependent after the last run, at most a second", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -570,7 +563,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("status effects of a primary that came back do not wait for its predecessor's run", async ({ harness }) => {
+  it("status effects of a recreated primary do not wait for its predecessor's run", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -603,7 +596,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [status])).toMatchObject({ bells: [{ delayMs: 1_000 }] });
   });
 
-  it("[informer T79] a resync puts each key in once and overtakes nothing", async ({ harness }) => {
+  it("[informer T79] a resync adds each key once and overtakes nothing", async ({ harness }) => {
     await add(harness, 0, "shop/early");
     for (const key of ["shop/early", "shop/late"]) await add(harness, 5_000, key);
     expect((await harness.store.queued(C)).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - harness.now()])).toEqual([
@@ -619,7 +612,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("shows what is queued and running, by key", async ({ harness }) => {
+  it("lists queued and running keys", async ({ harness }) => {
     await add(harness, 700, "shop/b");
     await add(harness);
     await harness.taken(C, KEY);

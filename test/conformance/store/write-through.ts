@@ -29,7 +29,7 @@ export function writeThroughCases(open: OpenStore): void {
     return { harness, run };
   };
 
-  it("a changed row queues the key being synced, whose done rings it", async ({ harness, run }) => {
+  it("a changed row queues the key being synced, for which done rings", async ({ harness, run }) => {
     expect(rung(await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([]);
     expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: OWNER });
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
@@ -46,14 +46,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.dirty(C), await harness.dirty("deployment")]).toEqual([[], []]);
   });
 
-  it("[replicaset 88] of own answers the greatest version is kept, resource by resource, in any order", async ({ harness, run }) => {
+  it("[replicaset 88] keeps the greatest version of own answers, per resource, in any order", async ({ harness, run }) => {
     for (const version of ["5", "10", "8"]) await harness.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
     const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
     await harness.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
     expect([await harness.row("pods", "shop/web-1"), await harness.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
   });
 
-  it("[replicaset 89] [replicaset 90] the next run sees own answers of both resources, however far behind the stream is, and then the stream's", async ({
+  it("[replicaset 89] [replicaset 90] the next run reads own answers of both resources, however far the stream lags, and later the stream's", async ({
     harness,
     run,
   }) => {
@@ -76,7 +76,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await seen()).toEqual(["100", "15"]);
   });
 
-  it("[replicaset 91] what belongs to an owner of another uid is not the next one's", async ({ harness, run }) => {
+  it("[replicaset 91] data of an owner is not inherited by another uid", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-2", verb: "create", name: "web-2" }]);
     await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     const heir = cachedReplicaSet({ uid: "heir", resourceVersion: "20" });
@@ -90,7 +90,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(snapshot).toMatchObject({ primary: { uid: "heir" }, dependents: [], intents: [] });
   });
 
-  it("[replicaset 93] nothing is kept of an answer that the stream has confirmed: the row is the stream's to change and to end", async ({
+  it("[replicaset 93] keeps nothing of an answer that the stream has confirmed: the stream changes and deletes the row", async ({
     harness,
     run,
   }) => {
@@ -103,7 +103,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
   });
 
-  it("[informer T35] [informer A6] an answer whose pod was created and deleted unseen is dropped, and the key looks again", async ({
+  it("[informer T35] [informer A6] drops an answer whose pod was created and deleted unseen, and requeues the key", async ({
     harness,
     run,
   }) => {
@@ -116,14 +116,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer A5] an answer overtaken by its pod's deletion is dropped, and the key looks again", async ({ harness, run }) => {
+  it("[informer A5] drops an answer overtaken by its pod's deletion, and requeues the key", async ({ harness, run }) => {
     await harness.seed("pods", [remove(owned("10"), "80")], { commit: false });
     const answer = await harness.writeThrough(run, "pods", [put(owned("79"))], { ownerUid: UID });
     expect(outcomes(answer)).toEqual(["late"]);
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("what was dropped before a row that moved queues the key too: the second call does not carry it", async ({ harness, run }) => {
+  it("an answer dropped before a moved row queues the key too: the second call does not contain it", async ({ harness, run }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
     await harness.seed("pods", [put(owned("55", "moved"))]);
@@ -135,7 +135,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("a row that moved leaves the ops as they are", async ({ harness, run }) => {
+  it("a moved row leaves the ops unchanged", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.seed("pods", [put(owned("10", "gone"))]);
     const items = [put(owned("20"), { expected: { key: "shop/web-1", uid: "x", rv: "3", gone: false, object: owned("3") } })];
@@ -150,7 +150,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toHaveLength(1);
   });
 
-  it("IX8 namespace counts hold for write-through too", async ({ harness, run }) => {
+  it("IX8 namespace counts apply to write-through too", async ({ harness, run }) => {
     const { counts } = await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] });
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "8" }), { counted: true })]);
     expect(await harness.writeThrough(run, "pods", [put(cachedPod({ resourceVersion: "10" }))], { ownerUid: UID, counts })).toEqual({
@@ -217,7 +217,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("what another run finds lowers an op quietly as well: its effects are what wakes the owner", async ({ harness, run }) => {
+  it("another run's finding lowers an op without an add as well: its effects enqueue the owner", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.store.done(run, { kind: "ok" });
     await harness.store.add(harness.epoch, "deployment", KEY, 0);
@@ -248,7 +248,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
   });
 
-  it("facts count without the lease: a frozen worker's answer is as true as any", async ({ harness, run }) => {
+  it("answers count without the lease: a frozen worker's answer is valid, too", async ({ harness, run }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     await harness.taken(C, KEY);
@@ -284,7 +284,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.store.renew(run), await harness.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "ended" }]);
   });
 
-  it("[informer T109] WQ8 what the write itself and others queued meanwhile is rung by its answer, once", async ({ harness, run }) => {
+  it("[informer T109] WQ8 its answer rings once for keys queued by the write and by others meanwhile", async ({ harness, run }) => {
     await harness.deliver("pods", [put(owned("9", "other"), { effects: [effect(C, rs)] })]);
     const added = await harness.writeThrough(run, "replicasets", [put(status())], {
       ...OF_STATUS,
@@ -300,7 +300,7 @@ export function writeThroughCases(open: OpenStore): void {
   it.each([
     { ends: { kind: "retry" } as const, failures: 1, delayMs: 5 },
     { ends: { kind: "requeueAfter", delayMs: 600_000 } as const, failures: 0, delayMs: 600_000 },
-  ])("[informer T109] WQ8 ends it as `done` would: $ends.kind", async ({ ends, failures, delayMs }) => {
+  ])("[informer T109] WQ8 has the result of `done`: $ends.kind", async ({ ends, failures, delayMs }) => {
     const { harness, run } = await running();
     expect(await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends })).toMatchObject({
       bells: [],
@@ -314,7 +314,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toMatchObject([{ key: KEY, failures: 1 }]);
   });
 
-  it("[informer T109] WQ8 ends nothing while some of it must come again", async ({ harness, run }) => {
+  it("[informer T109] WQ8 does not end a run whose items must be repeated", async ({ harness, run }) => {
     const items = await harness.read("replicasets", [put(status("7"))]);
     await harness.seed("replicasets", [put(status("6"))]);
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
@@ -361,7 +361,7 @@ export function writeThroughCases(open: OpenStore): void {
     return { mark, left, suspects: pods?.suspects, fence: pods?.fence, watermark: pods?.watermark, predecessorGone };
   };
 
-  it("a mark is handed out with the owner's next take, with fence, SUSPECT marks and least watermark of pods", async ({ harness, run }) => {
+  it("the owner's next take returns its mark, with fence, SUSPECT marks and least watermark of pods", async ({ harness, run }) => {
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
     await harness.store.done(run, { kind: "ok" });
     expect(await basis(harness)).toEqual({
@@ -379,7 +379,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ mark: MARK, fence: "101" });
   });
 
-  it("a mark of an owner that the Store does not know by that uid is not kept, and none outlives its owner", async ({ harness, run }) => {
+  it("does not store a mark for an unknown uid, and deletes it with its owner", async ({ harness, run }) => {
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: "another", mark: MARK }] });
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
     await harness.store.done(run, { kind: "ok" });
@@ -390,7 +390,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ predecessorGone: undefined });
   });
 
-  it("of 64 primaries that are gone each is known; of those before the newest version counts for every key", async ({ harness, run }) => {
+  it("remembers each of the last 64 deleted primaries, and for older ones the newest version for every key", async ({ harness, run }) => {
     await harness.store.done(run, { kind: "ok" });
     const each = (i: number) => cachedReplicaSet({ name: `gone-${i}`, uid: `gone-${i}`, resourceVersion: String(100 + i) });
     for (let i = 0; i < 65; i++) await harness.seed("replicasets", [put(each(i), { counted: true })]);
@@ -400,7 +400,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ predecessorGone: "1000" });
   });
 
-  it("pods that left count beside a mark only, and an own status takes back those that its run has seen", async ({ harness, run }) => {
+  it("counts departed pods only beside a mark, and an own status subtracts those that its run has seen", async ({ harness, run }) => {
     const leaves = { lowers: [{ owner: OWNER, op: "t:left" }] };
     await harness.seed("pods", [put(owned("10", "a")), put(owned("11", "b")), put(owned("12", "c"))]);
     await harness.seed("pods", [remove(owned("10", "a"), "20", leaves)]);

@@ -132,7 +132,7 @@ function isToldByBoth(ours: readonly string[]): (line: string) => boolean {
   return (line) => !/ Warning FailedCreate Error creating: (?:Internal error|.*ServiceUnavailable)/.test(line) || ours.includes(line);
 }
 
-/** What was first told of a Deployment, until the first that is combined; refusals are told when they come. */
+/** The first Events of a Deployment, until the first combined one; refusals are recorded when they occur. */
 function toldInOrder({ events }: Played): readonly string[] {
   const all = [...events.keys()].filter((text) => text.startsWith("Deployment") && !text.includes(" Warning "));
   const end = all.findIndex((text) => text.includes(COMBINED));

@@ -13,7 +13,7 @@ const ANNOTATION = "deployment.kubernetes.io";
 export function deploymentScript(dice: Dice): Script {
   const resource = "deployments";
   const labels = { app: NAME };
-  /** Whoever has the same number has an equal template. */
+  /** Equal numbers mean equal templates. */
   const template = (version: number): Fields => ({
     metadata: { labels },
     spec: { containers: [{ name: "c", image: `image:v${version}` }] },
@@ -105,7 +105,7 @@ export function deploymentScript(dice: Dice): Script {
         );
         break;
       case 21:
-        // Nothing happens for so long that a deadline passes.
+        // Nothing happens until a deadline passes.
         pass(75_000);
         break;
       case 22: {

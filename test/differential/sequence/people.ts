@@ -12,7 +12,7 @@ import { createdAt, isReady, NODES, nodesOf, ownerOf, phaseOf, readySince, type 
 
 const STRAY = "stray";
 
-/** What the people do; the rest is the world's. */
+/** The users' actions; the rest belongs to the environment. */
 export type Deed = Exclude<Act, { readonly kind: "refuse" | "heal" | "blind" | "see" }>;
 
 export class People {

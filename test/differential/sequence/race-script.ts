@@ -22,12 +22,12 @@ export function raceScript(dice: Dice): Script {
     pass(CALM_MS);
     if (dice.chance(0.5)) {
       scale();
-      // What was made is gone before whoever made it has been answered.
+      // The created object is deleted before its creator gets the answer.
       pass(200);
       add({ kind: "snatch" });
     } else {
       add({ kind: "touch", resource: "pods", note: String(nth) });
-      // What changed is deleted before it is known to have changed.
+      // The changed object is deleted before its change is delivered.
       pass(200);
       scale();
     }

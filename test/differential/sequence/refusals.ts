@@ -1,10 +1,10 @@
-/** What is refused is tried again by both: as often, as late. */
+/** Both retry refused writes: equally often, with equal delays. */
 import type { Script } from "./script.ts";
 import { secondsOf } from "./words.ts";
 import type { Line } from "./scenario.ts";
 
 export interface Difference {
-  /** What it is about, in the same words whatever upstream does. */
+  /** Its subject, in the same form as upstream's. */
   readonly about: string;
   readonly text: string;
 }

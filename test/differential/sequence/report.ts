@@ -1,7 +1,7 @@
 import type { Sequence } from "./play.ts";
 import type { Life } from "./script.ts";
 
-/** What differs, for people. */
+/** The differences, as text. */
 export function reportOf(life: Life, seed: number, { script, differences }: Sequence): string {
   const lag = script.podsLagMs > 0 ? `, pods ${script.podsLagMs} ms late` : "";
   return [`sequence of ${life}, seed ${seed}${lag}`, ...differences.map((each) => `  ${each}`)].join("\n");

@@ -136,7 +136,7 @@ export class Scenario {
     } else await this.people.act(act);
   }
 
-  /** What stands there, in words that both sides share. */
+  /** The final objects, in a form that both sides share. */
   async state(resources: readonly CachedResource[]): Promise<readonly string[]> {
     const owners = [];
     for (const resource of resources)

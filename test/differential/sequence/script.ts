@@ -1,4 +1,4 @@
-/** What people and nodes do in a life, by dice: plain data, so that it can be played twice. */
+/** The actions of users and nodes in a history, at random: plain data, so that it can run twice. */
 import { diceOf, type Dice } from "../dice.ts";
 import { deploymentScript } from "./deployment-script.ts";
 import { lossScript } from "./loss-script.ts";
@@ -18,7 +18,7 @@ export type Act =
   | { readonly kind: "collide"; readonly name: string; readonly change: Fields }
   /** A Deployment is deleted, but not what it owns; and then the garbage collector has done its part. */
   | { readonly kind: "orphan" | "orphaned"; readonly resource: CachedResource; readonly name: string }
-  /** So many pods get a node and turn ready. */
+  /** This number of pods get a node and become Ready. */
   | { readonly kind: "ready"; readonly count: number }
   | { readonly kind: "unready" | "fail" | "remove" | "terminate" | "release"; readonly count: number }
   /** Of pods that are being deleted the node says that they have gone. */

@@ -81,7 +81,7 @@ export function changesOf(before: Fields, after: Fields): string {
     .join(", ");
 }
 
-/** What of it controllers write. */
+/** The part that controllers write. */
 export function specOf(spec: Json): string {
   const { replicas, minReadySeconds, template } = spec as Fields; // an owner's or a pod's
   const image = ((template as Fields | undefined)?.["spec"] as Fields | undefined)?.["containers"] as readonly Fields[] | undefined; // an owner's
@@ -106,7 +106,7 @@ function sorted(value: Json): string {
   );
 }
 
-/** Who is concerned, type, reason and message; names of pods are chance. */
+/** Object, type, reason and message; names of pods are random. */
 export function eventTextOf({ type, reason, message, involvedObject }: Fields): string {
   const { kind, name } = involvedObject as Fields; // an Event's
   return [`${String(kind)} ${String(name)}`, type, reason, String(message).replace(/(ed pods?: )\S+/g, "$1*")].join(" ");

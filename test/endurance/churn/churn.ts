@@ -1,7 +1,7 @@
 /**
- * A node at work as in weeks, and what it has left when all pods have gone.
+ * Leak test of a node: weeks of work, and what is left when all pods have ended.
  *
- * CH1 in the first half the agent is restarted and killed; the second half one process lives through, whose memory and files are judged.
+ * CH1 in the first half the agent is restarted and killed; one process runs through the second half, whose memory and files are checked.
  * CH2 each pod must come to what its kind comes to, and be gone after its deletion, whatever the agent goes through meanwhile.
  * CH3 the inventory is taken before the pods and after them, when all that is done each minute or so has been done.
  */
@@ -35,7 +35,10 @@ export interface ChurnOptions {
 const LIVES_AT_ONCE = 5;
 const RESTART_EVERY_MS = 25_000;
 const SAMPLE_EVERY_MS = 5_000;
-/** Holds what is pulled in the five minutes between two collections of images, and what one greedy pod writes; else all that comes is turned away for want of disk. */
+/**
+ * Has room for the images pulled between two collections, five minutes, and for one greedy pod's writes; otherwise all pods are rejected
+ * for lack of disk.
+ */
 const DISK_BYTES = 384 * 1024 ** 2;
 
 const SETTINGS = {
@@ -53,7 +56,7 @@ const SETTINGS = {
 };
 
 export interface Churned {
-  /** What was not as it should be, in words. */
+  /** The violations, as text. */
   readonly found: readonly string[];
   /** For a table, as the sides can be compared: how much is left of each kind, and what the agent took. */
   readonly figures: Readonly<Record<string, number>>;
@@ -71,7 +74,7 @@ export async function churn(cluster: Cluster, { side, minutes, seed, programs }:
   let agent = await start();
   try {
     const sources = podSources(registry, hostFolder);
-    // What is made with the first pod of all stays.
+    // Ignores resources created with the very first pod, which stay.
     for (const kind of KINDS.filter(({ name }) => name === "everything")) await live(cluster, kind, "first", side, sources);
     await sleep(SAMPLE_EVERY_MS);
     const before = await takeInventory(containerd, cri, agent.pid);

@@ -70,7 +70,7 @@ export async function takeInventory(
   );
 }
 
-/** `kind: name` of what is there now and was not there before. */
+/** `kind: name` of new objects. */
 export function surplus(before: Inventory, now: Inventory): readonly string[] {
   return Object.entries(now).flatMap(([kind, names]) =>
     names.filter((one) => before[kind]?.includes(one) !== true).map((one) => `${kind}: ${one}`),

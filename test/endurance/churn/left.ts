@@ -1,4 +1,4 @@
-/** What is left when all pods are to be gone, in words. */
+/** The leftovers after all pods should be gone, as text. */
 import { readFile, statfs } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -51,7 +51,7 @@ export function isAgents(one: string): boolean {
   return false;
 }
 
-/** What the runtime said of a sandbox or container that is left. */
+/** The runtime's status of a leftover sandbox or container. */
 export async function tellOf(found: readonly string[], logFile: string): Promise<void> {
   const log = (await readFile(logFile, "utf8")).split("\n");
   for (const id of new Set(found.flatMap((one) => /[0-9a-f]{64}/u.exec(one)?.[0] ?? [])))

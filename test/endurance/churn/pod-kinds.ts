@@ -1,13 +1,13 @@
-/** What pods of a busy node go through: kinds of pods, and how each comes to its end. Data; churn.ts lives them. */
+/** Kinds of pods of a busy node, and how each ends. Data; churn.ts runs them. */
 import { containerOf, isReady, podOf, server, shell, STAY } from "../../harness/node-processes/pods.ts";
 import type { PodView } from "../../harness/node-processes/pods.ts";
 
 export interface Kind {
   readonly name: string;
   spec(sources: PodSources): object | Promise<object>;
-  /** What is waited for before the pod is deleted. */
+  /** The state to wait for before the pod is deleted. */
   readonly until: (pod: PodView) => boolean;
-  /** Stays so long after that, in milliseconds. */
+  /** Time in that state, in milliseconds. */
   readonly staysMs?: number;
   /** Of its deletion; default: its own. */
   readonly graceSeconds?: number;
@@ -15,7 +15,7 @@ export interface Kind {
 
 export interface PodSources {
   readonly hostFolder: string;
-  /** Of an image that nobody pulled before, which takes so long. */
+  /** Of an image not pulled before, whose pull takes this time. */
   newImage(layerMs: number): Promise<string>;
   readonly absentImage: string;
 }

@@ -1,4 +1,4 @@
-/** What is judged of the agent itself: memory, files and rows that grow, and tokens that grow old. */
+/** Checks of the agent itself: growing memory, files and rows, and expired tokens. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -11,7 +11,7 @@ export interface Sample {
 }
 
 const MIB_MORE_MAX = 20;
-/** Of a shorter time nothing can be said of memory: it is still growing to what it needs. */
+/** A shorter time says nothing about memory, which is still growing to its working size. */
 const JUDGED_SAMPLES_MIN = 90;
 /** Connections to API server and runtime come and go. */
 const FILES_MORE_MAX = 8;
@@ -56,7 +56,7 @@ export function tableOf(kubelet: Figures, ours: Figures): readonly string[] {
 
 type Figures = Readonly<Record<string, number>>;
 
-/** Of back-offs, which are kept for ten minutes, nothing is said. */
+/** Back-offs, which are kept for ten minutes, are not checked. */
 export async function rowsLeft(agentLog: string): Promise<readonly string[]> {
   const [, address] = /metrics and health: (\S+)\/metrics/u.exec(agentLog) ?? [];
   if (address === undefined) throw new Error("the agent does not say where its metrics are");

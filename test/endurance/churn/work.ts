@@ -1,4 +1,4 @@
-/** What goes on at once on a node that churns: pods that live, an agent that is ended, static pods that come and go. */
+/** Concurrent work on a node: running pods, agent restarts, and static pods that come and go. */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -76,7 +76,7 @@ export interface Work {
   readonly found: string[];
 }
 
-/** Their manifests are written anew, changed and removed; none is left. */
+/** Their manifests are rewritten, changed and removed; none is left. */
 export async function staticLives(manifests: string, untilMs: number): Promise<void> {
   const file = (number: number): string => join(manifests, `static-${number % STATIC_PODS}.json`);
   let number = 0;

@@ -74,7 +74,7 @@ export class Life {
       return await answer;
     } finally {
       if (isLast) this.die();
-      // The process is gone: neither value nor error reaches anybody.
+      // The process has ended: neither value nor error reaches a caller.
       // oxlint-disable-next-line no-unsafe-finally
       if (this.isOver) await never();
     }

@@ -4,7 +4,7 @@ import { createVirtualClock, type VirtualClock } from "../../../shared/base/memo
 export interface ServerClock extends VirtualClock {
   /** Sets the clock forward by `ms`, or back. */
   jump(ms: number): void;
-  /** What a clock shows that was not set. */
+  /** The time of a clock that was not set. */
   steadyNow(): number;
 }
 

@@ -16,7 +16,7 @@ import { CACHE, startCountedSync, type CountedSync } from "./counted-sync.ts";
 export const NO_REDIS = ensureRedisServer();
 
 export const US = "\x1f";
-/** Of a key that exists, as far as an observer can tell, and invented. */
+/** Of an existing key, to an observer, and invented. */
 export const SIGNATURE = `AA${"x".repeat(22)}`;
 const MERGE = "application/merge-patch+json";
 

@@ -36,7 +36,7 @@ import { silentLog } from "../../support/silent-log.ts";
 import { rawClientIn, type RawClient } from "../../support/raw-client.ts";
 import { HANDLERS, observedStore } from "./observed.ts";
 
-/** What one sync cost. */
+/** The cost of one sync. */
 export interface Cost {
   /** Verbs of the Store, in order. */
   readonly verbs: readonly string[];
@@ -86,9 +86,9 @@ const EPOCH = "laws";
 const FENCE = "1";
 const DEPLOYMENT = "laws";
 const CLUSTER = "0123456789ab";
-/** Of whoever else is to read the harness's cache. */
+/** For other readers of the harness's cache. */
 export const DIGEST_KEY = "the digest key of the harness";
-/** What `deltaloop keys` is told of the harness's cache. */
+/** The arguments of `deltaloop keys` for the harness's cache. */
 export const CACHE = { deployment: DEPLOYMENT, cluster: CLUSTER } as const;
 const ITEMS_PER_MESSAGE = 100;
 /** Doorbells for later than this are not waited for. */
@@ -98,20 +98,20 @@ export interface CountedSync {
   readonly server: ApiServer;
   /** Of it, over HTTP. */
   readonly url: string;
-  /** The person at the keyboard, and whoever else acts on the cluster. */
+  /** The user, and other clients of the cluster. */
   readonly person: RawClient;
   readonly store: Store;
-  /** Where it keeps what. */
+  /** The names of its keys. */
   readonly names: EpochKeys;
   /** Other MAC keys, as of now: of the watcher, and of the functions. The first signs, all are accepted. */
   rekey(keys: { readonly watcher?: readonly string[]; readonly functions?: readonly string[] }): void;
   /** A message of the watcher's, whole. */
   apply(resource: CachedResource, lane: number, content: Content): Promise<void>;
-  /** The next message of a lane, as it stands in Q1. */
+  /** The next message of a lane, as sent to Q1. */
   message(resource: CachedResource, lane: number, content: Content): string;
-  /** Lists a resource anew, under the next fence: what the cache has heard of. */
+  /** Lists a resource again, under the next fence. */
   relist(resource: CachedResource): Promise<void>;
-  /** Time goes on at once; then every lane has its heartbeat, and the sweeper rings. */
+  /** Advances the time; then every lane has its heartbeat, and the sweeper rings. */
   pass(ms: number): Promise<void>;
   /** Brings what the API server has changed since the last time into the cache, and rings. */
   stream(): Promise<void>;
@@ -126,14 +126,14 @@ export interface CountedSync {
   close(): Promise<void>;
 }
 
-/** What an envelope says beside its head. */
+/** The content of an envelope beside its head. */
 export type Content = Envelope extends infer E ? (E extends Envelope ? Omit<E, HeadField> : never) : never;
 type HeadField = "v" | "c" | "r" | "e" | "f" | "g" | "ln" | "sq" | "ts";
 
 /** On an emptied Redis, or without `redisUrl` on the memory Store; everything listed once. */
 export async function startCountedSync(redisUrl?: string): Promise<CountedSync> {
   const client = redisUrl === undefined ? undefined : new CountingRedis(redisUrl);
-  /** Asks and empties without being counted. */
+  /** Sends requests and drains queues without counting them. */
   const admin = redisUrl === undefined ? undefined : new Redis(redisUrl);
   await admin?.flushall();
   const system = createSystemClock();
@@ -208,7 +208,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
 
   /** Version of each object that the cache has heard of, by resource and key. */
   const heard = new Map<string, { readonly uid: string; readonly rv: string }>();
-  /** A bookmark on every lane: what was streamed is all there is up to that version. */
+  /** A bookmark on every lane: the stream is complete up to that version. */
   const bookmark = async (rv: string): Promise<void> => {
     for (const resource of CACHED_RESOURCES)
       for (let lane = 0; lane < LANES[resource]; lane++) await applyContent(resource, lane, { k: "W", rv });

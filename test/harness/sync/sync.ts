@@ -37,7 +37,7 @@ export interface Live extends KubeObject {
 export interface SyncHarnessOptions {
   readonly mode?: "act" | "shadow";
   readonly controller?: Controller;
-  /** Owners have no mark yet: what they create or delete first is decided on a live list. Default: they have one. */
+  /** Owners have no mark yet, so their first creates and deletes are decided on a live list. Default: they have one. */
   readonly unmarked?: boolean;
   /** Default: 10:00 on 1 March 2026. */
   readonly nowMs?: number;
@@ -54,7 +54,7 @@ export class SyncHarness {
   readonly controller: Controller;
   readonly ports: WorkerPorts;
   readonly digester = createDigester("0123456789abcdef0123456789abcdef");
-  /** What each verb of the Store was called, in order. */
+  /** The calls of the Store, in order. */
   readonly storeCalls: string[] = [];
   /** How long an invocation may take; undefined: for ever. */
   invocationMs: number | undefined;
@@ -125,7 +125,7 @@ export class SyncHarness {
     return { epoch: EPOCH, fence: FENCE, generation: 1, resource, lane: 0, sequence };
   }
 
-  /** What the stream will tell as the newest although the API server never said it: somebody else wrote into the queue, or into Redis. */
+  /** Makes the stream deliver a newest version that the API server never had: another client wrote into the queue, or into Redis. */
   forge(resource: CachedResource, object: LiveObject): void {
     const resourceVersion = String(Number(this.api.server.resourceVersion) + 1_000);
     this.#forged.push({ resource, type: "MODIFIED", object: { ...object, metadata: { ...object.metadata, resourceVersion } } });
@@ -196,7 +196,7 @@ export class SyncHarness {
     }
   }
 
-  /** What a run would see now. */
+  /** The snapshot of a run at this moment. */
   async snapshot(key = "shop/web"): Promise<Snapshot> {
     const { taken, snapshot } = await this.#take(key);
     await this.store.done(taken, { kind: "ok" });

@@ -32,7 +32,7 @@ export class Bounds {
     this.#allow(strategyOf(deployment));
   }
 
-  /** Somebody does it now. */
+  /** The user request happens now. */
   acted(operation: Operation): void {
     if (operation.kind === "resize") {
       this.#most = Math.max(this.#most, operation.replicas);
@@ -44,7 +44,7 @@ export class Bounds {
     this.#isResting = false;
   }
 
-  /** Nothing moves any more. */
+  /** Nothing changes any more. */
   rested(at: Observed): void {
     const { deployment, replicaSets } = at;
     const strategy = strategyOf(deployment);
@@ -80,7 +80,7 @@ export class Bounds {
   }
 }
 
-/** @returns what is not as wanted, or extra, when nothing moves any more and the Deployment is not paused */
+/** @returns differences from the desired state, and surplus objects, when nothing changes any more and the Deployment is not paused */
 export function wrongAtRest({ deployment, replicaSets, pods }: Observed): string | undefined {
   const wanted = sizeOf(deployment);
   const active = replicaSets.filter((rs) => sizeOf(rs) > 0);

@@ -54,7 +54,7 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
-/** What stands at the end, names and times aside, and how many pods and ReplicaSets were ever made. */
+/** The final state without names and times, and how many pods and ReplicaSets were ever created. */
 async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig: CrashRig; readonly left: unknown }> {
   const rig = await CrashRig.create(death ? [death] : [], noTwins);
   for (const step of steps) {
@@ -81,7 +81,7 @@ async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig:
 const CHECKED = 4;
 
 describe("a function that dies at any one of its calls, before or after it is done, and is redelivered", () => {
-  it.each(SCENARIOS)("$name: ends as without it, with nothing made twice", { timeout: 240_000 }, async (scenario) => {
+  it.each(SCENARIOS)("$name: ends in the same state, with nothing created twice", { timeout: 240_000 }, async (scenario) => {
     const { rig, left } = await play(scenario);
     const deaths = Array.from({ length: rig.calls }, (_, i) =>
       (["before", "after"] as const).map((when): Death => ({ call: i + 1, when })),
@@ -99,7 +99,7 @@ const SEEDS = Array.from({ length: 400 }, (_, index) => index + 1);
 const SEEDS_CHECKED = 2;
 
 it(
-  `twenty things that people do, with functions that die: bounds hold all along, and at rest all is as wanted (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
+  `twenty user requests, with functions that die: bounds hold throughout, and at rest everything is as requested (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
   { timeout: 240_000 },
   async () => {
     for (const seed of shareOf(SEEDS, SEEDS_CHECKED)) expect((await liveRandomly(seed)).stats.calls).toBeGreaterThan(100);

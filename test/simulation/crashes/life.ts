@@ -1,4 +1,4 @@
-/** Twenty things that people do to a Deployment, with functions that die on the way, drawn from a seed. */
+/** Twenty user requests to a Deployment, with functions that die meanwhile, drawn from a seed. */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
 import { NAMESPACE } from "../../support/scripted-api.ts";

@@ -1,4 +1,4 @@
-/** What people do to a Deployment in the middle of its life, drawn from a seed and done to any API server. */
+/** User requests to an existing Deployment, drawn from a seed and sent to any API server. */
 import { ROLLBACK_TO } from "../../../shared/controllers/deployment/annotations.ts";
 import type { Random } from "../../../shared/base/random.ts";
 import type { LiveObject } from "../../support/scripted-api.ts";

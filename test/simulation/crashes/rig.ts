@@ -72,7 +72,7 @@ export class CrashRig {
     return fresh.length + due.length > 0;
   }
 
-  /** Until nothing moves any more, nobody's lease runs and nobody is waited for. */
+  /** Until nothing changes any more, no lease is held and nothing is awaited. */
   async settle(): Promise<void> {
     for (let round = 0; round < ROUNDS_MAX; round++) {
       if (await this.round()) continue;
@@ -82,7 +82,7 @@ export class CrashRig {
     throw new Error("does not come to rest");
   }
 
-  /** Leases run out, and what is due then is run, before anybody hears of what a dead one did. */
+  /** Leases expire, and due keys run, before the stream delivers a dead run's writes. */
   async #sweep(): Promise<void> {
     await this.world.clock.advance(LEASE_MS + 1_000);
     await this.world.heartbeat();

@@ -27,7 +27,7 @@ it(`no schedule of ${SEEDS} in which Leases are deleted, too, violates anything 
   expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, rules)).flat()).toEqual([]);
 });
 
-describe("a rule that is taken away is missed", () => {
+describe("a disabled rule is detected", () => {
   it.each([
     ["tok", 3],
     ["live", 80],

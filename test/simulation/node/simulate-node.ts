@@ -19,7 +19,7 @@ export interface NodeRun {
 
 const SECONDS = 1_000;
 const BUSY_MS = 120 * SECONDS;
-/** The longest wait is a back-off of 300 s, looked at half a minute late. */
+/** The longest wait is a back-off of 300 s, noticed half a minute late. */
 const CALM_MS_MAX = 600 * SECONDS;
 const KEPT_MS = 60 * SECONDS;
 const PODS_MAX = 7;
@@ -38,7 +38,7 @@ const IMAGES = {
   "init:1": { exitAfterMs: 2 * SECONDS },
   "broken:1": { startError: "exec: no such file" },
 } as const;
-/** What goes on until somebody ends it. */
+/** What continues until it is stopped. */
 const LASTING = ["app:1", "app:2", "slow:1", "deaf:1", "far:1"];
 
 export async function simulateNode(seed: number, log?: (line: string) => void): Promise<NodeRun> {
@@ -181,7 +181,7 @@ class NodeSimulation {
     }
   }
 
-  /** What happens to a node from outside. */
+  /** External events of a node. */
   async #stranger(): Promise<void> {
     const { cri, clock } = this.#node;
     const kind = this.#pick(["container", "sandbox", "network", "runtime", "orphan"] as const);

@@ -42,7 +42,7 @@ export class Api {
     return this.#version;
   }
 
-  /** A write that nobody watches: a Lease. */
+  /** A write to an unwatched resource: a Lease. */
   tick(): number {
     return ++this.#version;
   }

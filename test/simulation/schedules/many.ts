@@ -49,7 +49,7 @@ export async function runMany(options: ManyOptions): Promise<{ readonly ran: num
 
 /** The text of scripts as later clients define them. @throws {Error} when it is not there any more: the breakage breaks nothing. */
 function mutate({ scripts, from, to }: NonNullable<Breakage["script"]>): () => void {
-  // A schedule's clients read the table when they are made; nobody else is in this process.
+  // A schedule's clients read the table when they are made; this process has no others.
   const table = SCRIPTS as unknown as Record<string, readonly string[]>;
   const before = scripts.map((name) => [name, table[name] ?? []] as const);
   for (const [name, parts] of before) {

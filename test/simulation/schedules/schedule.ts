@@ -87,7 +87,7 @@ const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
 const REQUEST_MS = 12_000;
 const LOSS_MS = 60_000;
-/** Of 5 s each: until a heartbeat has shown that the last message of a lane was lost, and its hole has shut the gate. */
+/** Of 5 s each: until a heartbeat has shown that the last message of a lane was lost, and its hole has closed the gate. */
 const CALM_ROUNDS = 4;
 const RUNS_AT_REST_MAX = 60;
 const RETRIES_MAX = 5;
@@ -264,7 +264,7 @@ class Schedule {
       read.set(resource, whole ? Number(opened.lanes.map(({ watermark }) => watermark).reduce(minResourceVersion)) : undefined);
       if (this.#term) await this.#undying();
     }
-    // The one before may not know yet, and goes on for a while.
+    // The previous one may not know yet, and continues for a while.
     const before = this.#term;
     if (before && (this.#quiet || !this.#chance(0.5))) before.over = true;
     this.#terms = [...this.#terms.filter(({ over }) => !over), term];
@@ -314,7 +314,7 @@ class Schedule {
     const read = Number(term.read.get(resource) ?? 0);
     term.read.set(resource, "listing");
     term.listedMs.set(resource, this.#scheduler.nowMs);
-    // A watcher that dies is replaced, and its half list with it; here it only stands still.
+    // A watcher that dies is replaced, and its half list with it; here it only stops.
     this.#scheduler.spawn(async () => {
       const opened = await this.#store.openGeneration({ epoch: term.epoch, fence: term.fence, resource });
       if (opened.kind !== "open") return void (term.over = true);
@@ -346,7 +346,7 @@ class Schedule {
   async #beat(): Promise<void> {
     for (const term of this.#terms) {
       if (term.over || this.#scheduler.nowMs - term.beatMs < TICK_MS) continue;
-      // Who is not the last one anymore is slow to notice.
+      // A watcher that is no longer the latest notices it late.
       if (term !== this.#term && !this.#quiet && !this.#chance(0.1)) continue;
       term.beatMs = this.#scheduler.nowMs;
       if (this.#scheduler.nowMs - term.heardMs >= HEARTBEAT_MS) {
@@ -392,7 +392,7 @@ class Schedule {
         this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + this.#random.next() ** 2 * 20_000 });
         this.#count("messages repeated");
       }
-      // What is not acknowledged comes again.
+      // Unacknowledged messages are redelivered.
       const again = (): void => void this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + 2_000 });
       this.#scheduler.spawn(async () => {
         const dies = !this.#quiet && this.#scheduler.deaths > 0 && this.#chance(0.05);
@@ -441,7 +441,7 @@ class Schedule {
     return "again";
   }
 
-  /** An applier's death is told by its message, which comes again (#deliver). */
+  /** An applier's death shows by the redelivery of its message (#deliver). */
   async #undying(): Promise<void> {
     const { deaths } = this.#scheduler;
     this.#scheduler.deaths = 0;
@@ -564,13 +564,13 @@ class Schedule {
     return { kind: "answered", answer };
   }
 
-  /** Judged as the API server makes a pod. */
+  /** Checked when the API server creates a pod. */
   created(rs: CachedReplicaSet, name: string, takenMs: number, key: ObjectKey): CachedPod | "exists" | "refused" {
     if (this.#api.refusesCreates) return "refused";
     const reused = this.#api.names.has(name);
     const pod = this.#api.createPod(name, rs);
     if (pod === "exists") return pod;
-    if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false; // of one that is gone, nobody waits for it
+    if (this.#api.replicaSet("shop/a")?.metadata.uid === rs.metadata.uid) this.#sawEmpty = false; // of a deleted one, which no run awaits
     const own = this.#api.ownedBy(rs.metadata.uid);
     const highest = Math.max(0, ...this.#api.sizes(rs.metadata.uid));
     if (reused) this.#reused.add(pod.uid);
@@ -581,7 +581,7 @@ class Schedule {
   }
   readonly #reused = new Set<string>();
 
-  /** Judged as a delete of ours is carried out. */
+  /** Checked when our delete is executed. */
   deleting(rs: CachedReplicaSet, pod: CachedPod, takenMs: number): void {
     const key = objectKey(rs.metadata.namespace, rs.metadata.name);
     const excuse = this.#excuse(key, takenMs);
@@ -591,7 +591,7 @@ class Schedule {
       this.#bad("below", `${key} is left with ${left} pods, lowest size ${lowest}, deleted ${pod.name}`);
   }
 
-  /** A run of before a loss was noticed may go on across it (the simulation's checks say more). */
+  /** A run from before a loss was detected may continue across it (the simulation's checks say more). */
   #excuse(key: ObjectKey, takenMs: number): boolean {
     const isNear = this.#scheduler.nowMs - this.#lossMs < LOSS_MS;
     if (isNear && takenMs < this.#soundMs) this.#outran.add(key);
@@ -845,7 +845,7 @@ class Worker {
       if (missing > 0) failed = await this.#create(rs, missing, new Set(own.map((pod) => pod.name)));
       else failed = await this.#delete(rs, pods.slice(0, -missing));
       const shown = intents.filter((op) => op.state === "planned" && (op.mayLandUntilMs ?? 0) <= this.#schedule.nowMs);
-      // Names that nobody needs are given up, once nothing can land under them.
+      // Drops unneeded names once no call can land under them.
       if (missing <= 0 && shown.length > 0) await this.#through("pods", [], { uid, lower: shown.map(({ id }) => id) });
     }
     const size = pods.length;
@@ -894,7 +894,7 @@ class Worker {
         );
       else if (created.kind === "answered") {
         const pod = created.answer === "exists" ? this.#schedule.api.pod(objectKey("shop", name)) : created.answer;
-        // Who has the name is somebody else's by now: the name is given up, and another one tried.
+        // The pod of that name has another owner: drops the name and tries another one.
         if (pod && pod !== "refused" && pod.owner?.uid !== uid) failed = true;
         await this.#through("pods", pod && pod !== "refused" ? [pod] : [], { uid, lower: [id] });
       }

@@ -1,4 +1,4 @@
-/** Processes of a schedule: one runs at a time, until it waits, ends or dies; who goes on is drawn from the seed. */
+/** Processes of a schedule: one runs at a time, until it waits, ends or dies; the next one is drawn from the seed. */
 import type { Random } from "../../../shared/base/random.ts";
 
 interface Waiting {
@@ -35,7 +35,7 @@ export class Scheduler {
     this.#waiting.push({ atMs: this.nowMs + afterMs, punctual: afterMs > 0, go });
   }
 
-  /** Of the process that runs: others may go on in between. One that dies here never comes back. */
+  /** Of the running process: others may run in between. One that dies here never continues. */
   pause(ms = 0): Promise<void> {
     return new Promise((resolve) => {
       if (this.#random.next() >= this.deaths) this.#waiting.push({ atMs: this.nowMs + ms, punctual: false, go: resolve });
@@ -43,7 +43,7 @@ export class Scheduler {
     });
   }
 
-  /** Lets one process go on that is due; false when none is. */
+  /** Runs one due process; false when none is due. */
   async step(): Promise<boolean> {
     const due = this.#waiting.filter(({ atMs }) => atMs <= this.nowMs);
     const next = due[Math.floor(this.#random.next() * due.length)];

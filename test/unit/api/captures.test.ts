@@ -50,7 +50,7 @@ function isOlder(a: string | undefined, b: string | undefined): boolean {
 }
 
 describe("pod-template-hash of captured ReplicaSets", () => {
-  it("there are such ReplicaSets", () => {
+  it("exist", () => {
     const counts = Object.entries(Object.groupBy(made, ({ capture }) => capture)).map(([capture, rss]) => [capture, rss?.length]);
     expect(Object.fromEntries(counts)).toEqual({
       "pause-resume": 2,

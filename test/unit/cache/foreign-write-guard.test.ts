@@ -148,7 +148,7 @@ describe("the guard", () => {
     guard.look("deployments", written(-60));
     await s.clock.advance(5_000);
     expect(await s.isStopped()).toBe(false);
-    expect(s.reports()).toBe(0); // sends no request without a foreign write
+    expect(s.reports()).toBe(0); // sends no request without another controller's write
     guard.look("deployments", written(3));
     await s.clock.advance(0);
     expect(await s.stop()).toMatchObject({ write: { key: "shop/web", manager: "kube-controller-manager", atMs: second(3) } });
@@ -239,7 +239,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 looks into repeated false claims one by one, without delaying other objects", async ({ s }) => {
+  it("IQ1 checks repeated false claims one by one, without delaying other objects", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -258,7 +258,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 keeps only the first claim of an object, and no term waits for claims not looked into", async ({ s }) => {
+  it("IQ1 keeps only the first claim of an object, and no term waits for unchecked claims", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -280,7 +280,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 starts no term before pending claims are looked into; an unresponsive API server delays it by 5 s", async ({ s }) => {
+  it("FG4 starts no term before pending claims are checked; an unresponsive API server delays it by 5 s", async ({ s }) => {
     const guard = s.watcher(0);
     let answer = (): void => undefined;
     s.before(async () => {
@@ -490,7 +490,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG5 FG7 CY4 a watcher that starts within the 10 s changes it anew, later than what its start hides", async ({ s }) => {
+  it("FG5 FG7 CY4 a watcher that starts within the 10 s changes it again, later than the writes that its start hides", async ({ s }) => {
     await s.seenByAnother(3); // of a terminated watcher
     const next = s.watcher(5);
     await next.beforeTerm();

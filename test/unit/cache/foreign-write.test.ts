@@ -1,4 +1,4 @@
-// Detection of foreign writes by managed fields.
+// Detection of other controllers' writes by managed fields.
 import { expect, test } from "vitest";
 
 import { claimOf, newestClaimed, proven } from "../../../shared/controllers/cache/watcher/foreign-write.ts";

@@ -356,7 +356,7 @@ describe("the terms that the Lease lists", () => {
     expect(terms(s)).toEqual([`${term}.2`]);
   });
 
-  it("LE6 a raise begins a term and keeps the confirmed count of the last one; a term that was not sent leaves the list", async () => {
+  it("LE6 a raise starts a term and keeps the confirmed count of the last one; a term that was not sent leaves the list", async () => {
     const { s, clock, leader, lineage } = await leading();
     const raise = async (): Promise<string> => {
       const raising = leader.raise();
@@ -405,7 +405,7 @@ describe("the terms that the Lease lists", () => {
     expect([lineage.wentBack(), leader.lost.aborted]).toEqual([1, false]);
   });
 
-  it("LE5 a person's label or annotation is no other list", async () => {
+  it("LE5 a user's label or annotation does not count as another list", async () => {
     const { s, clock, touch, leader, lineage } = await leading();
     lineage.confirm(0);
     for (let i = 0; i < 5; i++) {
@@ -450,7 +450,7 @@ describe("a Lease that a user deletes", () => {
     ((lease as Lease | undefined)?.metadata?.annotations?.[LEASE_TERMS] ?? "").split(" ").filter((term) => term !== "");
   const named = (token: string): string => token.replace(/\.\d+$/, "");
 
-  it("is made again by a candidate that saw it, with the terms that it listed", async () => {
+  it("is recreated by a candidate that saw it, with the terms that it listed", async () => {
     const { clock, server, candidate } = scene();
     const at = (): unknown => server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name);
     const one = candidate("one");
@@ -470,7 +470,7 @@ describe("a Lease that a user deletes", () => {
     expect(Number(after[0]?.split(".")[1])).toBe(Number(before[0]?.split(".")[1]) + 1);
   });
 
-  it("lists nothing where it is made by a process that never saw it", async () => {
+  it("lists nothing if recreated by a process that never saw it", async () => {
     const { clock, server, candidate } = scene();
     const one = candidate("one");
     await clock.advance(3_000);

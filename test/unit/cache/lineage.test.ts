@@ -147,7 +147,7 @@ it("reads a final checkpoint only with the transitions that it was written for",
     expect(parseFinal(damaged, transitions)).toBeUndefined();
 });
 
-it("leaves out of the list what is no term", () => {
+it("omits invalid terms from the list", () => {
   expect(parseTerms("a.1 B.2 c c. .4 d.4x e.0")).toEqual([
     { term: "a", count: 1 },
     { term: "e", count: 0 },

@@ -160,7 +160,7 @@ describe("prepareChanges", () => {
       return [];
     };
     await expect(prepare(storeOf(), [greedy], "pods", [put(cachedPod())])).rejects.toThrow(
-      "an events table of pods looks up more than 5 times",
+      "the events table of pods requested more than 5 rounds of look-ups",
     );
   });
 

@@ -50,7 +50,7 @@ describe("reflector", () => {
     { name: "the cause's reason", error: new KubeApiError({ code: 504, causes: [{ reason: "ResourceVersionTooLarge" }] }) },
     { name: "the cause's message", error: new KubeApiError({ code: 504, causes: [{ message: "Too large resource version" }] }) },
     { name: "the text alone", error: new KubeApiError({ code: 504, message: "Timeout: Too large resource version: 9, current: 7" }) },
-  ])("[informer T03] a version too large, told by $name, leads to a list of the latest", ({ error }) => {
+  ])("[informer T03] a version too large, reported by $name, leads to a list of the latest", ({ error }) => {
     expect(brief(run("9", { kind: "refused", error, inStream: false }))[1]).toBe("list latest after 0");
     expect(
       brief(

@@ -577,7 +577,7 @@ describe("one watcher", () => {
 });
 
 describe("two watchers", () => {
-  it("lists after a crash, because nothing tells whether the Store was set back meanwhile; not after an orderly end", async ({ s }) => {
+  it("lists after a crash, because the Store may have been set back meanwhile; not after an orderly end", async ({ s }) => {
     await s.create("a");
     const [one, generation] = [s.start("one"), () => s.data.epoch?.resources.get("pods")?.generation];
     await s.pass(3_000);

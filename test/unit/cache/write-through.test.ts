@@ -69,7 +69,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer A5] and one whose delete has arrived already", async () => {
+  it("[informer A5] drops an answer whose delete has arrived already", async () => {
     const { harness, save } = await scene();
     await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), "D")], { sq: 7 }));
     await harness.drain("replicationcontroller");

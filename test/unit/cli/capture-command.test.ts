@@ -66,12 +66,10 @@ const content = (name: string): string => readFileSync(join(folder, name), "utf8
 /** Of the cached resources, and of what findings need and this API server has: events, nodes, resourcequotas. */
 const hasLists = (text: string): boolean => text.split('"k":"listend"').length === 8;
 
-it("a file that is there is refused before anything is asked, unless it is empty", async () => {
+it("refuses an existing file before any request, unless it is empty", async () => {
   const capture = Capture.begin("-o", "old.jsonl");
   expect(await capture.exited).toBe(2);
-  expect(capture.stderr).toBe(
-    "deltaloop: old.jsonl is there and not empty: move it away, name another file, or write over it with --force\n",
-  );
+  expect(capture.stderr).toBe("deltaloop: old.jsonl exists and is not empty: move it, name another file, or overwrite it with --force\n");
   expect(content("old.jsonl")).toBe(OLD);
   writeFileSync(join(folder, "empty.jsonl"), "");
   const other = Capture.begin("-o", "empty.jsonl");
@@ -79,23 +77,23 @@ it("a file that is there is refused before anything is asked, unless it is empty
   expect(await other.end()).toBe(0);
 });
 
-it("files of an earlier capture of several are refused at its beginning", async () => {
+it("refuses files of an earlier rotated capture at the start", async () => {
   writeFileSync(join(folder, "c.0003.jsonl"), OLD);
   const capture = Capture.begin("-o", "c.jsonl", "--rotate-every", "1h");
   expect(await capture.exited).toBe(2);
-  expect(capture.stderr).toContain("c.0003.jsonl is there and not empty");
+  expect(capture.stderr).toContain("c.0003.jsonl exists and is not empty");
   expect(readdirSync(folder).toSorted()).toEqual(["c.0003.jsonl", "kubeconfig", "old.jsonl"]);
 });
 
 describe("--force", () => {
-  it("writes over a file from the first list on, which can be read then", async () => {
+  it("overwrites a file once the first list is answered; the file is then readable", async () => {
     const capture = Capture.begin("-o", "old.jsonl", "--force");
     await eventually("it is written", async () => hasLists(content("old.jsonl")));
     expect(content("old.jsonl")).not.toContain(OLD);
     expect(await capture.end()).toBe(0);
   });
 
-  it("leaves it as it is where no list is answered", async () => {
+  it("leaves the file unchanged if no list is answered", async () => {
     writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: "http://127.0.0.1:9" }));
     const capture = Capture.begin("-o", "old.jsonl", "--force");
     await eventually("it has tried", async () => capture.stderr.includes("waiting for the API server"));
@@ -104,7 +102,7 @@ describe("--force", () => {
   });
 });
 
-it("to standard output go lines alone", async () => {
+it("writes only lines to standard output", async () => {
   const capture = Capture.begin("-o", "-");
   await eventually("they are there", async () => hasLists(capture.stdout));
   expect(await capture.end()).toBe(0);
@@ -112,5 +110,5 @@ it("to standard output go lines alone", async () => {
   expect(capture.stderr).toMatch(/into standard output.*\n(?:.*\n)*\d+ lines written\n$/);
   const several = Capture.begin("-o", "-", "--rotate-every", "1h");
   expect(await several.exited).toBe(2);
-  expect(several.stderr).toBe("deltaloop: standard output is no file that others could follow: name one\n");
+  expect(several.stderr).toBe("deltaloop: standard output cannot be rotated: name a file\n");
 });

@@ -16,7 +16,7 @@ function cost(...flags: readonly string[]) {
   return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "cost", ...flags], { cwd: folder, encoding: "utf8" });
 }
 
-it("takes a deployment's file of parameters, and what is said beside it before that", () => {
+it("reads a deployment's parameter file, and overrides before it", () => {
   writeFileSync(join(folder, "prod.yml"), "natGateway: false\nstoreNodes: 3\nclusterId: 0123456789ab\n");
   const { status, stdout } = cost("--params", "prod.yml", "--param", "storeNodes=2", "--deployments", "3", "--lost-pods-per-day", "7");
   expect(status).toBe(0);
@@ -25,7 +25,7 @@ it("takes a deployment's file of parameters, and what is said beside it before t
   expect(stdout).not.toMatch(/^NAT gateway/m);
 });
 
-it("takes metrics in the place of rates, and not beside them", () => {
+it("accepts metrics instead of rates, and rejects both together", () => {
   writeFileSync(join(folder, "host.txt"), 'deltaloop_messages_total{resource="pods",verdict="ack"} 20000\ndeltaloop_doorbells_total 10\n');
   const { status, stdout } = cost("--metrics", "host.txt", "--over", "2h", "--json");
   expect(status).toBe(0);
@@ -40,7 +40,7 @@ it.each([
   { flags: ["--params", "nowhere.yml"], says: /^deltaloop: nowhere\.yml cannot be read: .*\n$/ },
   { flags: ["--prices", "broken.json"], says: /^deltaloop: broken\.json is not JSON: .*\n$/ },
   { flags: ["--param", "store=x"], says: /^deltaloop: store=x: it is one of valkey, memorydb, given\n$/ },
-])("$flags ends with 2 and one line", ({ flags, says }) => {
+])("$flags exits with 2 and one line", ({ flags, says }) => {
   writeFileSync(join(folder, "broken.json"), "{");
   const { status, stdout, stderr } = cost(...flags);
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });

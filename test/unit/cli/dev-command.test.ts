@@ -1,6 +1,6 @@
 /**
- * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, that is told as a failure of what had not begun, and
- * keys that stay behind.
+ * `deltaloop dev` as a process. Catches a Ctrl-C, which every process of a terminal gets, reported as a failure of components that had not
+ * started, and keys left behind.
  */
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
@@ -31,7 +31,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Until its queue has started, whose process id is told. In a group of its own, as a terminal's. */
+/** Until its queue has started, whose process id is returned. In a process group of its own, as in a terminal. */
 async function begun(): Promise<{
   readonly dev: ChildProcessByStdio<null, null, Readable>;
   readonly group: number;
@@ -42,7 +42,7 @@ async function begun(): Promise<{
   readonly allEnded: Promise<number | null>;
   readonly left: () => readonly string[];
 }> {
-  const parameters = [MAIN, "dev", "--kubeconfig", "kubeconfig", "--redis", "redis://127.0.0.1:9"]; // nobody gets as far
+  const parameters = [MAIN, "dev", "--kubeconfig", "kubeconfig", "--redis", "redis://127.0.0.1:9"]; // never reached
   const temporary = mkdtempSync(join(folder, "tmp-"));
   const env = { ...process.env, TMPDIR: temporary };
   const dev = spawn(process.execPath, parameters, { cwd: folder, env, detached: true, stdio: ["ignore", "ignore", "pipe"] });
@@ -59,7 +59,7 @@ async function begun(): Promise<{
   return { dev, group: -(dev.pid ?? 0), queue, said: () => said, ended, allEnded, left: () => readdirSync(temporary) };
 }
 
-it("[informer T125] Ctrl-C before it has ended with its terminal ends it at once, and nothing of its keys stays", async () => {
+it("[informer T125] Ctrl-C before it has closed with its terminal ends it at once, and leaves no keys", async () => {
   const { dev, queue, ended, allEnded, left } = await begun();
   expect(left()).toEqual([expect.stringMatching(/^deltaloop-dev-/)]);
   process.kill(queue, "SIGSTOP"); // it is waited for
@@ -71,13 +71,13 @@ it("[informer T125] Ctrl-C before it has ended with its terminal ends it at once
   await allEnded;
 });
 
-it("[informer T125] a part whose parent has ended before it has begun ends, too", async () => {
+it("[informer T125] a component whose parent ended before it started ends, too", async () => {
   const queue = spawn(process.execPath, [MAIN, "queue", "--child"], { stdio: ["pipe", "ignore", "ignore"] });
   queue.stdin.end();
   expect(await once(queue, "exit")).toEqual([0, null]);
 });
 
-it("Ctrl-C while its parts begin ends it well, with all of them", async () => {
+it("Ctrl-C while its components start ends all of them without a failure", async () => {
   const { group, said, allEnded, left } = await begun();
   process.kill(group, "SIGINT");
   expect(await allEnded).toBe(0);
@@ -86,9 +86,9 @@ it("Ctrl-C while its parts begin ends it well, with all of them", async () => {
   expect(left()).toEqual([]);
 });
 
-it("a part that has ended by a Ctrl-C before dev hears of it, too, is no failure", async () => {
+it("a component that ended by a Ctrl-C before dev received it is not a failure", async () => {
   const { dev, queue, said, allEnded, left } = await begun();
-  process.kill(queue, "SIGINT"); // which ends whoever has only begun
+  process.kill(queue, "SIGINT"); // which ends starting processes
   await expect.poll(() => isThere(queue), { interval: 1 }).toBe(false);
   dev.kill("SIGINT");
   expect(await allEnded, said()).toBe(0);

@@ -85,7 +85,7 @@ describe("--help", () => {
   });
 });
 
-describe("a usage error ends with 2", () => {
+describe("a usage error exits with 2", () => {
   it.each([["explian", "--help"], ["explian"], ["help", "explian"], ["explian", UNDO]])("%s %s suggests explain", (...parameters) => {
     const { status, stdout, stderr } = deltaloop(...parameters);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
@@ -114,11 +114,11 @@ describe("completion", () => {
     { line: ["deltaloop", "rotate", "tokens", "--eve"], want: "--every" },
     { line: ["deltaloop", "explain", "-o", ""], want: "json yaml" },
     { line: ["deltaloop", "completion", ""], want: "--help -h bash fish zsh" },
-  ])("of bash completes $line", ({ line, want }) => {
+  ])("bash: completes $line", ({ line, want }) => {
     expect(completed(line).split(" ").toSorted()).toEqual(want.split(" "));
   });
 
-  it.each(["bash", "zsh", "fish"])("of %s names every verb, and is a script of its shell where that is installed", (shell) => {
+  it.each(["bash", "zsh", "fish"])("%s: lists every verb, and is a valid script if the shell is installed", (shell) => {
     const input = scripts.get(shell) ?? "";
     expect(VERBS.filter((verb) => !new RegExp(`\\b${verb}\\b`).test(input))).toEqual([]);
     const checked = spawnSync(shell, ["-n"], { input, encoding: "utf8" });

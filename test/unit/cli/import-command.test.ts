@@ -1,4 +1,4 @@
-/** `deltaloop import` as a process. Catches a file that is lost: the one that was read, or one that stood where nothing came to stand. */
+/** `deltaloop import` as a process. Catches a lost file: the input, or an existing output that was not replaced. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, linkSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +30,7 @@ function written(name: string): string {
 
 const linesIn = (text: string): number => text.split("\n").length - 1;
 
-it.each(["audit.gz", "a-link", "another-name"])("what is read is not written: %s", (name) => {
+it.each(["audit.gz", "a-link", "another-name"])("the output must not be an input: %s", (name) => {
   if (name === "a-link") symlinkSync("audit.gz", join(folder, name));
   if (name === "another-name") linkSync(join(folder, "audit.gz"), join(folder, name));
   const { status, stderr } = imported("audit.gz", "-o", name);
@@ -41,7 +41,7 @@ it.each(["audit.gz", "a-link", "another-name"])("what is read is not written: %s
   expect(readFileSync(join(folder, "audit.gz")).equals(AUDIT)).toBe(true);
 });
 
-it("a file that is there is replaced when all is done, keeps being closed to others, and stays where a link leads to it", () => {
+it("replaces an existing file at the end, keeps its mode, and follows a link", () => {
   writeFileSync(join(folder, "target.jsonl"), "an earlier one");
   chmodSync(join(folder, "target.jsonl"), 0o600);
   symlinkSync("target.jsonl", join(folder, "out.jsonl"));
@@ -51,14 +51,14 @@ it("a file that is there is replaced when all is done, keeps being closed to oth
   expect(readdirSync(folder).toSorted()).toEqual(["audit.gz", "out.jsonl", "target.jsonl"]);
 });
 
-it("an input that is not there leaves what stood there, and nothing beside it", () => {
+it("a missing input leaves the existing output unchanged, and no temporary file", () => {
   writeFileSync(join(folder, "out.jsonl"), "an earlier one");
   expect(imported("audit.gz", "no-such-file", "-o", "out.jsonl")).toMatchObject({ status: 2, stdout: "" });
   expect(written("out.jsonl")).toBe("an earlier one");
   expect(readdirSync(folder).toSorted()).toEqual(["audit.gz", "out.jsonl"]);
 });
 
-it.each(["-", "/dev/stdout"])("to standard output (%s) go lines alone, behind what is there", (name) => {
+it.each(["-", "/dev/stdout"])("appends only lines to standard output (%s)", (name) => {
   const { status, stdout, stderr } = imported("audit.gz", "-o", name);
   expect([status, linesIn(stdout)]).toEqual([0, LINES]);
   expect(stderr).toMatch(/^standard output: 0 initial objects and \d+ events/);
@@ -67,14 +67,14 @@ it.each(["-", "/dev/stdout"])("to standard output (%s) go lines alone, behind wh
   expect([written("all").slice(0, 12), linesIn(written("all"))]).toEqual(['before\n{"t":', LINES + 1]);
 });
 
-it("whoever reads standard output has seen enough: no error", () => {
+it("a closed reader of standard output is not an error", () => {
   const script = `"$@" 2> said | head -n 1`;
   const command = [process.execPath, MAIN, "import", "audit.gz", "-o", "-"];
   expect(linesIn(execFileSync("/bin/sh", ["-c", script, "sh", ...command], { cwd: folder, encoding: "utf8" }))).toBe(1);
   expect(written("said")).not.toContain("deltaloop:");
 });
 
-it("a pipe with a name is written to, and stays", () => {
+it("writes to a named pipe, which remains", () => {
   const script = `mkfifo pipe; "$@" > said & wc -l < pipe; wait`;
   const command = [process.execPath, MAIN, "import", "audit.gz", "-o", "pipe"];
   expect(execFileSync("/bin/sh", ["-c", script, "sh", ...command], { cwd: folder, encoding: "utf8" }).trim()).toBe(String(LINES));

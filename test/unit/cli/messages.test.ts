@@ -18,7 +18,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** By a shell, which `before` and `after` are said to. */
+/** By a shell, with `before` and `after` around the command. */
 function run(parameters: readonly string[], { before = "", after = "", env = {} } = {}) {
   const command = ["-c", `${before}"$@" ${after}`, "sh", process.execPath, join(ROOT, "cli/main.ts"), ...parameters];
   return spawnSync("/bin/sh", command, { cwd: folder, encoding: "utf8", env: { ...process.env, TMPDIR: folder, ...env } });
@@ -36,7 +36,7 @@ const env = {
 };
 
 it.each([
-  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: cli/cost has files of its form" },
+  { parameters: ["cost", "--prices", "empty.json"], says: "empty.json is empty: see cli/cost for examples" },
   { parameters: ["cost", "--counts", "half.json"], says: "half.json is not JSON: Expected property name" },
   { parameters: ["dev", "--redis", "secret"], says: "--redis takes a URL such as redis://host:6379" },
   { parameters: ["dev", "--redis", "redis://:secret@"], says: "--redis takes a URL such as redis://host:6379" },
@@ -49,7 +49,7 @@ it.each([
   expect(stderr).not.toContain("secret");
 });
 
-it.each(["--version", "-V"])("[informer T114] %s says which version it is, as package.json has it", (flag) => {
+it.each(["--version", "-V"])("[informer T114] %s prints the version in package.json", (flag) => {
   const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { readonly version: string };
   expect(run([flag])).toMatchObject({ status: 0, stdout: `deltaloop ${version}\n`, stderr: "" });
 });
@@ -63,7 +63,7 @@ it.each(["constructor", "__proto__", "toString", "version"])("[informer T114] %s
   });
 });
 
-it.each([["keys"], ["doctor"], ["resume"], ["rotate", "mac-key"]])("%s %s reads the environment of a dev beside it", (...parameters) => {
+it.each([["keys"], ["doctor"], ["resume"], ["rotate", "mac-key"]])("%s %s reads the environment of a running dev", (...parameters) => {
   const own = join(folder, "deltaloop-dev-x");
   mkdirSync(own, { recursive: true, mode: 0o700 });
   writeFileSync(join(own, "env"), "DELTALOOP_DEPLOYMENT=d\n");
@@ -82,11 +82,11 @@ it.each([["explain", UNDO, "deploy/web"], ["replay", UNDO], ["cost"], ["--help"]
   },
 );
 
-describe("a byte order mark at a capture's beginning", () => {
+describe("a byte order mark at the start of a capture", () => {
   it.each([
     { name: "bom.jsonl", packed: (text: Buffer) => text },
     { name: "bom.jsonl.gz", packed: gzipSync },
-  ])("is none of it: $name", ({ name, packed }) => {
+  ])("is ignored: $name", ({ name, packed }) => {
     writeFileSync(join(folder, name), packed(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), gunzipSync(readFileSync(UNDO))])));
     const [marked, plain] = [name, UNDO].map((path) => run(["explain", path, "deploy/web", "--json"]));
     expect(marked).toMatchObject({ status: 0, stderr: "", stdout: plain?.stdout });

@@ -33,12 +33,12 @@ async function replayOf(path: string, options: { readonly readsOneChunk?: true; 
   return { code, stdout, stderr };
 }
 
-it("a reader who has seen enough is no error", async () => {
+it("a closed reader is not an error", async () => {
   const ended = await replayOf(join(ROOT, "test/captures/undo.watch.jsonl.gz"), { readsOneChunk: true });
   expect(ended).toMatchObject({ code: 0, stderr: "" });
 });
 
-it("a file that is no capture is refused in one line without its escapes, with code 2", async () => {
+it("rejects a file that is no capture in one line without its escapes, with code 2", async () => {
   const path = join(folder, "escapes");
   await writeFile(path, "\x1b]0;owned\x07");
   const { code, stdout, stderr } = await replayOf(path);
@@ -47,7 +47,7 @@ it("a file that is no capture is refused in one line without its escapes, with c
   expect(stderr).toMatch(/^deltaloop: .*escapes:1: not JSON \([^\x00-\x1f]*\\x1b.*\n$/);
 });
 
-it("names in a capture reach the terminal escaped", async () => {
+it("escapes names in a capture", async () => {
   const path = join(folder, "names.jsonl");
   const rs = {
     kind: "ReplicaSet",
@@ -61,7 +61,7 @@ it("names in a capture reach the terminal escaped", async () => {
   expect(stdout).not.toContain("\x1b");
 });
 
-it("one seed, one output; what a replay cannot know is told by --verbose alone", async () => {
+it("one seed gives one output; --verbose lists what a replay cannot know", async () => {
   const path = join(ROOT, "test/captures/recreate.watch.jsonl.gz");
   const [one, two, other, verbose] = await Promise.all([
     replayOf(path),
@@ -77,7 +77,7 @@ it("one seed, one output; what a replay cannot know is told by --verbose alone",
 
 const UNDO = join(ROOT, "test/captures/undo.watch.jsonl.gz");
 
-it("shows the syncs of one key, at one moment, with their reasons; the digest is that of the whole", async () => {
+it("shows the syncs of one key, at one moment, with their reasons; the digest covers everything", async () => {
   const whole = await replayOf(UNDO);
   const { code, stdout } = await replayOf(UNDO, { flags: ["--key", "deploy/web", "--at", "+5s", "--why"] });
   const blocks = stdout.split("\n").filter((line) => /^\d\d:\d\d:/.test(line));
@@ -90,7 +90,7 @@ it("shows the syncs of one key, at one moment, with their reasons; the digest is
   expect(stdout.trimEnd().split("\n").at(-1)).toBe(whole.stdout.trimEnd().split("\n").at(-1));
 });
 
-it("shows an object as it stood, and what came before and after", async () => {
+it("shows an object at a moment, and the events before and after", async () => {
   const shown = await replayOf(UNDO, { flags: ["--show", "deploy/web", "--at", "+5s"] });
   expect(shown.code).toBe(0);
   expect(shown.stdout).toMatch(/^# deployment\.apps\/web -n default at .* version \d+, since /);
@@ -105,7 +105,7 @@ it.each([
   { flags: ["--faults", "fire"], said: 'not "fire"' },
   { flags: ["--until", "+900s"], said: "--until +900s is outside of the capture" },
   { flags: ["--step"], said: "--step waits for Enter and needs a terminal" },
-])("refuses $flags in one line, with 2", async ({ flags, said }) => {
+])("rejects $flags in one line, with code 2", async ({ flags, said }) => {
   const { code, stdout, stderr } = await replayOf(UNDO, { flags });
   expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });
   expect(stderr).toContain(said);

@@ -71,7 +71,7 @@ describe("a command that starts by calling the API server", () => {
   const CAPTURE = ["capture", "-o", "-", "--kubeconfig", "kubeconfig"];
   const SHADOW = ["shadow", "--kubeconfig", "kubeconfig", "--metrics", "127.0.0.1:0"];
 
-  it("capture waits for a server that answers 503 for two seconds, and says so", async () => {
+  it("capture waits for a server that answers 503 for two seconds, and reports it", async () => {
     front.behave(refuse({ verbs: ["list"], resource: "pods" }, 3));
     const { code, stderr } = await run(CAPTURE, '"listend"');
     expect(stderr).toContain(`waiting for the API server ${front.url} call="GET /api/v1/pods: 503 ServiceUnavailable"`);

@@ -25,7 +25,7 @@ const it = base.extend("s", async () => {
   return { clock, log, marked, state, proof };
 });
 
-it("reads the Lease once in ten seconds, however many ask", async ({ s: { proof, clock, state } }) => {
+it("reads the Lease once in ten seconds, for any number of callers", async ({ s: { proof, clock, state } }) => {
   await Promise.all(Array.from({ length: 50 }, () => proof.require("e1", TOKEN)));
   await clock.advance(PROOF_MS - 1);
   await proof.require("e1", { term: "a", count: 9 }); // the same term
@@ -44,13 +44,15 @@ it("holds for one term of one epoch", async ({ s: { proof, state } }) => {
   expect(state.gets).toBe(3); // the second refusal of `b` within a second is the first one's
 });
 
-it("proves nothing for a term that the Lease lists with a smaller count, and nothing is asked of an older build's epoch", async ({ s }) => {
+it("proves nothing for a term that the Lease lists with a smaller count, and does not read it for an older build's epoch", async ({
+  s,
+}) => {
   await expect(s.proof.require("e1", { term: "a", count: 5 })).rejects.toThrow("does not list a.5");
   await s.proof.require("e1", undefined);
   expect(s.state.gets).toBe(1);
 });
 
-it("ends with a connection error, also of a call that it stood in front of", async ({ s: { proof, state } }) => {
+it("ends with a connection error, also of a call in flight", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
   const away = { get: () => Promise.reject(new UnansweredError("away")), list: () => Promise.reject(new UnansweredError("away")) };
   const reader = provenReader(away, proof, () => proof.require("e1", TOKEN));
@@ -60,7 +62,7 @@ it("ends with a connection error, also of a call that it stood in front of", asy
   expect(state.gets).toBe(2);
 });
 
-it("is asked for once a second without success, and is an alarm after half a minute", async ({ s: { proof, clock, state, log } }) => {
+it("is requested once a second without success, and alarms after half a minute", async ({ s: { proof, clock, state, log } }) => {
   state.isAway = true;
   const alarms = () => log.lines.filter(({ level }) => level === "error").length;
   for (let ms = 0; ms < 30_000; ms += 100) {

@@ -44,7 +44,7 @@ describe("a new ReplicaSet", () => {
   it.each([
     { name: "differs", change: { [CHANGE_CAUSE]: "another" } },
     { name: "is new", change: { another: "one" } },
-  ])("is not made where an annotation $name by now: the key runs again", async ({ change }) => {
+  ])("is not created where an annotation $name by now: the key runs again", async ({ change }) => {
     const created = await harness();
     await annotate(created, change);
     expect(await created.handle()).toEqual({ kind: "again", afterMs: 0 });

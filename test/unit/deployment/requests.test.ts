@@ -39,7 +39,7 @@ function start() {
   const clock = createVirtualClock(NOW_MS);
   const server = createApiServer({ clock, random: createSeededRandom(1) });
   const client = createInProcessClient(server, { component: "deltaloop-deployment" });
-  // Copies: what is handed out in process is the server's own.
+  // Copies, because in-process responses are the server's own objects.
   const json: KubeClient["json"] = async (call) => structuredClone(await client.json(call));
   const list = async (path: string): Promise<readonly Live[]> =>
     ((await json({ method: "GET", path })) as { items: readonly Live[] }).items;
@@ -203,7 +203,7 @@ describe("on an API server", () => {
     const [first] = await cluster.rss();
     const path = `${REPLICASETS}/${first?.metadata.name ?? ""}`;
     await cluster.patch(path, { metadata: { labels: { app: "else" } } });
-    // The name of what it would create is taken by what it has just released.
+    // The released ReplicaSet has the name of the one to create.
     await expect(cluster.sync()).rejects.toThrow("already exists");
     expect(((await cluster.json({ method: "GET", path })) as KubeObject).metadata.ownerReferences ?? []).toEqual([]);
     await cluster.converge();

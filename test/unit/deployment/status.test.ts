@@ -38,7 +38,7 @@ describe("calculateStatus", () => {
   ];
   it.each(table)("[deployment T128] of ReplicaSets $of: wanted, existing, terminating $want", ({ of, want }) => {
     const { decided: status } = calculateStatus(deployment(), { newRS: undefined, oldRSs: of.map((n) => rs[n]) }, NOW_MS);
-    // No pod is available, so what is unavailable is what is wanted.
+    // No pod is available, so unavailable equals desired.
     expect([status.unavailableReplicas, status.replicas, status.terminatingReplicas]).toEqual(want);
   });
 

@@ -521,7 +521,7 @@ describe("rolling update", () => {
     expect(again.sizes()).toEqual({ "web-1": 8, "web-2": 4 });
   });
 
-  it("[deployment S6] nor after a list that contains another new ReplicaSet", async () => {
+  it("[deployment S6] does not scale down after a list that contains another new ReplicaSet", async () => {
     const harness = await shrinking();
     await harness.put(liveReplicaSet("web-0", "v2", 0, { revision: "0" }));
     await harness.handle();
@@ -992,7 +992,7 @@ describe("[deployment S27] a write whose outcome is unknown", () => {
     };
     await harness.sync();
     expect(harness.sizes()["web-3"]).toBe(1);
-    // The stream is silent about the ReplicaSet, and a user asks for one pod more.
+    // The stream has no event of the ReplicaSet, and a user scales up by one.
     await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, replicas: 8 } }));
     await harness.stream(({ resource }) => resource === "deployments");
     await harness.clock.advance(1_000);

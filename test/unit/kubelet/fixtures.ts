@@ -20,10 +20,10 @@ import type { PodStatus } from "../../../shared/node-agent/ports/node-store.ts";
 
 export const NOW_MS = Date.parse("2026-03-01T10:00:00Z");
 export const IMAGE = "registry.test/foo:v1";
-/** Whose pod every builder makes, unless told otherwise. */
+/** The default pod of every builder. */
 const POD = { uid: "12345678", name: "foo", namespace: "new" } as const;
 
-/** RFC 3339, so long before NOW_MS. */
+/** The RFC 3339 time this long before NOW_MS. */
 export function ago(seconds: number): string {
   return new Date(NOW_MS - seconds * 1000).toISOString().replace(".000Z", "Z");
 }
@@ -33,7 +33,7 @@ export function containerSpec(name: string, fields: Partial<ContainerSpec> = {})
   return deepFreeze({ name, image: IMAGE, imagePullPolicy: "IfNotPresent", ...fields });
 }
 
-/** An init container that goes on running. */
+/** An init container that keeps running. */
 export function sidecarSpec(name: string, fields: Partial<ContainerSpec> = {}): ContainerSpec {
   return containerSpec(name, { restartPolicy: "Always", ...fields });
 }
@@ -48,7 +48,7 @@ export interface PodOptions {
   readonly deletionGracePeriodSeconds?: number;
   /** Whatever else of the metadata. */
   readonly metadata?: Partial<NodePodMeta>;
-  /** A name stands for a container with IMAGE. Default: foo1, foo2, foo3. */
+  /** A name means a container with IMAGE. Default: foo1, foo2, foo3. */
   readonly containers?: readonly (string | ContainerSpec)[];
   readonly initContainers?: readonly (string | ContainerSpec)[];
   readonly ephemeralContainers?: readonly (string | ContainerSpec)[];

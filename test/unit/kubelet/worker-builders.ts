@@ -45,7 +45,7 @@ const DONE: Readonly<Record<Exclude<SyncStart["work"], "idle" | "finishedUnstart
   terminated: { kind: "terminatedDone" },
 };
 
-/** The queue of one pod: plays turns as long as an update waits, each as if its work went well unless it is told otherwise. */
+/** The queue of one pod: runs iterations while an update is pending, each successful by default. */
 export class Worker {
   record: WorkerRecord | undefined;
   gate: StartVerdict = "start";

@@ -228,7 +228,7 @@ describe("GO6: a key that a step is about to make due", () => {
     return { clock, rung, did, ended };
   }
 
-  it("is taken right behind the step, and the doorbell of its answer is that sync's own", async () => {
+  it("is taken right behind the step, and the doorbell of its answer belongs to that sync", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
     await clock.advance(100);
     await ended;

@@ -1,4 +1,4 @@
-/** The functions: unreadable doorbells, foreign clusters, and outages of Redis. */
+/** The functions: unreadable doorbells, other clusters, and outages of Redis. */
 import type { Context, SQSEvent } from "aws-lambda";
 import { describe, expect, it } from "vitest";
 

@@ -1,4 +1,4 @@
-/** Credentials for the API server that change while calls go on. */
+/** Credentials for the API server that change during calls. */
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { mkdtemp, rm } from "node:fs/promises";

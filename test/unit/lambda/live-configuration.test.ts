@@ -103,7 +103,7 @@ describe("fresh", () => {
     expect(reads).toHaveLength(2);
   });
 
-  it("LC2 reads sooner when the environment says so", async () => {
+  it("LC2 reads sooner when the environment requires it", async () => {
     const configuration = await live({ ...ENVIRONMENT, DELTALOOP_SECRETS_SECONDS: "5" });
     values["mac"] = NEW;
     for (const [afterMs, want] of [

@@ -84,7 +84,7 @@ describe("a capture read as a stream", () => {
       })),
       ...Array.from({ length: 20 }, (_, i) => ({
         bytes: packed.subarray(0, 200 + i * 31),
-        said: /the gzip data is cut off; what it holds/,
+        said: /the gzip data is truncated; it is read up to there/,
       })),
     ];
     for (const { bytes, said } of cuts) {
@@ -102,7 +102,7 @@ describe("a capture read as a stream", () => {
     const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
     const path = fileOf("blank.jsonl.gz", Buffer.concat(Array.from({ length: 1_000 }, () => member)));
     const from = performance.now();
-    await expect(openCapture(path)).rejects.toThrow(`${path}:100001: is beyond 100000 blank lines; a replay takes no more`);
+    await expect(openCapture(path)).rejects.toThrow(`${path}:100001: is beyond 100000 blank lines; a replay supports no more`);
     expect(performance.now() - from).toBeLessThan(5_000);
   });
 
@@ -138,7 +138,7 @@ describe("refusals before the first event", () => {
     {
       name: "a line too far from its place",
       text: [...linesOf(WINDOW_LINES + 200).slice(1), ...linesOf(1)].join("\n"),
-      want: /^f:\d+: is older than what stands more than 1000 lines before it; put the lines in the order of their t$/,
+      want: /^f:\d+: is older than a line more than 1000 lines before it; sort the lines by t$/,
     },
     { name: "a giant line", text: `${linesOf(1).join("")}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
     {
@@ -174,7 +174,7 @@ describe("refusals before the first event", () => {
         "f",
         limit,
       ),
-    ).rejects.toThrow(/^f: more than 1 MiB of objects stand there at one time/);
+    ).rejects.toThrow(/^f: more than 1 MiB of objects exist at one time/);
     await expect(
       captureIn(
         sourceOf(() => ["ADDED", "DELETED"]),

@@ -34,7 +34,7 @@ function fileOf(name: string, bytes: Uint8Array): string {
 test("a gzip bomb is refused at the limit", () => {
   const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
   const path = fileOf("bomb.gz", Buffer.concat(Array.from({ length: 257 }, () => member)));
-  expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay takes no more`);
+  expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay supports no more`);
 });
 
 test("reports broken gzip data without a stack trace", () => {
@@ -71,7 +71,7 @@ test("a compressed one, too: at each byte", () => {
     const path = fileOf("cut.jsonl.gz", packed.subarray(0, at));
     const records = readCapture(path, (note) => notes.push(note));
     expect(records).toEqual(whole.slice(0, records.length));
-    expect(notes[0]).toBe(`${path}: the gzip data is cut off; what it holds until there is read`);
+    expect(notes[0]).toBe(`${path}: the gzip data is truncated; it is read up to there`);
   }
 });
 
@@ -126,7 +126,7 @@ test("a gzipped capture is read like a plain one", () => {
   expect(readCapture(path)).toEqual(parseCapture(MINIMAL, "f"));
 });
 
-test("a torn line in the middle costs itself, is counted and reported without its content", () => {
+test("drops, counts and reports an undecodable line in the middle without its content", () => {
   const notes: string[] = [];
   const text = `ame":"x"}}\n${MINIMAL}\n{"t":"2026${SECRET}\n\0\0\0\n${MINIMAL}\n`;
   expect(parseCapture(text, "f", (note) => notes.push(note))).toHaveLength(2);
@@ -135,7 +135,7 @@ test("a torn line in the middle costs itself, is counted and reported without it
 
 test.each([
   { name: "a cut line alone", text: `{"t":"2026\n`, want: /^f:1: not JSON/ },
-  { name: "a line without time", text: `{"r":"pods","type":"ADDED"}`, want: /^f:1: t is no RFC 3339 time/ },
+  { name: "a line without time", text: `{"r":"pods","type":"ADDED"}`, want: /^f:1: t is not an RFC 3339 time/ },
   {
     name: "a future format",
     text: `{"k":"meta","format":3}`,
@@ -168,16 +168,16 @@ test.each([
     want: /^f:1: an event needs type and object/,
   },
   { name: "an unknown kind", text: `{"t":"2026-03-01T10:00:00Z","r":"pods","k":"dance"}`, want: /^f:1: unknown kind "dance"/ },
-  { name: "a null line", text: `${MINIMAL}\nnull`, want: /^f:2: is no JSON object$/ },
-  { name: "a line that is a list", text: "[]", want: /^f:1: is no JSON object$/ },
-  { name: "a time in a format of JavaScript only", text: `{"t":"1","r":"pods","k":"close"}`, want: /^f:1: t is no RFC 3339 time$/ },
+  { name: "a null line", text: `${MINIMAL}\nnull`, want: /^f:2: is not a JSON object$/ },
+  { name: "a line that is a list", text: "[]", want: /^f:1: is not a JSON object$/ },
+  { name: "a time in a format of JavaScript only", text: `{"t":"1","r":"pods","k":"close"}`, want: /^f:1: t is not an RFC 3339 time$/ },
   {
     name: "a far date",
     text: `${MINIMAL}\n${MINIMAL.replace("2026", "9999")}`,
-    want: /^f:2: is more than 24 hours from another line; a replay takes no longer span$/,
+    want: /^f:2: is more than 24 hours from another line; a replay supports no longer span$/,
   },
   { name: "metadata that is not an object", text: withObject({ metadata: "web" }), want: /^f:1: metadata is no object$/ },
-  { name: "a name that is not a string", text: withObject({ metadata: { name: { toString: 1 } } }), want: /^f:1: name is no string$/ },
+  { name: "a name that is not a string", text: withObject({ metadata: { name: { toString: 1 } } }), want: /^f:1: name is not a string$/ },
   {
     name: "labels that are not strings",
     text: withObject({ metadata: { labels: { a: 1 } } }),
@@ -344,7 +344,7 @@ describe("a list after the first one", () => {
   });
 });
 
-test("a raw capture says so and contains everything received", async () => {
+test("a raw capture is marked and contains everything received", async () => {
   const lines = await record(true);
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ k: "meta", raw: true });
   expect(lines.join("\n")).toContain(SECRET);

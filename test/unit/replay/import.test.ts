@@ -142,7 +142,7 @@ describe("a watch", () => {
     expect(events(lines)).toEqual(["ADDED web 11", "ADDED a 12", "MODIFIED web 13", "DELETED a 15"]);
   });
 
-  it("begins with older objects, and reports invented times", async () => {
+  it("starts with older objects, and reports invented times", async () => {
     const { lines, report } = await imported([
       fileOf(
         json(
@@ -241,7 +241,7 @@ describe("an audit log", () => {
   });
 
   it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])("is rejected by its first line when invalid: %j", async (text) => {
-    await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is no JSON object$/);
+    await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is not a JSON object$/);
   });
 
   it("with a write that the API server truncated loses that write only", async () => {
@@ -261,7 +261,7 @@ describe("an audit log", () => {
       ),
     );
     await expect(imported([path])).rejects.toThrow(
-      new CaptureError(`${path}:2: a write of pods was audited below level RequestResponse, so what it left is not in the log`),
+      new CaptureError(`${path}:2: a write of pods was audited below level RequestResponse, so its result is not in the log`),
     );
   });
 
@@ -408,14 +408,14 @@ describe("messages of the queue", () => {
   });
 
   it.each([
-    { name: "a message of another system", body: "hello", want: "holds a message that no watcher has framed" },
+    { name: "a message of another system", body: "hello", want: "contains a message without a watcher's frame" },
     {
       name: "another cluster's",
       body: pack(2, { c: "000000000000", items: [] }),
-      want: "is of another cluster",
+      want: "belongs to another cluster",
     },
-    { name: "no body", body: 7, want: "is no message with a body" },
-    { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is no time" },
+    { name: "no body", body: 7, want: "is not a message with a body" },
+    { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is not a time" },
   ])("$name is rejected in one line", async ({ body, want }) => {
     const path = fileOf(json({ Body: pack(1, { items: [item("A", "a", 3)] }) }, { Body: body }));
     await expect(imported([path])).rejects.toThrow(new RegExp(`^${path}:2: ${want}`));
@@ -540,7 +540,7 @@ it("redaction in one import preserves equality and difference", async () => {
 
 it.each([
   { name: "a capture", content: json({ t: "2026-03-01T10:00:00Z", k: "meta" }), want: /is a line of a capture already/ },
-  { name: "no JSON", content: `hunter2 ${canary("text")}`, want: /f:1: is no JSON object$/ },
+  { name: "no JSON", content: `hunter2 ${canary("text")}`, want: /f:1: is not a JSON object$/ },
   { name: "broken JSON", content: `{"a": ${canary("text")}}`, want: /f:1: not JSON$/ },
   {
     name: "nothing watched",

@@ -59,7 +59,7 @@ describe.each([
     expect([writes("create pods"), lists(), harness.logged]).toEqual([2, 1, []]);
   });
 
-  it("lists before each delete where a loss of the Store shows nowhere: a pod whose end was lost costs no other", async () => {
+  it("lists before each delete where a loss of the Store is undetected: a pod whose end was lost costs no other", async () => {
     const { take } = harness.ports.store;
     const losing: typeof take = async (...request) => {
       const result = await take(...request);

@@ -426,7 +426,7 @@ describe("creating", () => {
     ]);
   });
 
-  it("creates Events anew when the Store has lost its record of them", async () => {
+  it("recreates Events when the Store has lost its record of them", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": refusal(403, "Forbidden", "no") };
     harness.ports.store.correlateEvents = () => Promise.reject(new Error("redis is away"));

@@ -48,13 +48,13 @@ function decodePayload(cluster: string, payload: string): Decoded {
   if (typeof version !== "number" || !Number.isInteger(version) || version < ENVELOPE_VERSION)
     return { kind: "undecodable", why: `v is ${JSON.stringify(version)}, not an envelope version of this build`, ...addressee };
   if (version > ENVELOPE_VERSION) return { kind: "newer", version, ...addressee };
-  // A message of another version may say it elsewhere, its key has said it already.
+  // A message of another version may have it elsewhere; its signing key identifies it already.
   const fault = head["c"] === cluster ? faultOf(head) : "c is another cluster than the one whose key signed it";
   if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
   return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
 }
 
-/** The first thing wrong with the head, or with a body that is not items; items are judged one by one later. */
+/** The first error of the head, or of a body without items; items are checked one by one later. */
 function faultOf(head: Readonly<Record<string, unknown>>): string | undefined {
   for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is no text`;
   for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is no whole number`;

@@ -26,7 +26,7 @@ export interface Forged {
 /** The verifier of a configured cluster. */
 export type SignerOf = (cluster: string) => Pick<Signer, "verify"> | undefined;
 
-/** Longer than any cluster id: limits the search for a frame in foreign text. */
+/** Longer than any cluster id: limits the search for a frame in other text. */
 const CLUSTER_CHARACTERS_MAX = 64;
 const SEPARATOR = ".";
 

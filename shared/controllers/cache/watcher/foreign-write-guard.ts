@@ -84,7 +84,7 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     for (const [namespace, of] of [[EVERYTHING, answer] as const, ...answer.namespaces])
       forgiven.set(namespace, Math.max(forgiven.get(namespace) ?? 0, of.forgivenMs));
     for (const [namespace, { atMs }] of [...seen]) {
-      if (atMs > forgivenMs(namespace)) continue; // also if it came while the Store was asked
+      if (atMs > forgivenMs(namespace)) continue; // also if it arrived during the call to the Store
       seen.delete(namespace);
       const until = { until: new Date(forgivenMs(namespace)).toISOString() };
       log.warn("resumed by a user: earlier writes of the other controller are forgiven", {

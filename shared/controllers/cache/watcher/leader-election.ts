@@ -63,9 +63,9 @@ export interface LeaseLineage {
   /** Earlier terms. */
   readonly listed: () => readonly TermToken[];
   readonly minted: ReadonlySet<string>;
-  /** What the predecessor returned the Lease with; of the first term only. */
+  /** The predecessor's final checkpoint in the returned Lease; of the first term only. */
   readonly final: Proof | undefined;
-  /** The foreign epoch that a person has approved to be replaced. */
+  /** The foreign epoch whose replacement a user has approved. */
   readonly approved: () => string | undefined;
   /** Called before the term is sent to the Store for the first time. */
   readonly use: () => void;

@@ -16,18 +16,18 @@ export const LEASE_TERMS = "deltaloop.dev/terms";
 export const LEASE_FINAL = "deltaloop.dev/final-checkpoint";
 export const LEASE_APPROVED = "deltaloop.dev/replace-epoch";
 
-/** How long a foreign epoch must stand still. */
+/** How long a foreign epoch must be unchanged. */
 export const STILL_MS = 60_000;
 
-/** What the Lease and this process know. */
+/** The terms known to the Lease and this process. */
 export interface OwnLineage {
-  /** Absent: there is no Lease, and so no other cluster can be told apart. */
+  /** Absent: without a Lease, clusters cannot be distinguished. */
   readonly lease?: {
     /** Earlier terms, as the Lease lists them. */
     readonly listed: readonly TermToken[];
     /** Terms of this process. */
     readonly minted: ReadonlySet<string>;
-    /** The epoch that a person has approved to be replaced (`deltaloop resume --lineage`). */
+    /** The epoch whose replacement a user has approved (`deltaloop resume --lineage`). */
     readonly approved?: string;
   };
   /** The epoch that this leader has decided to replace. */

@@ -26,7 +26,7 @@ export interface ResourceStreamPorts {
   readonly metrics?: Metrics | undefined;
   /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects when the leader has lost its place. */
   readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
-  /** What is cached already: listed again, but without payload. */
+  /** Cached already: listed again, but without payload. */
   readonly cachedVersions?: () => Promise<CachedVersions>;
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
   /** Is shown each object that comes, before it is stripped. The guard's canary is not cached (informer §11.9). */
@@ -112,7 +112,7 @@ export class ResourceStream implements Listener {
     return this.#ports.sink.room(signal);
   }
 
-  /** An object that cannot be stripped is named and set aside; its neighbours go on. */
+  /** An object that cannot be stripped is logged and omitted; others continue. */
   async #read(type: SinkItem["type"], object: unknown, where: string): Promise<SinkItem | undefined> {
     if (this.#ports.look?.(this.#resource, object) === "canary") return undefined;
     try {

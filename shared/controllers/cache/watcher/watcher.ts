@@ -82,10 +82,10 @@ const FORGET_EVERY_CHECKPOINTS = FORGET_PERIOD_MS / CHECKPOINT_MS;
 const SWEEP_EVERY_CHECKPOINTS = SWEEP_PERIOD_MS / CHECKPOINT_MS;
 /** Lists of one resource that may leave a lane frozen in a row before the fence is raised. */
 const FAILED_LISTS_MAX = 5;
-/** How long a list and its manifests get before a lane that is still frozen asks for the next one. */
+/** Time for a list and its manifests before a lane that is still frozen requests another one. */
 const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
-/** How long a written version may be above its stream before the server is asked (WA10). */
+/** How long a written version may be above its stream before the server's version is read (WA10). */
 const ABOVE_STREAM_MS = 15_000;
 /** Digits that a double represents exactly, as upstream reports them. Source: client-go tools/cache/the_real_fifo.go. */
 const VERSION_DIGITS = 15;
@@ -98,12 +98,12 @@ type End =
   | { readonly kind: "newEpoch"; readonly why: string; readonly forgets?: true }
   /** The stored one is greater than ours. */
   | { readonly kind: "fenced"; readonly fence: string; readonly isOpening?: true }
-  /** Another leader has taken the epoch since it was looked at. */
+  /** Another leader has taken the epoch since it was read. */
   | { readonly kind: "foreign" };
 
 /**
- * Another cluster's leader works on this cache: a clone, a restored backup, or a collision of cluster ids. Not normal; a person decides
- * which cluster goes on. The process exits and is restarted, so this cluster takes over within minutes once the other one is gone.
+ * Another cluster's leader works on this cache: a clone, a restored backup, or a collision of cluster ids. Not normal; a user decides which
+ * cluster continues. The process exits and is restarted, so this cluster takes over within minutes once the other one is gone.
  */
 export class SharedCacheError extends Error {
   override readonly name = "SharedCacheError";
@@ -251,7 +251,7 @@ async function chooseEpoch(
           const token = lineage?.token();
           lineage?.use();
           const opened = await store.openEpoch(record, lineage ? decision.over : decision.over?.record.epoch, token);
-          if (opened.kind === "exists") break; // decided anew
+          if (opened.kind === "exists") break; // decided again
           log.info("epoch opened", { epoch: record.epoch, over: decision.over?.record.epoch, why: decision.why });
           return { epoch: record.epoch, expected: token?.term };
         }
@@ -303,13 +303,13 @@ class Term {
   readonly #ended = new AbortController();
   #end: End = { kind: "stopped" };
   #beat = 0;
-  /** The last beat that the Store has answered: it must go on holding it. */
+  /** The last beat that the Store has answered: the Store must keep it. */
   #answered = 0;
   /** When the Store was full last. */
   #fullMs = Number.NEGATIVE_INFINITY;
   #isFull = false;
 
-  /** What the Store has answered last: the proof for the next term of this leader. */
+  /** The Store's last answer: the proof for the next term of this leader. */
   proof: Proof | undefined;
 
   constructor(
@@ -465,7 +465,7 @@ class Term {
     return this.#answered > before ? this.proof : undefined;
   }
 
-  /** WA10. A stream that is only late is asked for the server's newest version before anything is concluded. */
+  /** WA10. Reads the server's newest version first, because the stream may only be late. */
   async #compareWritten({ resource, written }: ResourceHealth): Promise<void> {
     const { clock, kube } = this.#ports;
     const accepted = this.#streams.get(resource)?.stream.accepted;
@@ -523,14 +523,14 @@ class Term {
     await ring({ ...this.#ports, metrics: undefined }, bells);
   }
 
-  /** What older epochs have left: it may be what a Store that refuses checkpoints lacks. */
+  /** Removes keys of older epochs, which may be the memory that a Store needs to accept checkpoints. */
   async #forget(): Promise<void> {
     const { store, log } = this.#ports;
     try {
       const keys = await store.forgetEpochs(this.#epoch, this.#isFull);
       if (keys > 0) log.info("keys of older epochs removed", { keys });
     } catch (error) {
-      log.warn("keys of older epochs were not removed, it is tried again", { error: describeError(error) });
+      log.warn("failed to remove keys of older epochs, retrying", { error: describeError(error) });
     }
   }
 
@@ -541,7 +541,7 @@ class Term {
   }
 }
 
-/** What the cache holds: a listed object at that version need not travel again. */
+/** The cached versions: a listed object at that version is not sent again. */
 async function readVersions(store: Store, resource: CachedResource): Promise<VersionSet> {
   const hashes: number[] = [];
   for (let lane = 0; lane < LANES[resource]; lane++)

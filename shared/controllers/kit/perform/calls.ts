@@ -1,4 +1,4 @@
-/** What the calls of one run share: the door they leave by, the owner as it stands live, the rows seen, and where answers go. */
+/** What the calls of one run share: the gateway, the live owner, the rows read, and the write-through of answers. */
 import type { Cached, CachedResource, ObjectKey, KubeObject } from "@deltaloop/kube/objects";
 import { ownerOfCached, controllerRef, compareResourceVersions, CONTROLLER_INFO, objectKey, splitKey } from "@deltaloop/kube/objects";
 import { formatSelector, type Selector } from "@deltaloop/kube/selectors";
@@ -19,7 +19,7 @@ import type { LiveOwner } from "./live-owner.ts";
 export interface AnswersOf<R extends CachedResource> {
   readonly resource: R;
   readonly objects?: readonly KubeObject[];
-  /** Keys that nothing stood under when the run began: names we made up. */
+  /** Keys without a row when the run began: generated names. */
   readonly absent?: readonly ObjectKey[];
   readonly lower?: readonly string[];
   readonly plan?: WriteThrough["plan"];
@@ -39,7 +39,7 @@ export interface ListOptions {
 /** Rows as the snapshot shows them, and then as we wrote them: the Store compares, so a row that moved costs a second look. */
 type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 
-/** Lives from take to done, for one run alone. A sync that writes nothing makes no use of it, so each part is made when first asked for. */
+/** Lives from take to done, for one run. A sync without writes uses nothing of it, so each part is created on first use. */
 export class RunCalls {
   readonly ports: SyncPorts;
   run: Run;
@@ -126,7 +126,7 @@ export class RunCalls {
     const { primary } = this.run.snapshot;
     if (primary?.uid !== uid) return undefined;
     const object = this.ports.readYourWrites?.get(uid, primary.rv, this.ports.clock.now());
-    // What Redis has under that version may be forged; this is the API server's.
+    // The row of that version in Redis may be forged; this is the API server's object.
     return object && liveOf(object, strip(resource, object, this.ports.digester), false);
   }
 
@@ -134,7 +134,7 @@ export class RunCalls {
     return this.ports.reader.get(resource, namespace, name);
   }
 
-  /** What was read beside a list that took its time is read again, and so is what could not be read then, or was not there. */
+  /** Reads the owner again if the list before it was slow, or if the owner was unreadable or missing then. */
   async #foreseenOwner(owner: Owner): Promise<LiveOwner> {
     const { clock } = this.ports;
     const foreseen = this.#foreseen;
@@ -252,7 +252,7 @@ export class RunCalls {
     this.#events.note(owner, notes);
   }
 
-  /** Tells it. Never fails. */
+  /** Reports it. Never fails. */
   sendEvents(): Promise<void> {
     return this.#events.send(() => this.gateway);
   }

@@ -68,7 +68,8 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     const batch = ops.slice(tried, tried + size);
     tried += size;
     // Bodies are built batch by batch: 500 at once would only occupy memory.
-    const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> })); // the probe was valid, and they differ by name alone
+    // The probe was valid, and they differ only in their name.
+    const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> }));
     const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];

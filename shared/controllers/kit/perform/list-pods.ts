@@ -12,12 +12,12 @@ import type { RunCalls } from "./calls.ts";
 
 /** Of one write-through. */
 const ITEMS_MAX = 500;
-/** So many cached pods that the list lacks are read one by one: they may have been relabelled, and are then released, not gone. */
+/** Up to this number of cached pods that the list lacks are read one by one: relabelled ones are released, not gone. */
 const LOOKS_MAX = 10;
 
 /**
  * Lists the pods that match the owner's selector and writes through what differs: new versions, and the flag `gone` for cached pods that
- * the list lacks although it is not older. Returns the snapshot as the list shows it; the run goes on with that one. "suspect": the third
+ * the list lacks although it is not older. Returns the snapshot as the list shows it; the run continues with that one. "suspect": the third
  * list within a minute that contradicts the cache, which is marked SUSPECT.
  *
  * Of more than LOOKS_MAX such pods, one that was relabelled a moment ago is flagged as well; flags are checked live after a minute (A14).

@@ -74,7 +74,7 @@ export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchRepl
   }
 }
 
-/** Somebody wrote, deleted or replaced it first: what stands there now goes into the cache, so that the next decision sees it. */
+/** Another client wrote, deleted or replaced it first: writes the current object through, so that the next decision sees it. */
 async function lostRace(calls: RunCalls, { owner, name, uid }: WriteOf<"PatchReplicaSet">, error: Error): Promise<WriteResult> {
   const live = isNotFound(error) ? undefined : await calls.ports.reader.get(resource, owner.namespace, name);
   if (live === undefined) {
@@ -86,7 +86,7 @@ async function lostRace(calls: RunCalls, { owner, name, uid }: WriteOf<"PatchRep
   return isInvalid(error) && live.metadata.uid === uid ? { kind: "failed", error } : { kind: "conflict", error };
 }
 
-/** History clean-up: what is gone or has changed is skipped, no error; its own event brings the Deployment back. */
+/** History clean-up: skips a deleted or changed ReplicaSet without an error; its event enqueues the Deployment. */
 export async function deleteReplicaSet(
   calls: RunCalls,
   { owner, name, uid, resourceVersion }: WriteOf<"DeleteReplicaSet">,
@@ -131,7 +131,7 @@ async function stored(
   return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
 }
 
-/** `alreadyExists` is an answer; everything else that did not do what was wanted is an error as well. */
+/** `alreadyExists` is an answer; every other failed write is an error. */
 function outcome(result: WriteResult): Performed {
   return { results: [result], ...("error" in result && result.kind !== "alreadyExists" && { error: result.error }) };
 }

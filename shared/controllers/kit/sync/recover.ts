@@ -56,7 +56,7 @@ interface Finding {
 }
 
 /**
- * A create whose pod exists is settled, even if another owner controls that pod and so has taken the name for good. A create
+ * A create whose pod exists is settled, even if another owner controls that pod and so the name stays in use. A create
  * without a pod keeps its name for the next try. A delete whose pod is unchanged never arrived.
  */
 export function findingOf(op: Intent, object: KubeObject | undefined): Finding {

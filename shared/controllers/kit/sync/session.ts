@@ -1,4 +1,4 @@
-/** What the sync of one key works with: reads, the run's snapshot, and three ways to have an effect. */
+/** The interface of one key's sync: reads, the run's snapshot, and three ways to have an effect. */
 import type { Cached, CachedResource, KubeObject } from "@deltaloop/kube/objects";
 import type { WriteGateway } from "../write-gateway/gateway.ts";
 import { OWN_RELEASE } from "@deltaloop/kube/releases";
@@ -28,7 +28,7 @@ export interface SyncSession
    */
   list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]>;
   /**
-   * Lists the owner's pods live and writes what differs through. Returns the snapshot that the run goes on with, or "suspect" when lists
+   * Lists the owner's pods live and writes what differs through. Returns the snapshot that the run continues with, or "suspect" when lists
    * contradicted the cache too often. @throws {Error} when the list fails.
    */
   listPods(owner: Owner, selector: Selector): Promise<Snapshot | "suspect">;
@@ -37,7 +37,7 @@ export interface SyncSession
     owner: Owner,
     purpose: "create" | "delete",
   ): Promise<{ readonly resourceVersion: string; readonly replicas: number } | undefined>;
-  /** @throws {Error} when the sync cannot go on: the lease ends, the key was taken over, the owner cannot be read. */
+  /** @throws {Error} when the sync cannot continue: the lease ends, the key was taken over, the owner cannot be read. */
   perform(writes: readonly ListedWrite[]): Promise<Performed>;
   /** @throws as `perform` */
   createReplicaSet(write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed>;

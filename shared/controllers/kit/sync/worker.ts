@@ -47,7 +47,7 @@ export interface WorkerOptions {
   readonly invocationEndsMs?: number;
   /** When the doorbell was sent. */
   readonly rungMs?: number;
-  /** Told once, as soon as the key is ours. */
+  /** Called once, as soon as the key is taken. */
   readonly onTaken?: () => void;
   /** A key that has failed this often is dropped at its next failure. Source: deployment §3: 15; others: never. */
   readonly maxRetries?: number;
@@ -58,7 +58,7 @@ const WAIT_ONCE_MAX_MS = 1_000;
 const WAIT_MAX_MS = 1_500;
 /** A deploy, or a neighbour in the batch, may kill a run once or twice. */
 const UNENDED_MAX = 3;
-/** Somebody who spoils rows without end may not keep us busy without end. */
+/** Bounds the work when a client damages rows continuously. */
 const MENDED_MS = 50;
 
 export async function runKey(
@@ -134,7 +134,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
       case "ok":
       case "recover": {
         if (await ports.proof?.compare(before, taken.epoch, result.lineage)) {
-          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the gate is shut now, and its opening rings
+          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the gate is closed now, and its opening rings
           return nothing("the store was set back");
         }
         const release = releaseOfTake(ports, result.kind === "ok" ? result.release : undefined);
@@ -174,7 +174,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
 function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): Release | undefined {
   const known = release === undefined ? undefined : releaseOf(release, digester.releases);
   if (release !== undefined && known === undefined)
-    throw new Error(`a key was handed out although Kubernetes ${release} is not known here`);
+    throw new Error(`the Store handed out a key of Kubernetes ${release}, which this build does not support`);
   return known;
 }
 

@@ -29,7 +29,7 @@ export function forbiddenSysctl(spec: PodSpec): string | undefined {
   return undefined;
 }
 
-/** Normalizes `net/ipv4/tcp_rmem`, in which a dot stands for a slash. */
+/** Normalizes `net/ipv4/tcp_rmem`, in which a dot means a slash. */
 export function withDots(name: string): string {
   const separator = /[./]/u.exec(name)?.[0];
   return separator === "/" ? name.replaceAll(/[./]/gu, (mark) => (mark === "." ? "/" : ".")) : name;

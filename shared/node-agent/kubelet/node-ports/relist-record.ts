@@ -8,7 +8,7 @@ export interface RelistEntry {
   readonly state: "running" | "exited" | "unknown" | "created";
 }
 
-/** Cached per record: each sync asks, and there is one record per second. */
+/** Cached per record: each sync reads it, and there is one record per second. */
 const running = new WeakMap<RelistRecord, ReadonlySet<string>>();
 
 /** UIDs of pods with a running container or a ready sandbox. */

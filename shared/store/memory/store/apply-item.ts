@@ -30,7 +30,7 @@ export interface Step {
   readonly source: "stream" | "list" | "own";
   /** The version of the list that the items are of (IX9). */
   readonly listRV?: string;
-  /** Set when an item took the place of what is of a history that is no more (IX9). */
+  /** Set when an item replaced a row or tombstone of a lost history (IX9). */
   isHistoryLost?: boolean;
   /** The key whose own status write is answered: that write does not queue it. */
   readonly exempt?: { readonly controller: Controller; readonly key: ObjectKey };
@@ -52,7 +52,7 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   return replace(step, lane, row, item, row);
 }
 
-/** A14: what cannot be believed goes, and what was read live after it was found takes its place; A6 does not bind. */
+/** A14: a value that fails its MAC is removed, and the object read live afterwards replaces it; A6 does not apply. */
 function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
   if (!stands(step.resource, found, forged)) return "moved";
   const isForged = forged.some(({ where }) => where === "row");
@@ -76,13 +76,13 @@ function replace(step: Step, lane: LaneData, row: Row | undefined, item: ItemCha
   return "changed";
 }
 
-/** What follows from a changed row: intents it answers, keys it concerns. */
+/** The effects of a changed row: lowered intents and affected keys. */
 function settle(step: Step, item: ItemChange): void {
   lowerAnswered(step, item);
   for (const effect of item.effects) queueEffect(step.epoch, effect, step.ring, step.nowMs, step.exempt);
 }
 
-/** A live read found nothing under this uid: readers treat the row as deleted until the stream says so too. */
+/** A live read found nothing under this uid: readers treat the row as deleted until the stream confirms it. */
 function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | "moved" {
   if (!row || row.uid !== item.uid || row.gone) return "same";
   if (!isAsExpected(row, item.expected)) return "moved";
@@ -91,7 +91,7 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
   return "changed";
 }
 
-/** A4, A5, A6 for a put, IX9. A listed object missing below the watermark means a damaged row, so it is let in. */
+/** A4, A5, A6 for a put, IX9. A listed object missing below the watermark means a damaged row, so it is accepted. */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
   if (row) return isCurrent(row.rv, item.rv, step.listRV) ? "same" : undefined;
   const tombstone = lane.tombstones.get(item.key);
@@ -99,12 +99,12 @@ function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
   return step.source !== "list" && compareResourceVersions(item.rv, lane.watermark) <= 0 ? "absent" : undefined;
 }
 
-/** A8 for a delete: what stands is a newer incarnation. */
+/** A8 for a delete: the row is a newer incarnation. */
 function isNewer(row: Row | undefined, rv: string): ItemOutcome | undefined {
   return row && compareResourceVersions(row.rv, rv) > 0 ? "same" : undefined;
 }
 
-/** IX10. A tombstone, a flag and whatever else is not simply this or nothing is looked at first. */
+/** IX10. Anything but an absent or an equal row, such as a tombstone or a flag, is read first. */
 function isAsGuessed(resource: ResourceData, lane: LaneData, row: Row | undefined, item: ItemChange): boolean {
   const { type, key, rv, uid, owner, expected } = item;
   if (type !== "put" || lane.tombstones.has(key) || forgedRow(resource, key) || forgedTombstone(resource, key)) return false;
@@ -183,7 +183,7 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
   }
 }
 
-/** Bounded as in the scripts: of those that were dropped the greatest version stands for every key. */
+/** Bounded as in the scripts: the greatest version of the dropped ones applies to every key. */
 function notePredecessor(resource: ResourceData, { key, rv }: ItemChange): void {
   const all = [...resource.predecessors, { key, rv }];
   const dropped = all.slice(0, -PREDECESSORS_MAX);

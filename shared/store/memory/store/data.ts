@@ -26,7 +26,7 @@ import type {
 import type { CheckedClock } from "./store-time.ts";
 
 export interface MemoryData {
-  /** Whose memory it is: another one stands for another primary (SL1, SL2). */
+  /** Identity of this memory: another one models another primary (SL1, SL2). */
   primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];
@@ -80,7 +80,7 @@ export interface ResourceData {
   syncedGeneration: number;
   state: ResourceState;
   suspectReason: string | undefined;
-  /** The generation that stood open when it became suspect: a later one ends that. */
+  /** The generation that was open when it became suspect: a later one ends that. */
   suspectGeneration: number;
   /** How often it became suspect. */
   suspects: number;
@@ -128,7 +128,7 @@ export interface QueueData {
   /** `unended`: the starts right before it that never ended. */
   readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number; readonly unended: number }>;
   readonly failures: Map<ObjectKey, number>;
-  /** The primaries as they stand in the index. */
+  /** The primaries as indexed. */
   readonly primaries: Map<ObjectKey, PrimaryId>;
   /** The outstanding doorbell of a key. */
   readonly bells: Map<ObjectKey, { readonly rungAtMs: number; readonly dueMs: number; readonly rings: number }>;
@@ -249,7 +249,7 @@ export function laneOfKey(resource: ResourceData, key: ObjectKey): LaneData {
   return laneAt(resource, laneOf(key, resource.lanes.length));
 }
 
-/** An OwnerId never starts with a dash; a namespace's orphans stand under `-<namespace>`. */
+/** An OwnerId never starts with a dash; a namespace's orphans are under `-<namespace>`. */
 export function sliceName(owner: OwnerId | undefined, namespace: string): string {
   return owner ?? `-${namespace}`;
 }

@@ -1,4 +1,4 @@
-/** Epochs, fences, generations and checkpoints (informer §10.6, §10.7, §11.7, §14): what the watcher asks of the Store. */
+/** Epochs, fences, generations and checkpoints (informer §10.6, §10.7, §11.7, §14): the watcher's calls to the Store. */
 import { compareResourceVersions, maxResourceVersion, CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
@@ -16,7 +16,7 @@ type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
 type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
 
 const QUARANTINE_MAX = 1_000;
-/** What a fence is compared with before any was opened. */
+/** The fence before any was opened. */
 const NO_FENCE = "0";
 
 /** How many times of openings are kept. */
@@ -69,7 +69,7 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   };
 }
 
-/** A new stream counts from 1; what it re-sends is judged by W, which stays. */
+/** A new stream counts from 1; re-sent messages are compared with W, which stays. */
 function raiseFence(resource: ResourceData, fence: string): void {
   resource.fence = fence;
   for (const lane of resource.lanes) {
@@ -96,7 +96,7 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
 }
 
 /**
- * Every open resource, and every one that the caller says it streams, must stand under exactly the caller's fence: a
+ * Every open resource, and every one that the caller streams, must have exactly the caller's fence: a
  * greater one means another leader, a smaller one that this Store was set back (SL1).
  */
 export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serverMs: number): Answer<"checkpoint"> {
@@ -130,7 +130,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   return { kind: "ok", resources };
 }
 
-/** SL1, SL3: every gate shuts in this step, and no run of before goes on; its key is due at once. */
+/** SL1, SL3: every gate closes in this step, and no earlier run continues; its key is due at once. */
 function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs: number): Answer<"checkpoint"> {
   for (const resource of epoch.resources.values()) suspect(epoch, resource, why);
   for (const queue of Object.values(epoch.queues)) {
@@ -155,7 +155,7 @@ function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): 
   };
 }
 
-/** A resource that was never listed stays INIT: its gate is shut, and it will be listed anyway. */
+/** A resource that was never listed stays INIT: its gate is closed, and it will be listed anyway. */
 export function markSuspect(data: MemoryData, name: CachedResource, reason: string): void {
   const resource = data.epoch?.resources.get(name);
   if (data.epoch && resource) suspect(data.epoch, resource, reason);

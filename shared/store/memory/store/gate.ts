@@ -17,7 +17,7 @@ import { stopFor } from "./guard-store.ts";
 const SILENCE_MS_MAX = 60_000;
 const CLOCK_SET_BACK = "the store's clock was set back: waiting for the next checkpoint";
 
-/** Why the gate of `controller` is shut, in words for people; `undefined` when it is open. */
+/** Why the gate of `controller` is closed, as text for users; `undefined` when it is open. */
 export function gateReason(
   data: Pick<MemoryData, "epoch" | "primary" | "guard" | "openedMs">,
   controller: Controller,
@@ -73,8 +73,8 @@ export function isCommitted(lane: LaneData, sequence: number): boolean {
 }
 
 /**
- * A11: the next sequence moves the lane on, and with it what waited behind the hole; a later one opens a hole. A hole that
- * moved on begins anew: on a queue without order there is nearly always one, and each is short.
+ * A11: the next sequence advances the lane past the sequences behind the hole; a later one opens a hole. A hole that moved starts its time
+ * again: a queue without order nearly always has one, and each is short.
  */
 export function commitSequence(lane: LaneData, sequence: number, watermark: string | undefined, nowMs: number): void {
   if (sequence !== lane.last + 1) {

@@ -18,7 +18,7 @@ export function resume(data: MemoryData, request: ResumeRequest): "resumed" | "c
   return "resumed";
 }
 
-/** What stops a key; without one, everything (GD7). */
+/** The stop that applies to a key; without one, that of everything (GD7). */
 export function stopFor({ guard }: Pick<MemoryData, "guard">, { ignoresStop = false }: StoreOptions, key?: ObjectKey): Stop | undefined {
   if (ignoresStop) return undefined;
   return guard.stop ?? (key === undefined ? undefined : guard.namespaces.get(splitKey(key).namespace)?.stop);

@@ -4,12 +4,12 @@ import type { Clock } from "@deltaloop/base";
 import type { StoreOptions } from "../../store-options.ts";
 import type { EpochStore } from "../../ports/store.ts";
 
-/** What a checkpoint leaves to measure by. */
+/** The reference times that a checkpoint stores. */
 export interface CheckedClock {
   readonly fence: string;
   /** The server's clock then. */
   readonly serverMs: number;
-  /** What the server's clock is ahead of the Store's time. */
+  /** Milliseconds by which the server's clock is ahead of the Store's time. */
   readonly aheadMs: number;
   /** The leader's clock then. */
   readonly leaderMs: number;
@@ -21,7 +21,7 @@ export interface MemoryStoreOptions extends StoreOptions {
 }
 
 export interface StoreTime {
-  /** The Store's time: it goes on from the last checkpoint by the server's clock, for CLOCK_TRUST_MS at most (ST2). */
+  /** The Store's time: it advances from the last checkpoint by the server's clock, by CLOCK_TRUST_MS at most (ST2). */
   readonly nowMs: number;
   /** The same without that limit. */
   readonly uncheckedMs: number;

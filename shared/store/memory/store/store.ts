@@ -1,7 +1,7 @@
 /**
  * The Store in memory: the whole contract of shared/store/ports/store.ts in one process, for the demo without Redis, for tests and
- * for replay. Each verb is one synchronous step behind a promise, so it is atomic by construction; what it decides is in the
- * files beside this one.
+ * for replay. Each verb is one synchronous step behind a promise, so it is atomic by construction; the decisions are in the files beside
+ * this one.
  */
 import { primaryAsOwner, CONTROLLERS } from "@deltaloop/kube/objects";
 import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
@@ -193,7 +193,7 @@ function queueVerbs(
   };
 }
 
-/** WQ5. Keys of a shut gate stay silent: a doorbell could do nothing for them. */
+/** WQ5. Keys of a closed gate are not rung: a doorbell would find GATED. */
 function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowMs: number): readonly Doorbell[] {
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];

@@ -12,7 +12,7 @@ const SPREAD_MS_MAX = 30_000;
 /** The sweeper rings the rest. */
 const BELLS_MAX = 500;
 
-/** What of the Store's memory this looks at. */
+/** The part of the Store's memory that this reads. */
 export interface Synced {
   readonly epoch: EpochData;
   readonly primary: string;

@@ -31,7 +31,7 @@ const BELL_MS = 5_000;
 const SWEEP_GRACE_MS = 5_000;
 /** A doorbell that the sweeper has rung n times already is left alone for 5 s × 2^n, at most this long. */
 const SWEEP_PATIENCE_MS_MAX = 300_000;
-/** What one resync rings; the sweeper finds the rest. */
+/** Doorbells of one resync; the sweeper sends the rest. */
 const RESYNC_BELLS_MAX = 500;
 /** How long changes that only concern a status are collected: 1 ms a dependent, at most this. */
 const STATUS_MS_MAX = 1_000;
@@ -68,7 +68,7 @@ export function queueEffect(
   if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
 }
 
-/** End of the last run (now, while one goes on) + 1 ms for each dependent, at most a second. */
+/** End of the last run (now, while one is in progress) + 1 ms for each dependent, at most a second. */
 function statusAtMs(epoch: EpochData, { controller, key, uid }: Effect, nowMs: number): number {
   const queue = epoch.queues[controller];
   const slices = epoch.resources.get(CONTROLLER_INFO[controller].dependents)?.slices;
@@ -188,7 +188,7 @@ function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, no
   };
 }
 
-/** What the run's creates and deletes may be decided on. */
+/** The basis of the run's creates and deletes. */
 function basisOf(
   epoch: EpochData,
   run: Taken,
@@ -222,7 +222,7 @@ export function renewLease(queue: QueueData, run: Taken, nowMs: number): number 
   return leaseUntilMs;
 }
 
-/** The run is over, and what is dirty by then has a doorbell due. */
+/** The run has ended, and a dirty key needs a doorbell. */
 export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs: number): DoneResult {
   const queue = epoch.queues[run.controller];
   const { key } = run;
@@ -297,7 +297,7 @@ export function dirtyKeys(queue: QueueData): readonly ObjectKey[] {
     .map(({ key }) => key);
 }
 
-/** For people and tests: what is dirty or running, by key. */
+/** For users and tests: dirty and running keys. */
 export function queuedKeys(queue: QueueData | undefined): Awaited<ReturnType<WorkQueue["queued"]>> {
   if (!queue) return [];
   const keys = [...new Set([...queue.ready.keys(), ...queue.runs.keys()])].sort();

@@ -15,8 +15,8 @@ const ITEMS_MAX = 500;
 
 /**
  * Facts are applied from any caller, also without the lease, because the row rules decide. Intents belong to the token.
- * The key is queued when a row changed, and when an answer was dropped by A5 or A6: its pod is gone already, nobody else
- * knows that it belonged to this run. That also holds for items before a `retry`, since the caller sends only the rest.
+ * The key is queued when a row changed, and when an answer was dropped by A5 or A6: its pod is gone already, and no other caller knows that
+ * it belonged to this run. That also holds for items before a `retry`, since the caller sends only the rest.
  */
 export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, nowMs: number): WriteThroughResult {
   assertDistinct(write.items, ITEMS_MAX);
@@ -61,7 +61,7 @@ function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThroug
   else epoch.left.delete(owner);
 }
 
-/** The DELETE was answered without an object: until the stream says so too, readers treat the row as deleted. */
+/** The DELETE was answered without an object: until the stream confirms it, readers treat the row as deleted. */
 function flagGone(step: Step, { key, uid }: WriteThrough["gone"][number]): boolean {
   const lane = laneOfKey(step.resource, key);
   const row = lane.rows.get(key);

@@ -25,7 +25,7 @@ import { CHANGES, GATE, LAYOUTS } from "./layout-table.ts";
 import { COMMON_PRELUDE, numbered, prelude } from "./layouts.ts";
 import type { ScriptName } from "./layouts.ts";
 
-/** What scripts need of shared/base/times.ts. */
+/** The constants of shared/base/times.ts that scripts use. */
 const times = locals({ LEASE_MS, OP_DEADLINE_MS, MAY_LAND_MS, EXPECTATION_MS });
 const eventRules = locals({
   EVENT_BURST,

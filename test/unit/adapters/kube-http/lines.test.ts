@@ -9,7 +9,7 @@ import { UnansweredError } from "../../../../shared/kube/client/errors.ts";
 
 const INACTIVITY_MS = 100;
 const CHUNK = Buffer.concat([Buffer.alloc(1024 * 1024 - 1, "x"), Buffer.from("\n")]);
-/** One more MiB than is kept of what nobody has asked for. */
+/** One MiB more than is buffered without a reader. */
 const CHUNKS = 65;
 
 it("KL5 does not count silence while the reader is behind, and counts it again once the reader has caught up", async () => {

@@ -58,7 +58,7 @@ describe("a call of a starting command", () => {
     expect(notices[0]).toMatch(/^2000: GET \/version: \S/);
   });
 
-  it("is repeated at growing intervals, and says nothing in the first two seconds", async () => {
+  it("is repeated at growing intervals, and prints nothing in the first two seconds", async () => {
     const { calls, notices } = await start(refusal(503, "ServiceUnavailable"), { untilMs: 1_400 });
     expect([calls, notices]).toEqual([3, []]);
   });

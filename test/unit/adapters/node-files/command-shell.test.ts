@@ -34,7 +34,7 @@ it.each(["a b", "it's", "$(touch made)`touch made`", "two\nlines", '"; touch mad
   },
 );
 
-it("MS1 MS2 a hanging one blocks no other, and has no effect after it was given up", async () => {
+it("MS1 MS2 a hanging one blocks no other, and has no effect after it was abandoned", async () => {
   const shell = createCommandShell();
   const late = join(TOP, "late");
   const hanging = shell.run("sh", ["-c", 'sleep 1; touch "$1"', "sh", late], 300);

@@ -1,4 +1,4 @@
-/** Our own calls of SQS, against a server that does as it is told. */
+/** Our own calls of SQS, against a scripted server. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";

@@ -60,6 +60,6 @@ it("[node-agent 283] decodes the other byte order, and types that only systemd s
   });
 });
 
-it("[node-agent 283] refuses what is no message", () => {
+it("[node-agent 283] rejects an invalid message", () => {
   expect(() => decodeMessage(Buffer.alloc(32, 0x78))).toThrow("invalid D-Bus message");
 });

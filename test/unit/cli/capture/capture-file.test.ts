@@ -1,6 +1,6 @@
 /**
- * Catches a capture with everything secret in it that others on the machine may read, a path that ends in a stack trace, lines that a
- * killed process had flushed and nobody can read, files beyond the number that was asked for.
+ * Catches a capture with secrets that other users of the machine can read, a path that ends in a stack trace, flushed lines of a killed
+ * process that are unreadable, and more files than requested.
  */
 import { randomBytes } from "node:crypto";
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
@@ -25,7 +25,7 @@ async function modeAfter(path: string, isWhole: boolean): Promise<number> {
   return (await stat(path)).mode & 0o777;
 }
 
-it("a capture of whole objects is its owner's alone, also where a file was before", async () => {
+it("a capture of whole objects is readable by its owner only, also where a file existed", async () => {
   expect(await modeAfter(join(folder, "new.jsonl"), true)).toBe(0o600);
   await writeFile(join(folder, "old.jsonl"), "before", { mode: 0o644 });
   expect(await modeAfter(join(folder, "old.jsonl"), true)).toBe(0o600);
@@ -33,10 +33,10 @@ it("a capture of whole objects is its owner's alone, also where a file was befor
 });
 
 it.each([
-  { existing: "refused", says: "is there and not empty", before: "before", after: "before" },
+  { existing: "refused", says: "exists and is not empty", before: "before", after: "before" },
   { existing: "overwritten", before: "before", after: "a line\n" },
   { existing: "replaced", before: "before", after: "a line\n" },
-] as const)("CF4 a file that is to be $existing is so by the first line, and at the end", async ({ existing, says, before, after }) => {
+] as const)("CF4 a file to be $existing is so at the first line and at the end", async ({ existing, says, before, after }) => {
   const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
   const content = async (): Promise<string> => await readFile(path, "utf8");
   await writeFile(path, before);
@@ -54,15 +54,15 @@ it.each([
   expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
 });
 
-it("a stripped one is made as other files are", async () => {
+it("a stripped capture has the default file mode", async () => {
   expect(await modeAfter(join(folder, "stripped.jsonl"), false)).toBe(0o666 & ~process.umask());
 });
 
-it("a path that cannot be written is a mistake of whoever gave it", () => {
+it("a path that cannot be written is a usage error", () => {
   expect(() => new CaptureFile(join(folder, "no", "folder"), { isWhole: true }, 0)).toThrow(UsageError);
 });
 
-it("CF1 what was flushed can be read while the file is still open, compressed too", async () => {
+it("CF1 flushed lines are readable while the file is open, also compressed", async () => {
   const path = join(folder, "open.jsonl.gz");
   const file = new CaptureFile(path, { isWhole: false }, 0);
   file.write("one");
@@ -76,7 +76,7 @@ it("CF1 what was flushed can be read while the file is still open, compressed to
   expect(gunzipSync(await readFile(path)).toString()).toBe("one\ntwo\n");
 });
 
-it("CF3 is full by size or by time, goes on in the next file and keeps the newest", async () => {
+it("CF3 rotates by size or by time, and keeps the newest files", async () => {
   const own = await mkdtemp(join(folder, "rotated-"));
   await writeFile(join(own, "c.0000.jsonl.gz"), "somebody else's");
   const file = new CaptureFile(join(own, "c.jsonl.gz"), { isWhole: false, rotateBytes: 10, rotateMs: 60_000, keep: 2 }, 0);
@@ -96,7 +96,7 @@ it("CF3 is full by size or by time, goes on in the next file and keeps the newes
   expect(gunzipSync(await readFile(join(own, "c.0003.jsonl.gz"))).toString()).toBe("3\n");
 });
 
-it.each(["jsonl", "jsonl.gz"])("CF2 the older file stays until all that stood there is in the newer one (%s)", async (ending) => {
+it.each(["jsonl", "jsonl.gz"])("CF2 keeps the older file until the newer one contains all current objects (%s)", async (ending) => {
   const own = await mkdtemp(join(folder, "kept-"));
   const path = join(own, `c.${ending}`);
   const file = new CaptureFile(path, { isWhole: false, rotateMs: 1, keep: 1 }, 0);
@@ -112,7 +112,7 @@ it.each(["jsonl", "jsonl.gz"])("CF2 the older file stays until all that stood th
   await file.end();
 });
 
-it("CF4 what cannot be replaced at the end is told, and nothing is left beside it", async () => {
+it("CF4 reports a failed replacement at the end, and leaves no temporary file", async () => {
   const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
   const file = new CaptureFile(path, { isWhole: false, existing: "replaced" }, 0);
   file.write("a line");
@@ -122,7 +122,7 @@ it("CF4 what cannot be replaced at the end is told, and nothing is left beside i
   expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
 });
 
-it("a device that is full is told, not thrown from nowhere", async () => {
+it("reports a full device instead of an unhandled error", async () => {
   const file = new CaptureFile("/dev/full", { isWhole: false }, 0);
   file.write("x");
   await file.settled();
@@ -130,7 +130,7 @@ it("a device that is full is told, not thrown from nowhere", async () => {
   expect(file.error?.message).toContain("/dev/full: ");
 });
 
-it.each(["jsonl", "jsonl.gz"])("a device that is full is told to whoever waits for room, each time (%s)", async (ending) => {
+it.each(["jsonl", "jsonl.gz"])("reports a full device to each caller that waits for room (%s)", async (ending) => {
   const path = join(folder, `full.${ending}`);
   await symlink("/dev/full", path);
   const file = new CaptureFile(path, { isWhole: false }, 0);
@@ -140,7 +140,7 @@ it.each(["jsonl", "jsonl.gz"])("a device that is full is told to whoever waits f
   expect(file.error?.message).toContain("full.jsonl");
 });
 
-it("whoever waits for room leaves nothing behind", async () => {
+it("waiting for room leaves no listener behind", async () => {
   const path = join(folder, "long.jsonl.gz");
   const file = new CaptureFile(path, { isWhole: false }, 0);
   const warnings: Error[] = [];
@@ -164,6 +164,6 @@ it.each([
   ["1048576", 2 ** 20],
 ])("%s is a size", (text, want) => expect(bytes("--s", 2 ** 20)(text)).toBe(want));
 
-it.each(["", "64", "64MB", "1.5Gi", "-1Mi", "9007199254740993"])("%j is none", (text) => {
+it.each(["", "64", "64MB", "1.5Gi", "-1Mi", "9007199254740993"])("%j is not a size", (text) => {
   expect(() => bytes("--s", 2 ** 20)(text)).toThrow("--s takes a size of at least 1Mi");
 });

@@ -18,7 +18,7 @@ const file = join(folder, "env");
 afterAll(() => rmSync(folder, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
-it("what is written is read again, whatever quote, mark or space is in it", () => {
+it("reads back what it wrote, with any quotes, marks and spaces", () => {
   const value = string({ unit: constantFrom(..."abcn =#$\\'\"`:/".split("")), maxLength: 20 }).filter(
     (text) => !(text.includes("'") && text.includes("`")),
   );
@@ -31,7 +31,7 @@ it("what is written is read again, whatever quote, mark or space is in it", () =
   );
 });
 
-it("a file that is not there is wrong use", () => {
+it("a missing file is a usage error", () => {
   expect(() => readEnvironmentFile(join(folder, "no"))).toThrow(UsageError);
 });
 
@@ -71,7 +71,7 @@ describe("without --env", () => {
     utimesSync(join(path, "env"), at, at);
   }
 
-  it("reads that of the newest dev in a folder of this user alone, with dev's access to the cluster, and reports it", () => {
+  it("reads that of the newest dev in a folder of this user only, with dev's access to the cluster, and reports it", () => {
     FILES.forEach(write);
     const { variables, kube } = watchersEnvironment({});
     expect(variables["DELTALOOP_DEPLOYMENT"]).toBe("deltaloop-dev-newer");
@@ -87,7 +87,7 @@ describe("without --env", () => {
     expect(watchersEnvironment({ kubeconfig: "mine" }).kube).toEqual({ kubeconfig: "mine" });
   });
 
-  it("reads this process's own where it names a deployment, without the user's KUBECONFIG", () => {
+  it("reads the process's own environment if it names a deployment, without the user's KUBECONFIG", () => {
     FILES.forEach(write);
     vi.stubEnv("DELTALOOP_DEPLOYMENT", "prod");
     vi.stubEnv("KUBECONFIG", "/user/config");
@@ -95,7 +95,7 @@ describe("without --env", () => {
     expect(watchersEnvironment({})).not.toHaveProperty("kube");
   });
 
-  it("without any, names what to do", () => {
+  it("reports the remedy if there is none", () => {
     expect(() => watchersEnvironment({})).toThrow(/^DELTALOOP_DEPLOYMENT is not set, and no deltaloop dev runs here: .*--env FILE$/);
   });
 });

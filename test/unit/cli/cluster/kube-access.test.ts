@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
 import { pinContext } from "../../../../shared/kube/kubeconfig/kube-access.ts";
 import { UsageError } from "../../../../shared/base/usage-error.ts";
 
-it("the context is the one that was asked for, else the current one by its name, else none", async () => {
+it("returns the requested context, else the current one, else none", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-kube-access-"));
   try {
     const kubeconfig = join(folder, "kubeconfig");

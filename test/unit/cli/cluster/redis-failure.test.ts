@@ -1,4 +1,4 @@
-/** Catches a Redis that cannot be used told without its address, or with its password. */
+/** Catches an error of an unusable Redis without its address, or with its password. */
 import { expect, it } from "vitest";
 
 import { redisFailure } from "../../../../cli/cluster/redis-failure.ts";

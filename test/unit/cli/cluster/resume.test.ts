@@ -73,7 +73,7 @@ test.each([
   expect(decideResume(stops, newest, NOW_MS, isForced)).toEqual(want);
 });
 
-test("looks through all pages of the three kinds, metadata alone, and finds the newest", async () => {
+test("reads all pages of the three kinds, metadata only, and returns the newest write", async () => {
   const asked: string[] = [];
   const item = (name: string, agoMs: number) => ({
     metadata: {
@@ -109,7 +109,7 @@ test("looks through all pages of the three kinds, metadata alone, and finds the 
   ).toBeUndefined();
 });
 
-test("the API server's clock: rounded up, and ours where it says none", async () => {
+test("rounds the API server's clock up, and uses the local one without a Date", async () => {
   const server = (date?: string) =>
     readApiServer({
       json: async ({ onHead }) => {

@@ -11,7 +11,7 @@ import { COUNTS, counts, IDLE } from "./fixtures.ts";
 
 const DAYS = 730 / 24;
 
-it("what happens twice is paid twice, in as many sandboxes as before", () => {
+it("doubled work costs twice as much, in as many sandboxes as before", () => {
   const once = counts({ functions: { sweep: { invocations: 2, ms: 30, atOnce: 1 } }, fifo: 4 });
   expect(scaled(once, 2)).toEqual(counts({ functions: { sweep: { invocations: 4, ms: 60, atOnce: 1 } }, fifo: 8 }));
   const other = counts({ functions: { sweep: { invocations: 1, ms: 5, atOnce: 3 }, x: { invocations: 1, ms: 1, atOnce: 1 } }, fifo: 1 });
@@ -62,7 +62,7 @@ it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; wor
   expect(usage.workHours).toBeCloseTo(workHours);
 });
 
-it("the files that come with the command can be read, and say when and where", () => {
+it("the shipped files are readable, and have time and place of the measurement", () => {
   const file = parseCounts("counts.json", counted);
   expect(file.date).toMatch(/^\d{4}-\d\d-\d\d$/);
   expect(file.commit).toMatch(/^[0-9a-f]{7,}$/);
@@ -78,7 +78,7 @@ it("the files that come with the command can be read, and say when and where", (
   expect(parsePrices("prices.json", prices)).toMatchObject({ region: "us-east-1", date: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) });
 });
 
-it("a file that is none is refused with the place that is wrong", () => {
+it("rejects an invalid file with the path of the error", () => {
   expect(() => parseCounts("mine.json", { ...COUNTS, idleHour: { ...COUNTS.idleHour, fifo: -1 } })).toThrow("mine.json: idleHour.fifo: ");
   expect(() => parseCounts("mine.json", [])).toThrow("mine.json: ");
   const { natHour: _, ...others } = prices.prices;

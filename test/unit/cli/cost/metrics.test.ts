@@ -22,19 +22,19 @@ async function measured(hours?: number) {
   return measuredIn("host", await metrics.text(), Date.now() + 3_600_000, hours);
 }
 
-it("reads what the function host tells, summed over labels, since its process began", async () => {
+it("sums the function host's metrics over labels, since its process began", async () => {
   expect(await measured(2)).toEqual({ hours: 2, messages: HEARTBEATS * 2 + 200, doorbells: 40, syncSeconds: 0.75, requests: 7 });
   const { hours } = await measured();
   expect(hours).toBeGreaterThan(1);
   expect(hours).toBeLessThan(1.5);
 });
 
-it("makes a month of it: heartbeats idle, each other message and doorbell is alone in its batch, syncs take what they took", async () => {
+it("extrapolates a month: heartbeats when idle, one batch per other message and doorbell, syncs as measured", async () => {
   const { idle, work, starts, workHours } = usageOfMeasured(COUNTS, await measured(2));
   expect(idle.fifo).toBe(730 * 400);
   const [messages, doorbells] = [100 * 730, 20 * 730];
   expect(work).toMatchObject({ fifo: messages * 3, standard: doorbells * 3, apiBytes: (messages + 3.5 * 730) * 6_000 });
-  // Of a changed pod in the fixture: 10 ms of sync-replicaset, and nothing said of apply-deltas.
+  // Of a changed pod in the fixture: 10 ms of sync-replicaset, and nothing of apply-deltas.
   expect(work.functions).toEqual({
     "apply-deltas": { invocations: messages, ms: messages, atOnce: 1 },
     sync: { invocations: doorbells, ms: doorbells * 10 + 375 * 730, atOnce: 1 },
@@ -42,7 +42,7 @@ it("makes a month of it: heartbeats idle, each other message and doorbell is alo
   expect([starts, workHours]).toEqual([doorbells, 730]);
 });
 
-it("a time in which less came than heartbeats is idle", async () => {
+it("a time with fewer messages than heartbeats is idle", async () => {
   const { work } = usageOfMeasured(COUNTS, await measured(1_000));
   expect(work.fifo).toBe(0);
 });
@@ -56,13 +56,13 @@ it.each([
   {
     name: "no beginning",
     text: "deltaloop_messages_total 3\n",
-    says: "x does not say when its process began: how long was counted, --over",
+    says: "x has no start time of its process: pass --over DURATION",
   },
   {
     name: "a beginning that is to come",
     text: "deltaloop_messages_total 3\nprocess_start_time_seconds 99\n",
-    says: "--over says for how long",
+    says: "covers no time: pass --over",
   },
-])("refuses $name", ({ text, says }) => {
+])("rejects $name", ({ text, says }) => {
   expect(() => measuredIn("x", text, 10_000)).toThrow(says);
 });

@@ -17,7 +17,7 @@ function month(parameters: Parameters, rates: Rates = IDLE, prices = PRICES): re
   return monthOf(stack, madeOf(stack), usageOf(COUNTS, rates), { slower: 3, coldStartMs: 100, series: COUNTS.series }, prices);
 }
 
-it("an idle month has each item once, and five long polls of each queue go on all the time", () => {
+it("an idle month has each item once, and five long polls of each queue all the time", () => {
   expect(
     Object.fromEntries(month({}).map(({ name, idle, work }) => [name, work === 0 ? Math.round(idle * 1_000) / 1_000 : "work"])),
   ).toEqual({
@@ -31,7 +31,7 @@ it("an idle month has each item once, and five long polls of each queue go on al
     "watchers, 2: CPU": 365,
     "watchers, 2: memory": 730,
     "KMS key": 1,
-    // Three sandboxes and two watchers read four secrets each five minutes; a message's key is asked for thrice an hour.
+    // Three sandboxes and two watchers read four secrets each five minutes; a message's key is requested three times an hour.
     "KMS requests": 5 * 12 * 730 * 4 + 3 * 730,
     secrets: 14,
     "reads of secrets": 5 * 12 * 730 * 4,
@@ -47,7 +47,7 @@ it("an idle month has each item once, and five long polls of each queue go on al
   });
 });
 
-it("work is paid beside it: messages, time with cold starts, and metrics of the hours in which there was any", () => {
+it("adds work: messages, durations with cold starts, and metrics of the busy hours", () => {
   const items = month({}, { ...IDLE, rolloutsPerDay: 24 });
   const work = Object.fromEntries(items.flatMap(({ name, work: used }) => (used > 0 ? [[name, Math.round(used * 1_000) / 1_000]] : [])));
   expect(work).toMatchObject({
@@ -85,13 +85,13 @@ it.each([
   { parameters: { natgateway: "false" }, says: "natgateway: no parameter of a deployment; there are network, natGateway, " },
   { parameters: { store: "redis" }, says: "store=redis: it is one of valkey, memorydb, given" },
   { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: it is a whole number from 1 to 300" },
-  { parameters: { network: "none" }, says: "network=none wants store=given" },
+  { parameters: { network: "none" }, says: "network=none needs store=given" },
   { parameters: { storeNodeType: "cache.x9" }, says: "have no node cache.x9, only cache.t4g.small, db.t4g.small: add it with --prices" },
-])("what a deployment would refuse, or nobody has a price of, is refused: $says", ({ parameters, says }) => {
+])("rejects values that a deployment would reject, or that have no price: $says", ({ parameters, says }) => {
   expect(() => month(parameters)).toThrow(says);
 });
 
-it("a choice is weighed by what the whole month would cost with it", () => {
+it("compares a choice by the cost of the whole month", () => {
   const savings = savingsOf({ natGateway: "false" }, (parameters) => month(parameters));
   expect(savings.map(({ parameter }) => parameter)).toEqual(["endpoints=false", "store=given", "metrics=none", "keyArn=none"]);
   expect(savings[1]?.usd).toBeCloseTo(1_460 + 3.65 + 5 + 7, 1);
@@ -120,7 +120,7 @@ const item = (name: string, idleUsd: number, workUsd: number, uncertain?: string
   ...(uncertain !== undefined && { uncertain }),
 });
 
-it("people read a table, the dearest first, and plainly that a resident pod is cheaper", () => {
+it("prints a table, the most expensive item first, and states that a resident pod is cheaper", () => {
   const text = reportForPeople(
     report(
       { ...IDLE, deployments: 50, rolloutsPerDay: 20 },
@@ -161,14 +161,14 @@ it("people read a table, the dearest first, and plainly that a resident pod is c
   );
 });
 
-it("where deltaloop is cheaper it says so, and not that nothing can change it", () => {
+it("states that deltaloop is cheaper, and not that no parameter can change it", () => {
   const text = reportForPeople(report(IDLE, [item("SQS", 1, 0)]));
   expect(text).toContain("for an idle cluster, ");
   expect(text).toContain("more expensive by");
   expect(text).not.toContain("for every workload");
 });
 
-it("prices of nothing are reckoned with: no share and no multiple of nothing is told", () => {
+it("handles prices of 0: prints no share and no ratio", () => {
   const nothing = { name: "one of 0.5 vCPU and 1 GiB", usd: 0 };
   const free = reportForPeople(report(IDLE, [], [nothing]));
   expect(free).toContain("\nEverything is free at these prices.\n");
@@ -178,14 +178,14 @@ it("prices of nothing are reckoned with: no share and no multiple of nothing is 
   expect(free + beside).not.toMatch(/NaN|Infinity/);
 });
 
-it("of the parameters those are named that make a difference", () => {
+it("lists the parameters that make a difference", () => {
   const parameters = { storeNodes: "3", kubeCa: "LS0tLS1CRUdJTi", redisUrl: "rediss://cache:6379", clusterId: "5d3f00aa11bb" };
   expect(reportForPeople({ ...report(IDLE, []), parameters })).toContain("an idle cluster, with storeNodes=3\n");
   const free = { clusterId: "5d3f00aa11bb" };
   expect(reportForPeople({ ...report(IDLE, []), parameters: free })).toContain("with default parameters\n");
 });
 
-it("programs get all numbers, with the sum", () => {
+it("prints all numbers and the sum for programs", () => {
   const items = month({}, { ...IDLE, lostPodsPerDay: 1 });
   const read = JSON.parse(JSON.stringify(reportAsObject(report(IDLE, items)))) as {
     readonly version: number;

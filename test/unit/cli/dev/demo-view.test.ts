@@ -1,4 +1,4 @@
-// Would catch: a log that repeats itself, a picture that scrolls instead of being drawn anew.
+// Would catch: a log that repeats itself, a picture that scrolls instead of being redrawn.
 import { expect, test } from "vitest";
 import { demoView } from "../../../../cli/dev/demo-view.ts";
 import type { Scene } from "../../../../cli/dev/demo-view.ts";
@@ -20,7 +20,7 @@ const scene: Scene = {
   lag: "",
 };
 
-test("without a terminal, only what changed is printed", () => {
+test("without a terminal prints only changes", () => {
   const { out, text } = screen(false);
   const view = demoView(out);
   view.show(scene);
@@ -31,7 +31,7 @@ test("without a terminal, only what changed is printed", () => {
   expect(once).toContain("6/6 updated, 3 ready   web-1 ●◐○×");
 });
 
-test("on a terminal the picture is drawn over itself, and lines that stay go above it", () => {
+test("on a terminal redraws the picture, and prints permanent lines above it", () => {
   const { out, text } = screen(true);
   const view = demoView(out);
   view.show(scene);

@@ -35,7 +35,7 @@ const change = (rv: string, urgency: "act" | "status"): ItemChange => ({
   lowers: [],
 });
 
-test("from the commit of the event to the commit of the first write for its owner", () => {
+test("measures from the commit of the event to the commit of the first write for its owner", () => {
   const meter = new LagMeter();
   meter.request(record({ rv: "5", atMs: 100, verb: "delete" }));
   meter.changes([change("5", "act")]);
@@ -44,7 +44,7 @@ test("from the commit of the event to the commit of the first write for its owne
   expect(meter).toMatchObject({ lagsMs: [30], writes: 2 });
 });
 
-test("an effect that waits on purpose, and somebody else's write, are no lag", () => {
+test("does not count intentional delays and other writers' writes", () => {
   const meter = new LagMeter();
   meter.request(record({ rv: "5", atMs: 100 }));
   meter.changes([change("5", "status")]);
@@ -54,7 +54,7 @@ test("an effect that waits on purpose, and somebody else's write, are no lag", (
   expect(meter.percentile(0.5)).toBeUndefined();
 });
 
-test("percentiles come from the sorted lags", () => {
+test("computes percentiles from the sorted lags", () => {
   const meter = new LagMeter();
   meter.lagsMs.push(9, 1, 5, 3, 7);
   expect([meter.percentile(0), meter.percentile(0.5), meter.percentile(0.99)]).toEqual([1, 5, 9]);

@@ -1,4 +1,4 @@
-/** Would catch: a cache that everybody on this machine may write into, and a password that everybody may read. */
+/** Would catch: a cache that every user of this machine may write, and a password that every user may read. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -11,7 +11,7 @@ import { ensureRedisServer } from "../../../support/redis.ts";
 const why = ensureRedisServer();
 
 describe.skipIf(why !== undefined)(`a redis-server of our own${why === undefined ? "" : ` (${why})`}`, () => {
-  it("answers whoever has its URL, and nobody else; its password is in no command line", async () => {
+  it("accepts only connections with its URL's password, which no command line contains", async () => {
     const redis = await startLocalRedis();
     if (redis === undefined) throw new Error("it did not start");
     try {
@@ -33,7 +33,7 @@ describe.skipIf(why !== undefined)(`a redis-server of our own${why === undefined
   });
 });
 
-it("redis-server is told nothing of our keys", async () => {
+it("passes no key to redis-server", async () => {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-no-redis-"));
   const [told, started] = [join(folder, "told"), join(folder, "redis-server")];
   writeFileSync(started, `#!/bin/sh\nenv > '${told}'\n`, { mode: 0o755 });

@@ -1,5 +1,6 @@
 /**
- * What the doctor makes of what it saw. Catches: a fault that passes for health, a verdict that is too hard or too soft at its bound, a
+ * The doctor's findings for collected facts. Catches: a fault that passes for health, a verdict that is too hard or too soft at its bound,
+ * a
  * finding that does not say what to do, and a part that is dead and takes the judgement of others with it.
  */
 import { expect, it } from "vitest";
@@ -526,14 +527,14 @@ it.each(ROWS)("$name", ({ facts, want: [check, state, said, remedy] }) => {
   else expect(worst?.remedy).toMatch(remedy);
 });
 
-it("a system that is well is told to be, every check of it", () => {
+it("reports every check of a healthy system", () => {
   const findings = judge(HEALTHY);
   expect(findings.filter(({ state }) => state !== "ok")).toEqual([]);
   expect(findings.find(({ check }) => check === "queue.depth")?.seen).toBe("0 waiting, 0 in flight");
   expect([...new Set(findings.map(({ check }) => check))]).toEqual(expect.arrayContaining(Object.keys(CHECKS)));
 });
 
-it("each check has a row that is no praise, and each advice is one sentence", () => {
+it("each check has a row for a finding, and each advice is one sentence", () => {
   const unwell = new Set(
     ROWS.filter(({ want: [, state] }) => state === "failure" || state === "warning").map(({ want: [check] }) => check),
   );
@@ -542,12 +543,12 @@ it("each check has a row that is no praise, and each advice is one sentence", ()
     for (const { remedy } of judge(facts)) if (remedy !== undefined) expect(remedy).toMatch(/^[A-Z](?!.*\. [A-Z]).*[^.]\.$/);
 });
 
-it("an audit is judged where it was asked for", () => {
+it("evaluates an audit if one was requested", () => {
   const { audits: _none, ...unasked } = HEALTHY;
   expect(judge(unasked).filter(({ check }) => check === "cache.audit")).toEqual([]);
 });
 
-it("what is dead costs its own checks, and those that rest on it, and no other", () => {
+it("an unavailable component fails only its own checks and those that depend on it", () => {
   const gone = unseen("Redis does not answer");
   const withoutRedis: Facts = {
     ...HEALTHY,

@@ -1,4 +1,4 @@
-/** Catches a report that buries what is broken, repeats itself when all is well, breaks a terminal, or says a secret. */
+/** Catches a report that buries failures, repeats itself for a healthy system, breaks a terminal, or prints a secret. */
 import { expect, it } from "vitest";
 
 import { failure, notChecked, ok, warning } from "../../../../cli/doctor/finding.ts";
@@ -16,7 +16,7 @@ const report = (findings: Report["findings"]): Report => ({
   findings,
 });
 
-it("worst first, with what to do beside it; what rests on the same is said once; the rest in a line a section", () => {
+it("lists the worst finding first with its remedy, a common cause once, and the rest in one line per section", () => {
   const text = reportForPeople(
     report([
       ok("api.answers", "answers in 3 ms"),
@@ -57,19 +57,19 @@ it("worst first, with what to do beside it; what rests on the same is said once;
   );
 });
 
-it("what is well is no more than a page, and fits the terminal", () => {
+it("a healthy system fits one page and the terminal's width", () => {
   const lines = reportForPeople(report(judge(HEALTHY)), 100).split("\n");
   expect(lines.length).toBeLessThanOrEqual(20);
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(100);
 });
 
-it("names of other people's objects reach the terminal escaped", () => {
+it("escapes names of other users' objects", () => {
   const findings = [failure("cache.quarantine", "web\x1b[2J", "Look.")];
   expect(reportForPeople(report(findings), 80)).toContain("web\\x1b[2J");
   expect(objectText(reportAsObject(report(findings)), "json")).not.toContain("\x1b");
 });
 
-it("--json has each finding with what was looked at, its section and its unit", () => {
+it("--json has each finding with its measurements, section and unit", () => {
   const parsed: unknown = JSON.parse(
     JSON.stringify(reportAsObject(report([failure("work.parked", "shop/web", "Repair it.", { of: "deployment", number: 1 })]))),
   );
@@ -96,7 +96,7 @@ it("--json has each finding with what was looked at, its section and its unit", 
   });
 });
 
-it("a secret in somebody's error message is taken out; an empty one takes out nothing", () => {
+it("redacts a secret in an error message; an empty secret redacts nothing", () => {
   const findings = [failure("redis.answers", "no answer: WRONGPASS for hunter22, hunter22", "Look.")];
   expect(withoutSecrets(findings, ["hunter22", ""])[0]?.seen).toBe("no answer: WRONGPASS for ***, ***");
 });

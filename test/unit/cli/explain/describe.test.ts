@@ -64,11 +64,11 @@ it.each([
   },
   { name: "a condition that goes", to: { conditions: [] }, was: { conditions: [progressing] }, want: "status: Progressing removed" },
   { name: "nothing", to: { replicas: 3, conditions: [late] }, was: { replicas: 3, conditions: [late] }, want: "status: unchanged" },
-] as const)("of a status it shows $name", ({ to, was, want }) => {
+] as const)("shows $name of a status", ({ to, was, want }) => {
   expect(said(statusWrite(to), was && { status: was })).toBe(want);
 });
 
-it("of a status it shows counters that vanish, and the revision", () => {
+it("shows removed counters and the revision of a status", () => {
   const write = statusWrite({ replicas: 2 }, { absent: ["readyReplicas", "availableReplicas"], annotations: { [REVISION]: "2" } });
   const replaced = { status: { replicas: 2, readyReplicas: 2 }, annotations: { [REVISION]: "1" } };
   expect(said(write, replaced)).toBe("status: ready 2 → 0, revision 1 → 2");
@@ -84,14 +84,14 @@ const patch: Write = {
   annotations: { [REVISION]: "3" },
 };
 
-it("of a ReplicaSet it shows sizes and annotations from what they were", () => {
+it("shows sizes and annotations of a ReplicaSet with their previous values", () => {
   expect(said(patch, { replicas: 2, annotations: { [REVISION]: "1" } })).toBe("patch ReplicaSet web-1: replicas 2 → 5, revision 1 → 3");
   expect(said(patch)).toBe("patch ReplicaSet web-1: replicas 5, revision 3");
 });
 
-const row = (uid: string, object: object): Row => ({ key: "shop/x", uid, rv: "7", gone: false, object }) as unknown as Row; // as far as is asked
+const row = (uid: string, object: object): Row => ({ key: "shop/x", uid, rv: "7", gone: false, object }) as unknown as Row; // as far as requested
 
-it("what is replaced is what the run's cache has, without foreign words", () => {
+it("shows a replaced object as cached by the run, without internal terms", () => {
   const foreign = { type: "ReplicaFailure", status: "True", message: 'webhook "x" denied it: s3cret' };
   const primary = row("u", {
     metadata: { annotations: { [REVISION]: "1", team: "blue", constructor: "x" } },
@@ -108,7 +108,7 @@ it("what is replaced is what the run's cache has, without foreign words", () => 
   expect(replacedBy({ kind: "CreatePods", owner, count: 1, template: { generation: 1, digest: "d" } }, snapshot)).toBeUndefined();
 });
 
-it("what a key decides time and again is shown once, and how often it was", () => {
+it("shows a repeated decision of a key once, with its count", () => {
   const repeats = new Repeats();
   const of = (key: string, text: string, when: string): unknown => Object.values(repeats.next(key, text, when));
   expect(of("a", "create 2", "1s")).toEqual([true, undefined]);

@@ -82,14 +82,14 @@ describe("of a running cluster", () => {
     expect([code, stdout, stderr]).toEqual([1, "", "deltaloop: no workload found in namespace nope\n"]);
   });
 
-  it("reports an object that is not there", async () => {
+  it("reports a missing object", async () => {
     const { code, stderr } = await run(api.url, "explain", "deploy/api", "-n", "shop");
     expect(stderr).toBe("deltaloop: deployment.apps/api is not in namespace shop\n");
     expect(code).toBe(2);
   });
 });
 
-describe("what no retry repairs ends explain and capture with exit code 2", () => {
+describe("exits with code 2 from explain and capture on a permanent failure", () => {
   let server: Server;
   let answer: { readonly code: number; readonly body: string } = { code: 200, body: "" };
   beforeAll(async () => {
@@ -123,11 +123,11 @@ describe("what no retry repairs ends explain and capture with exit code 2", () =
   });
 });
 
-it("a capture that does not exist is not taken for an object", () => {
+it("does not treat a missing capture as an object", () => {
   const { status, stderr } = spawnSync(process.execPath, [MAIN, "explain", "incident.jsonl.gz", "deploy/web"], {
     cwd: folder,
     encoding: "utf8",
   });
-  expect(stderr).toBe("deltaloop: incident.jsonl.gz cannot be read: there is no such file\n");
+  expect(stderr).toBe("deltaloop: incident.jsonl.gz cannot be read: no such file\n");
   expect(status).toBe(2);
 });

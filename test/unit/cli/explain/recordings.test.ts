@@ -39,21 +39,21 @@ function explain(
   return spawnSync(process.execPath, [MAIN, "explain", file, ...more], { cwd: folder, encoding: "utf8", ...(input && { input }) });
 }
 
-it("a list that kubectl printed, with its Events", () => {
+it("a kubectl list with its Events", () => {
   const { status, stdout, stderr } = explain("list.json", undefined, "deploy/web");
   expect(stdout.split("\n").slice(0, 2).join(" ")).toMatch(/STUCK, revision 2.*image app:v2 of container web cannot be pulled: access/);
   expect(stderr).toContain("read as watch\n");
   expect(status).toBe(0);
 });
 
-it("an audit log, which names users", () => {
+it("an audit log, with user names", () => {
   const { stdout, stderr } = explain(join(CAPTURES, "pause-resume.audit.jsonl.gz"), undefined, "deploy/web", "--until", "14:54:36");
   expect(stdout).toContain("the Deployment is paused");
   expect(stdout).toMatch(/paused false → true at 14:54:34Z \(user \S+\)/);
   expect(stderr).toContain("read as audit\n");
 });
 
-it("an archive of k8shark", () => {
+it("a k8shark archive", () => {
   const { stdout, stderr } = explain(join(CAPTURES, "kshrk/basic-workloads.kshrk"));
   expect(stdout).toMatch(/^\d+ workloads?: /);
   expect(stderr).toContain("read as kshrk\n");
@@ -68,7 +68,7 @@ it("standard input, compressed or not", () => {
   }
 });
 
-it("a list of only pods, each of which is judged", () => {
+it("a list of only pods, with a verdict for each", () => {
   const { items } = JSON.parse(readFileSync(join(folder, "list.json"), "utf8")) as { readonly items: readonly { readonly kind: string }[] };
   writeFileSync(
     join(folder, "pods.json"),

@@ -1,4 +1,4 @@
-// Would catch: a probe that is told the wrong code, a reason that leaves the process, a check that hangs the answer, another address.
+// Would catch: a wrong status code for a probe, a reason that leaves the process, a check that blocks the answer, another address.
 import { afterEach, describe, expect, it } from "vitest";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "../../../../cli/health/health-checks.ts";
 import { healthAnswer } from "../../../../cli/health/healthz.ts";
@@ -47,18 +47,18 @@ describe("healthAnswer, as upstream's components answer", () => {
 describe("the checks", () => {
   const gate = (open: boolean) => () => Promise.resolve(open ? ({ open } as const) : ({ open, reason: "pods are SYNCING" } as const));
 
-  it("a shut gate is not ready, except for who does not lead", async () => {
+  it("a closed gate is not ready, except on a standby", async () => {
     await expect(informerSyncCheck({ gate: gate(true) }).check()).resolves.toBe("3 gates open");
     await expect(informerSyncCheck({ gate: gate(false) }).check()).rejects.toThrow("pods are SYNCING");
     await expect(informerSyncCheck({ gate: gate(false) }, () => "not leading").check()).resolves.toBe("not leading");
   });
 
-  it("a Store that is away is not ready; one without an epoch says so", async () => {
+  it("an unavailable Store is not ready; one without an epoch reports that", async () => {
     await expect(storeCheck({ epoch: () => Promise.reject(new Error("away")) }).check()).rejects.toThrow("away");
     await expect(storeCheck({ epoch: () => Promise.resolve(undefined) }).check()).resolves.toBe("no epoch yet");
   });
 
-  it("who was told to end is not ready", async () => {
+  it("a process that is shutting down is not ready", async () => {
     const ends = new AbortController();
     await expect(shutdownCheck(ends.signal).check()).resolves.toBeUndefined();
     ends.abort(new Error("SIGTERM"));
@@ -82,7 +82,7 @@ describe("the server", () => {
   };
   afterEach(async () => server?.stop());
 
-  it("listens on loopback, and tells metrics although what they are read from is away", async () => {
+  it("listens on loopback, and serves metrics although their source is unavailable", async () => {
     const address = await serve([], () => Promise.reject(new Error("away")));
     expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const answer = await fetch(`${address}/metrics`);
@@ -90,7 +90,7 @@ describe("the server", () => {
     expect(await answer.text()).toContain("# TYPE deltaloop_checkpoints_total counter\n");
   });
 
-  it("TL2 a check that hangs has failed after 2 s, livez is not asked for it, and the reason is in the log", async () => {
+  it("TL2 a hanging check fails after 2 s, livez does not run it, and the log has the reason", async () => {
     const address = await serve([{ name: "redis", check: () => new Promise(() => undefined) }]);
     expect((await fetch(`${address}/livez`)).status).toBe(200);
     const answer = await fetch(`${address}/readyz`);
@@ -100,7 +100,7 @@ describe("the server", () => {
     expect((await fetch(`${address}/readyz/ping`)).status).toBe(200);
   });
 
-  it("TL1 nothing but GET, and nothing but these paths", async () => {
+  it("TL1 serves only GET, and only these paths", async () => {
     const address = await serve([]);
     const codes = async (path: string, method = "GET") => (await fetch(`${address}${path}`, { method })).status;
     expect(await codes("/metrics", "POST")).toBe(405);
@@ -108,7 +108,7 @@ describe("the server", () => {
     expect(await codes("/debug/pprof")).toBe(404);
   });
 
-  it("says where it cannot listen", async () => {
+  it("reports an address that it cannot listen on", async () => {
     await expect(
       serveMetrics({ listen: "nowhere", metrics: createPrometheusMetrics("watcher"), livez: [], readyz: [], log }),
     ).rejects.toThrow("nowhere is not host:port");

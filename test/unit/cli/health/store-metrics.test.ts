@@ -13,7 +13,7 @@ const lane = (lane: number, received: number): LaneTally => ({
   fates: { applied: received - 1, superseded: 1, duplicate: 0, fenced: 0, otherEpoch: 0, quarantined: 0, dead: 0 },
 });
 
-it("tells gates, due keys, parked keys, and the account of all lanes", async () => {
+it("exposes gates, due keys, parked keys, and the item counts of all lanes", async () => {
   const metrics = countedMetrics();
   const store: Pick<Store, "gate" | "queued" | "parked" | "tallies" | "guard"> = {
     guard: async () => ({ forgivenMs: 0, namespaces: new Map([["shop", { forgivenMs: 0, stop: { kind: "unbelieved" } }]]) }),
@@ -41,7 +41,7 @@ it("tells gates, due keys, parked keys, and the account of all lanes", async () 
   expect(FATES.reduce((all, fate) => all + (metrics.sums[`deltaloop_items_total{resource=pods,fate=${fate}}`] ?? 0), 0)).toBe(15);
 });
 
-it("tells how long what runs has been running", () => {
+it("exposes how long running syncs have been running", () => {
   const [metrics, running] = [countedMetrics(), new RunningSyncs()];
   running.trace({ controller: "replicaset", key: "shop/a", kind: "started" }, 1_000);
   running.trace({ controller: "replicaset", key: "shop/b", kind: "started" }, 3_000);

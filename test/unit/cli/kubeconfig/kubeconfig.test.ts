@@ -44,7 +44,7 @@ const plugin = (script: string, more: object = {}): object => ({
 const printing = (status: object, more: object = {}): string =>
   `console.log(${JSON.stringify(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status, ...more }))})`;
 
-it("is read as YAML, paths from where it stands", async () => {
+it("is parsed as YAML, with paths relative to it", async () => {
   await mkdir(join(folder, "pki"), { recursive: true });
   await writeFile(join(folder, "pki/ca.pem"), ca);
   await writeFile(join(folder, "pki/key.pem"), own.key);
@@ -76,11 +76,11 @@ current-context: x
   });
 });
 
-it("a cluster whose certificate is not to be verified, and a user without credentials", async () => {
+it("a cluster with insecure-skip-tls-verify, and a user without credentials", async () => {
   expect(await configFor(SERVER, {}, { "insecure-skip-tls-verify": true })).toEqual({ server: SERVER, component: "test", insecure: true });
 });
 
-it("a token file goes before a token, both before a plugin", async () => {
+it("a token file is preferred to a token, both to a plugin", async () => {
   await writeFile(join(folder, "token"), "of-a-file\n");
   const exec = plugin(printing({ token: "of-a-plugin" }));
   const tokenOf = async (user: object): Promise<unknown> => await (await configFor(SERVER, { ...exec, ...user })).token?.();
@@ -89,7 +89,7 @@ it("a token file goes before a token, both before a plugin", async () => {
   expect(await tokenOf({ token: "its-own", tokenFile: "token" })).toBe("of-a-file");
 });
 
-describe("is refused, by name and without what stands in it:", () => {
+describe("is rejected, by path and without quoting its content:", () => {
   const cases: readonly { readonly text: string; readonly context?: string; readonly says: RegExp }[] = [
     { text: "a: [secret", says: /kubeconfig \S+ is not YAML: bad indent at line 1/ },
     { text: "users: secret", says: /kubeconfig \S+: users is not Array$/ },
@@ -160,7 +160,7 @@ describe("is refused, by name and without what stands in it:", () => {
   });
 });
 
-it("a client certificate is refused with what is no key of it, and without one", async () => {
+it("rejects a client certificate without a key or with an invalid one", async () => {
   const data = (cert: string, key: string) => ({ "client-certificate-data": base64(cert), ...(key && { "client-key-data": base64(key) }) });
   await expect(configFor(SERVER, data(own.certificate, own.key))).resolves.toMatchObject({ server: SERVER });
   for (const [user, says] of [
@@ -172,14 +172,14 @@ it("a client certificate is refused with what is no key of it, and without one",
     await expect(configFor(SERVER, user)).rejects.toThrow(says);
 });
 
-it("a file with certificate and key together is both", async () => {
+it("accepts one file with certificate and key", async () => {
   await writeFile(join(folder, "both.pem"), own.certificate + own.key);
   await expect(configFor(SERVER, { "client-certificate": "both.pem", "client-key": "both.pem" })).resolves.toMatchObject({
     cert: own.certificate + own.key,
   });
 });
 
-it("base64 may be broken into lines, and a token file end in one", async () => {
+it("accepts base64 with line breaks, and a token file with a trailing newline", async () => {
   await writeFile(join(folder, "token"), "\n from-the-file \r\n");
   const broken = base64(ca).replaceAll(/.{60}/g, "$&\n");
   const config = await configFor(SERVER, { tokenFile: "token" }, { "certificate-authority-data": broken });
@@ -187,7 +187,7 @@ it("base64 may be broken into lines, and a token file end in one", async () => {
 });
 
 describe("a plugin", () => {
-  it("is told what it is asked for, and gives a certificate", async () => {
+  it("receives the request's parameters, and returns a certificate", async () => {
     const seen = join(folder, "seen");
     const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, process.env.KUBERNETES_EXEC_INFO + process.env.MORE);
       ${printing({ clientCertificateData: own.certificate, clientKeyData: own.key })}`;
@@ -206,7 +206,7 @@ describe("a plugin", () => {
     );
   });
 
-  it("has the environment, and nothing of ours that it was not given", async () => {
+  it("inherits the environment, without deltaloop's own secrets", async () => {
     const seen = join(folder, "environment");
     const script = `require("node:fs").writeFileSync(${JSON.stringify(seen)}, JSON.stringify(process.env)); ${printing({ token: "t" })}`;
     vi.stubEnv("AWS_PROFILE", "prod");
@@ -217,7 +217,7 @@ describe("a plugin", () => {
     expect(text).not.toContain("secret");
   });
 
-  it("gives another certificate when the one it gave has ended or was refused, and is told what the cluster has for it", async () => {
+  it("returns another certificate when the last one expired or was rejected, and receives the cluster's configuration", async () => {
     const runs = join(folder, "certificates");
     await writeFile(runs, "");
     const script = (expires: string): string => `const fs = require("node:fs");
@@ -239,7 +239,7 @@ describe("a plugin", () => {
     expect([first, second, await lasting?.(first)]).toEqual(["a4", "a5", "a5"].map(numbered));
   });
 
-  it("with a slash in its name stands beside the file", async () => {
+  it("with a slash in its name is relative to the file", async () => {
     await mkdir(join(folder, "bin"), { recursive: true });
     const script = join(folder, "bin/get-token");
     await writeFile(script, `#!${process.execPath}\n${printing({ token: "beside" })}`);
@@ -248,7 +248,7 @@ describe("a plugin", () => {
     expect(await token?.()).toBe("beside");
   });
 
-  it("is asked again when what it gave has ended, and not before", async () => {
+  it("runs again when its credentials have expired, and not before", async () => {
     const runs = join(folder, "asked");
     await writeFile(runs, "");
     const script = (expires: string): string =>
@@ -276,19 +276,19 @@ describe("a plugin", () => {
     { exec: plugin(""), says: /did not print an ExecCredential with a status: it printed nothing$/ },
     { exec: plugin(printing({ token: { secret: 1 } })), says: /an ExecCredential with a status: status.token is not string$/ },
     { exec: plugin(printing({}, { status: undefined })), says: /an ExecCredential with a status: status is missing$/ },
-    { exec: plugin(printing({})), says: /gave neither a token nor a certificate/ },
+    { exec: plugin(printing({})), says: /returned neither a token nor a certificate/ },
     { exec: plugin(printing({ clientKeyData: "secret" })), says: /without a certificate/ },
-    { exec: plugin(printing({ token: "", clientCertificateData: "" })), says: /gave neither a token nor a certificate/ },
-    { exec: plugin(printing({ token: "one\nsecret" })), says: /context "x" of \S+: the .* gave a token that is none: of several lines/ },
+    { exec: plugin(printing({ token: "", clientCertificateData: "" })), says: /returned neither a token nor a certificate/ },
+    { exec: plugin(printing({ token: "one\nsecret" })), says: /context "x" of \S+: the .* returned an invalid token: of several lines/ },
     {
       exec: plugin(printing({ clientCertificateData: "secret", clientKeyData: "secret" })),
-      says: /gave a certificate that holds no certificate \(PEM\)$/,
+      says: /returned a certificate that holds no certificate \(PEM\)$/,
     },
     {
       exec: plugin(printing({ token: "secret" }, { apiVersion: "client.authentication.k8s.io/v1beta1" })),
       says: /and answers in \S+v1beta1$/,
     },
-    { exec: plugin("", { interactiveMode: "Always" }), says: /wants a terminal/ },
+    { exec: plugin("", { interactiveMode: "Always" }), says: /needs a terminal/ },
     { exec: plugin("", { apiVersion: "client.authentication.k8s.io/v1alpha1" }), says: /: exec.apiVersion is not \("client/ },
     { exec: { exec: { command: "no-such-plugin" } }, says: /context "x" of \S+: exec.apiVersion is missing$/ },
     {
@@ -302,7 +302,7 @@ describe("a plugin", () => {
   });
 });
 
-it("a token for an http:// server on another machine is refused, from the file itself and from a token file", async () => {
+it("rejects a token for an http:// server on another machine, from the file itself and from a token file", async () => {
   const tokenFile = join(folder, "token");
   await writeFile(tokenFile, "secret");
   for (const user of [{ token: "secret" }, { tokenFile }]) {
@@ -311,11 +311,11 @@ it("a token for an http:// server on another machine is refused, from the file i
   }
 });
 
-it("an http:// server without a token is taken, as kubectl proxy is one", async () => {
+it("accepts an http:// server without a token, such as kubectl proxy", async () => {
   await expect(configFor("http://k8s:8080", {})).resolves.toMatchObject({ server: "http://k8s:8080" });
 });
 
-it("a token that the server has refused is read from the file again, once; another one stays", async () => {
+it("reads a rejected token from its file again, once; an accepted one is kept", async () => {
   const server = "https://k8s:6443";
   const { token } = await configFor(server, { token: "one" });
   expect(await token?.()).toBe("one");
@@ -326,10 +326,10 @@ it("a token that the server has refused is read from the file again, once; anoth
   expect(await token?.("one")).toBe("two");
   expect(await token?.("two")).toBe("two");
   await configFor(server, { token: "three" });
-  expect(await token?.("two")).toBe("two"); // asked for anew already; in a minute again
+  expect(await token?.("two")).toBe("two"); // requested again already; next in a minute
 });
 
-it("a plugin is run again when the server has refused its token, however long it said to keep it", async () => {
+it("runs a plugin again when its token was rejected, whatever its expiry", async () => {
   const script = `const fs = require("node:fs"); const n = Number(fs.existsSync(process.argv[1]) ? fs.readFileSync(process.argv[1], "utf8") : 0) + 1;
     fs.writeFileSync(process.argv[1], String(n));
     console.log(JSON.stringify({ apiVersion: "client.authentication.k8s.io/v1", kind: "ExecCredential", status: { token: "run-" + n } }))`;
@@ -347,7 +347,7 @@ it.each([
   { what: "another context is the current one", now: "b", servers: ["https://a.test", "https://b.test"], tokens: ["of-a", "of-b"] },
   { what: "that one is of the same server", now: "b", servers: ["https://a.test", "https://a.test"], tokens: ["of-a", "of-b"] },
   { what: "its own names another server", now: "a", servers: ["https://c.test", "https://b.test"], tokens: ["of-c", "of-b"] },
-])("a token stays that of the context and the server it was read for, when $what", async ({ now, servers, tokens }) => {
+])("a token belongs to the context and server it was read for, when $what", async ({ now, servers, tokens }) => {
   const file = (current: string, [a, b]: readonly string[], [ofA, ofB]: readonly string[]): string =>
     JSON.stringify({
       "current-context": current,
@@ -403,7 +403,7 @@ describe("a list of files, as KUBECONFIG has it", () => {
     expect([config.server, await config.token?.()]).toEqual([server, token]);
   });
 
-  it("reads relative paths from the file that names them", async () => {
+  it("resolves paths relative to the file that contains them", async () => {
     const own = await mkdtemp(join(folder, "list-"));
     await Promise.all(["a", "b"].map((name) => mkdir(join(own, name))));
     await writeFile(join(own, "a/token"), "of-a");
@@ -417,7 +417,7 @@ describe("a list of files, as KUBECONFIG has it", () => {
     expect([String(config.ca), await config.token?.()]).toEqual([ca, "of-a"]);
   });
 
-  it("fails by the name of the file that is broken, and of the first where none exists", async () => {
+  it("fails with the name of the invalid file, or of the first one if none exists", async () => {
     const own = await mkdtemp(join(folder, "list-"));
     const [whole, broken] = [join(own, "whole"), join(own, "broken")];
     await writeFile(whole, WHOLE);
@@ -440,7 +440,7 @@ it.each([
   expect((await kubeHttpConfigFrom(path, { component: "test" })).server).toBe(SERVER);
 });
 
-it("a proxy-url is the cluster's proxy", async () => {
+it("uses a proxy-url as the cluster's proxy", async () => {
   const config = await configOf(kubeconfigOf({ server: SERVER, "proxy-url": "http://me:secret@p:3128" }));
   expect(config.proxy).toEqual({ host: "p", port: 3128, authorization: `Basic ${base64("me:secret")}` });
 });
@@ -452,12 +452,12 @@ it.each([
   { title: "spec: null", status: { token: "tok" }, more: { spec: null } },
   { title: "an expirationTimestamp with an offset", status: { token: "tok", expirationTimestamp: "2041-09-12T02:12:54+00:00" } },
   { title: "env entries without a value", status: { token: "tok" }, env: [{ name: "AWS_PROFILE" }, { name: "AWS_REGION", value: null }] },
-])("a plugin may give $title", async ({ status, more = {}, env = null }) => {
+])("a plugin may return $title", async ({ status, more = {}, env = null }) => {
   const config = await configFor(SERVER, plugin(printing(status, more), { env }));
   expect(await config.token?.()).toBe("tok");
 });
 
-it("a plugin's credentials that ended long ago are asked for again", async () => {
+it("requests a plugin's credentials again that expired long ago", async () => {
   const script = `require("node:fs").appendFileSync(process.env.COUNT, "x"); ${printing({ token: "tok", expirationTimestamp: "1970-01-01T00:00:00Z" })}`;
   const count = join(folder, "runs");
   await writeFile(count, "");

@@ -89,21 +89,21 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
     { field: "shutdownGracePeriodByPodPriority: []", want: { shutdownGracePeriodByPodPriority: [] } },
     { field: "logging: {format: text}", want: { loggingFormat: "text" } },
     { field: "cgroupsPerQOS: false", want: { cgroupsPerQos: false } },
-  ])("says $field", async ({ field, want }) => expect(await flagsOf(field)).toMatchObject(want));
+  ])("sets $field", async ({ field, want }) => expect(await flagsOf(field)).toMatchObject(want));
 
-  it("has paths that are relative to it", async () => {
+  it("has paths relative to the file", async () => {
     expect(await flagsOf("staticPodPath: manifests\ntlsCertFile: /etc/tls.crt")).toMatchObject({
       manifests: join(folder, "manifests"),
       tlsCertFile: "/etc/tls.crt",
     });
   });
 
-  it("yields to flags, also where those say the default", async () => {
+  it("is overridden by flags, also with default values", async () => {
     const flags = await flagsOf("maxPods: 30\nclusterDNS: [10.96.0.10]\nport: 1234", "--max-pods", "110", "--cluster-dns", "10.0.0.10");
     expect(flags).toMatchObject({ maxPods: 110, clusterDns: ["10.0.0.10"], port: 1234 });
   });
 
-  it("may be JSON, and what kubeadm writes", async () => {
+  it("may be JSON, as kubeadm writes it", async () => {
     const written = {
       apiVersion: "kubelet.config.k8s.io/v1beta1",
       kind: "KubeletConfiguration",
@@ -138,19 +138,19 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
   });
 });
 
-describe("what is ignored in a KubeletConfiguration [node-agent 441]", () => {
+describe("ignored fields of a KubeletConfiguration [node-agent 441]", () => {
   test.each([
     { field: "maxPod: 30", warning: 'unknown field "maxPod"' },
     { field: "authentication: {x509: {clientCA: /a}}", warning: 'unknown field "authentication.x509.clientCA"' },
     { field: "toString: 1", warning: 'unknown field "toString"' },
     { field: "maxPods: 20\nmaxPods: 30", warning: 'field "maxPods" is set more than once: the last one counts' },
-  ])("warns of $field", async ({ field, warning }) => {
+  ])("warns about $field", async ({ field, warning }) => {
     await writeFile(file, HEAD + field);
     expect(await applyKubeletConfig(nodeCommand(), file)).toEqual([warning]);
   });
 });
 
-describe("a KubeletConfiguration that is refused [node-agent 441]", () => {
+describe("a rejected KubeletConfiguration [node-agent 441]", () => {
   test.each([
     { field: "featureGates: {X: true}", wrong: "featureGates is not supported by this agent: take it out" },
     { field: "cpuManagerPolicy: static", wrong: 'cpuManagerPolicy: this agent keeps to "none": say that, or take it out' },
@@ -173,7 +173,7 @@ describe("a KubeletConfiguration that is refused [node-agent 441]", () => {
     { field: "imageMinimumGCAge: 2 minutes", wrong: "imageMinimumGCAge is not a duration such as 1m30s" },
   ])("$field", async ({ field, wrong }) => await expect(flagsOf(field)).rejects.toThrow(wrong));
 
-  it("names all that is wrong, each on a line of its own", async () => {
+  it("lists all errors, one per line", async () => {
     await expect(flagsOf("kubeReserved: {pid: 1000}\nfeatureGates: {X: true}\nmaxPods: 0.5")).rejects.toThrow(
       [
         `--config ${file}: kubeReserved[pid] is a number, not a string`,
@@ -189,7 +189,7 @@ describe("a KubeletConfiguration that is refused [node-agent 441]", () => {
     { name: "no YAML", content: "a: [", wrong: "not YAML" },
   ])("$name", async ({ content, wrong }) => await expect(flagsOf(content)).rejects.toThrow(wrong));
 
-  it("that is not there", async () => {
+  it("a missing file", async () => {
     await expect(applyKubeletConfig(nodeCommand(), join(folder, "none.yaml"))).rejects.toThrow("cannot be read");
   });
 });
@@ -200,13 +200,13 @@ describe("the table of fields [node-agent 442]", () => {
       field.kind === "option" ? [field.option] : field.kind === "fields" ? options(field.fields) : [],
     );
 
-  it("names options that there are, each once", () => {
+  it("contains only existing options, each once", () => {
     const there = nodeCommand().options.map(({ long }) => long);
     expect(options(FIELDS).filter((option) => !there.includes(option))).toEqual([]);
     expect(new Set(options(FIELDS)).size).toBe(options(FIELDS).length);
   });
 
-  it("takes what /configz says of an agent that nobody told anything", async () => {
+  it("accepts the /configz of an agent with default options", async () => {
     const flags = nodeCommand().opts<NodeFlags>();
     const told = kubeletConfiguration(flags, nodeOptions(flags));
     const again = await flagsOf(JSON.stringify(told));

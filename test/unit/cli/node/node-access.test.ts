@@ -1,4 +1,4 @@
-/** Would catch: an agent that goes on for ever with a certificate that has ended, and one that ends because the API server is away. */
+/** Would catch: an agent that continues forever with an expired certificate, and one that ends because the API server is unavailable. */
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
@@ -61,7 +61,7 @@ async function accessAfter(days: number, user: object): Promise<NodeAccess> {
 const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const own = (): object => ({ "client-certificate-data": base64(certificate.certificate), "client-key-data": base64(certificate.key) });
 
-describe("a certificate that has ended [node-agent 453]", () => {
+describe("an expired certificate [node-agent 453]", () => {
   it("ends the agent after 5 minutes in which the API server answered", async () => {
     const access = await accessAfter(31, own());
     const ending = new AbortController();
@@ -73,7 +73,7 @@ describe("a certificate that has ended [node-agent 453]", () => {
     ending.abort();
   });
 
-  it("does not while the API server is away", async () => {
+  it("does not end it while the API server is unavailable", async () => {
     const access = await accessAfter(31, own());
     server.closeAllConnections();
     server.close();
@@ -87,7 +87,7 @@ describe("a certificate that has ended [node-agent 453]", () => {
     await rotating;
   });
 
-  it("and one that is good is kept as a kubelet's, and called with", async () => {
+  it("a valid certificate is stored as a kubelet's, and used", async () => {
     const access = await accessAfter(0, own());
     expect(await access.config.certificate?.()).toMatchObject({ key: certificate.key });
     const kept = join(folder, "pki", "kubelet-client-current.pem");
@@ -96,7 +96,7 @@ describe("a certificate that has ended [node-agent 453]", () => {
   });
 });
 
-it("[node-agent 453] a bootstrap kubeconfig needs a place for the node's own", async () => {
+it("[node-agent 453] a bootstrap kubeconfig requires a path for the node's own", async () => {
   const flags = { bootstrapKubeconfig: join(folder, "b"), rootDir: folder, name: "n" };
   const means = { clock: createVirtualClock(0), random: createSeededRandom(1), log: recordingLog() };
   await expect(nodeAccess(flags, means, new AbortController().signal)).rejects.toThrow("--bootstrap-kubeconfig needs --kubeconfig");
@@ -116,14 +116,14 @@ describe("a kubeconfig and a bootstrap kubeconfig [node-agent 453]", () => {
     return join(folder, name);
   };
 
-  it("the certificate of the context that is asked for counts, not of the one that is current", async () => {
+  it("uses the certificate of the selected context, not of the current one", async () => {
     const kubeconfig = await write("kubeconfig", { nobody: {}, good: own() });
     const flags = { kubeconfig, context: "good", bootstrapKubeconfig: join(folder, "none"), rotateCertificates: true };
     const access = await nodeAccess({ ...flags, rootDir: folder, name: "n" }, means(), new AbortController().signal);
     expect(await access.config.certificate?.()).toMatchObject({ key: certificate.key });
   });
 
-  it("the kubeconfig that is written finds the certificate from wherever it is read", async () => {
+  it("the written kubeconfig finds the certificate from any working directory", async () => {
     const bootstrapKubeconfig = await write("bootstrap", { bootstrap: { token: "t" } });
     const flags = { kubeconfig: join(folder, "etc", "kubeconfig"), bootstrapKubeconfig, rotateCertificates: true, name: "n" };
     await nodeAccess({ ...flags, rootDir: relative(process.cwd(), folder) }, means(), new AbortController().signal);

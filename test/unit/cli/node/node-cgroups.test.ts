@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { setOomScore } from "../../../../cli/node/node-cgroups.ts";
 import { recordingLog } from "../../recording-log.ts";
 
-it("[node-agent 198] the agent's own OOM score is set, and it is said where that is not allowed", async () => {
+it("[node-agent 198] sets the agent's own OOM score, or logs that it is not permitted", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-oom-"));
   const log = recordingLog();
   await setOomScore(-999, log, join(folder, "oom_score_adj"));

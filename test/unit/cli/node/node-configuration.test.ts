@@ -16,7 +16,7 @@ function configurationOf(...args: readonly string[]): Readonly<Record<string, un
   return kubeletConfiguration(flags, nodeOptions(flags)) as Record<string, unknown>; // it is an object
 }
 
-it("[node-agent 305] says what nobody changed as upstream's defaults", () => {
+it("[node-agent 305] shows unchanged options as upstream's defaults", () => {
   expect(configurationOf()).toMatchObject({
     ...{ kind: "KubeletConfiguration", apiVersion: "kubelet.config.k8s.io/v1beta1" },
     ...{ address: "10.0.0.7", port: 10_250, healthzPort: 10_248, healthzBindAddress: "127.0.0.1", oomScoreAdj: -999 },
@@ -37,7 +37,7 @@ it("[node-agent 305] says what nobody changed as upstream's defaults", () => {
   expect(configurationOf()).not.toHaveProperty("staticPodPath");
 });
 
-it("[node-agent 305] says what was told, and no secret of it", () => {
+it("[node-agent 305] shows the configured options, and no secret", () => {
   const secret = "5ecret";
   const configuration = configurationOf(
     ...["--manifests", "/etc/manifests", "--manifest-url", `https://me:${secret}@pods.example/web?token=${secret}`],
@@ -61,7 +61,7 @@ it("[node-agent 305] says what was told, and no secret of it", () => {
   expect(JSON.stringify(configuration)).not.toContain(secret);
 });
 
-it("[node-agent 454] refuses shutdown periods that do not fit together, and takes those that do", () => {
+it("[node-agent 454] rejects inconsistent shutdown periods, and accepts consistent ones", () => {
   const refused =
     (...args: readonly string[]) =>
     () =>

@@ -1,4 +1,4 @@
-/** Would catch: code that is run from a folder that somebody else may name, and a start that compiles all of it again. */
+/** Would catch: code that is run from a folder that another user can choose, and a start that compiles all of it again. */
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
@@ -32,18 +32,18 @@ it.each([
 });
 
 describe("keepCompiledCode", () => {
-  it("keeps it below the user's own home, whatever HOME says", () => {
+  it("stores compiled code below the user's home, regardless of HOME", () => {
     expect(folderOf({ HOME: elsewhere, XDG_CACHE_HOME: elsewhere })).toBe(join(userInfo().homedir, ".cache", "deltaloop", "compiled"));
     expect(readdirSync(elsewhere)).toEqual([]);
   });
 
-  it("hears Node's own variables first", () => {
+  it("Node's own variables take precedence", () => {
     expect(dirname(folderOf({ NODE_COMPILE_CACHE: elsewhere }))).toBe(elsewhere); // of this Node alone
     expect(readdirSync(elsewhere)).not.toEqual([]);
     expect(folderOf({ NODE_DISABLE_COMPILE_CACHE: "1" })).toBe("undefined");
   });
 
-  it("is in a folder where nobody else may write, whatever the umask", () => {
+  it("is in a folder that only the user can write to, whatever the umask", () => {
     const home = join(elsewhere, "home");
     const folder = join(home, ".cache", "deltaloop", "compiled");
     expect(folderOf({}, home)).toBe(folder);

@@ -8,7 +8,7 @@ const MAIN = join(import.meta.dirname, "../../../../cli/main.ts");
 const STARTED = { execPath: "/bin/node", execArgv: ["--inspect"], argv: ["/bin/node", "main.ts", "node", "-v"], nodeOptions: undefined };
 
 describe("withSmallYoungHeap", () => {
-  it("is the same command with one option more", () => {
+  it("returns the same command with one more option", () => {
     expect(withSmallYoungHeap(STARTED, 4)).toEqual(["/bin/node", "--inspect", "--max-semi-space-size=4", "main.ts", "node", "-v"]);
   });
 
@@ -16,7 +16,7 @@ describe("withSmallYoungHeap", () => {
     { name: "it has begun so", started: { execArgv: ["--max-semi-space-size=8"] } },
     { name: "the user has chosen", started: { execArgv: ["--max_semi_space_size=32"] } },
     { name: "the user has chosen for every Node", started: { nodeOptions: "--no-warnings --max-semi-space-size=32" } },
-  ])("leaves it at that when $name", ({ started }) => {
+  ])("leaves the command unchanged when $name", ({ started }) => {
     expect(withSmallYoungHeap({ ...STARTED, ...started }, 4)).toBeUndefined();
   });
 });
@@ -24,7 +24,7 @@ describe("withSmallYoungHeap", () => {
 it.each([
   { verb: "node", limits: ["", "--max-semi-space-size=2 1"] },
   { verb: "watch", limits: [""] },
-])("deltaloop $verb begins with the limits $limits, and says nothing of it", ({ verb, limits }) => {
+])("deltaloop $verb starts with the limits $limits, and prints nothing about it", ({ verb, limits }) => {
   const tell =
     "data:text/javascript,console.log('began with', ...process.execArgv.filter((option) => option.startsWith('--max')), process.env.MALLOC_ARENA_MAX ?? '')";
   const { NODE_OPTIONS: _none, MALLOC_ARENA_MAX: _neither, ...env } = process.env;

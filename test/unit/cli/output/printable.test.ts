@@ -1,4 +1,4 @@
-/** Catches an object of the cluster that moves the cursor, colours or reorders what a person reads, or makes a line of its own. */
+/** Catches an object of the cluster that moves the cursor, colours or reorders output, or adds a line. */
 import { expect, it } from "vitest";
 
 import { describeTrace } from "../../../../cli/explain/describe.ts";
@@ -18,17 +18,17 @@ it.each([
   { name: "a tag, and half a character", text: "a\u{e0041}\ud83d", want: "a\\u{e0041}\\ud83d" },
   { name: "a character of two halves", text: "✓ 🚢", want: "✓ 🚢" },
   { name: "text that runs backwards", text: "a\u202egpj.exe", want: "a\\u202egpj.exe" },
-])("$name is shown as it is, or escaped", ({ text, want }) => {
+])("prints $name unchanged, or escaped", ({ text, want }) => {
   expect(printable(text)).toBe(want);
 });
 
-it("JSON for other programs stays JSON of the same value", () => {
+it("JSON for programs keeps its value", () => {
   const value = { name: "\x1b[31m\x9d\u202e\x7f\u200b\u{e0041}🚢" };
   expect(printableJson(value)).toBe('{"name":"\\u001b[31m\\u009d\\u202e\\u007f\\u200b\\udb40\\udc41🚢"}');
   expect(JSON.parse(printableJson(value))).toEqual(value);
 });
 
-it("a decision about an object with such a name is one plain line", () => {
+it("prints a decision about an object with such a name in one plain line", () => {
   const owner = { resource: "replicasets", namespace: "a", name: "b", uid: "o" } as const;
   const write = {
     kind: "DeletePod",

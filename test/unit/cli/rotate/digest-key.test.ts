@@ -34,7 +34,7 @@ const CONFIGURATION = {
   metrics: "none",
 } as const;
 
-/** A clock that only waits move, and what was said. */
+/** A clock that only waits advance, and the output. */
 function scene() {
   const said: string[] = [];
   const ending = new AbortController();
@@ -58,7 +58,7 @@ function storeOf(epochs: readonly (string | Error | undefined)[], gates: readonl
     epoch: async () => {
       const prefix = next(epochs, looks.epoch++);
       if (prefix instanceof Error) throw prefix;
-      return prefix === undefined ? undefined : ({ digestPrefix: prefix } as EpochInfo); // all that is looked at
+      return prefix === undefined ? undefined : ({ digestPrefix: prefix } as EpochInfo); // only this is read
     },
     gate: async (controller) => {
       const gate = next(gates, looks.gate);
@@ -118,14 +118,14 @@ it.each<{
   expect(heard).toEqual(said);
 });
 
-it("[informer T116] whoever ends it waits no longer, and hears no verdict on a watcher", async () => {
+it("[informer T116] ends at once on a signal, without a verdict on the watcher", async () => {
   const { said, ending, waits } = scene();
   ending.abort();
   expect(await untilRebuilt(storeOf(["old"], [SHUT]), "new", waits)).toBe(false);
   expect([said, waits.now()]).toEqual([["interrupted; the key is written, and the watcher uses it without this command"], 0]);
 });
 
-it("writes a new key of 256 bits to its own secret and to no other, once, and prints none", async () => {
+it("writes a new key of 256 bits once, only to its own secret, and prints none", async () => {
   const server = await startSecretsStandIn({ [SECRET]: OLD, "deltaloop/test/mac-key": CONFIGURATION.macKeys[0] });
   ends.push(server.stop);
   const { said, ending, waits } = scene();
@@ -139,7 +139,7 @@ it("writes a new key of 256 bits to its own secret and to no other, once, and pr
   };
   const say = (line: string): void => {
     waits.say(line);
-    // Nobody is there to begin an epoch.
+    // No watcher runs to open an epoch.
     ending.abort();
   };
   expect(await rotateDigestKey({ ...waits, say, environment, finish: false })).toBe(false);
@@ -163,7 +163,7 @@ it.each([
     variables: { DELTALOOP_DIGEST_KEY: undefined, DELTALOOP_DIGEST_KEY_SECRET: SECRET },
     says: `${SECRET}: may not be used: allow secretsmanager:PutSecretValue on it`,
   },
-])("$name is refused, and nothing is written", async ({ variables, says }) => {
+])("rejects $name, and writes nothing", async ({ variables, says }) => {
   const server = await startSecretsStandIn({ [SECRET]: OLD });
   ends.push(server.stop);
   server.refused.set("PutSecretValue", "AccessDeniedException");

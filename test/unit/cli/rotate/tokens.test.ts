@@ -93,7 +93,7 @@ async function scene() {
   return { plan, access, server, refused, said, asked, names, bearers };
 }
 
-it("each function's secret gets a token of its own service account, with the authority, and none is printed", async () => {
+it("writes a token of its own service account, with the authority, to each function's secret, and prints none", async () => {
   const { plan, server, said, names } = await scene();
   expect(await renewTokens(plan)).toBe(0);
   for (const [index, name] of names.entries())
@@ -101,7 +101,7 @@ it("each function's secret gets a token of its own service account, with the aut
   expect(said).toEqual(names.map((name) => `${name}: renewed, ends 2026-01-02T03:04:05.000Z`));
 });
 
-it("what fails is named and keeps nobody else from being renewed", async () => {
+it("reports a failure and still renews the others", async () => {
   const { plan, server, refused, said } = await scene();
   refused.add("sync-deployment");
   server.refused.set("deltaloop/prod/kube/sync-replicaset", "AccessDeniedException");
@@ -113,7 +113,7 @@ it("what fails is named and keeps nobody else from being renewed", async () => {
   expect(server.values.get("deltaloop/prod/kube/watcher")).toContain("CANARY-watcher");
 });
 
-it("goes on, also after failures, until it is ended", async () => {
+it("continues, also after failures, until it is stopped", async () => {
   const { plan, refused, asked } = await scene();
   const ending = new AbortController();
   for (const name of plan.names) refused.add(name);
@@ -125,7 +125,7 @@ it("goes on, also after failures, until it is ended", async () => {
   expect(await running).toBe(0);
 });
 
-it("the renewer's role names the service accounts of the functions and of the watcher, and nothing else", async () => {
+it("the renewer's role lists only the service accounts of the functions and of the watcher", async () => {
   const manifest = await readFile(`${MANIFESTS}/rbac.yaml`, "utf8");
   const [, named = ""] = /resourceNames:\n((?: {6}- \S+\n)+)/.exec(manifest) ?? [];
   expect(
@@ -173,7 +173,7 @@ it("the CronJob's pod has the service account of the role, and the watcher's res
   expect(pod.containers[0].securityContext).toEqual(watcher.containers[0].securityContext);
 });
 
-it("the kustomization refers to files that exist, and the guide's overlay sets what the CronJob reads", async () => {
+it("the kustomization references existing files, and the guide's overlay sets what the CronJob reads", async () => {
   const { configMapGenerator, resources } = parse(await readFile(`${MANIFESTS}/kustomization.yaml`, "utf8")) as Kustomization;
   for (const file of [...resources, ...configMapGenerator.flatMap(({ files = [] }) => files)])
     expect(await readFile(`${MANIFESTS}/${file}`, "utf8"), file).toContain("apiVersion: ");

@@ -7,7 +7,7 @@ const SECONDS = 1_000;
 /** The node has 64 CPUs. */
 const asking = (cpu: number, image = "app:1") => ({ name: "app", image, resources: { requests: { cpu: String(cpu) } } });
 
-test("[node-agent 133] a pod that was rejected takes no room from the one that comes with it", async () => {
+test("[node-agent 133] a rejected pod uses no resources of a pod in the same message", async () => {
   const node = new NodeHarness();
   await node.create("a-big", { containers: [asking(70)] });
   await node.create("b-small", { containers: [asking(1)] });
@@ -17,7 +17,7 @@ test("[node-agent 133] a pod that was rejected takes no room from the one that c
   expect(node.isReady("b-small")).toBe(true);
 });
 
-test("[node-agent 133] a static pod that has ended gives its room back", async () => {
+test("[node-agent 133] a static pod that has ended releases its resources", async () => {
   const node = await startedNode({ manifests: true, images: { "ends:1": { exitAfterMs: 2 * SECONDS } } });
   node.setManifest("job.yaml", { name: "job", spec: { restartPolicy: "Never", containers: [asking(60, "ends:1")] } });
   await node.until("it runs", () => node.phase("job-n1") === "Running");
@@ -29,7 +29,7 @@ test("[node-agent 133] a static pod that has ended gives its room back", async (
   await node.until("it has the room", () => node.isReady("late"));
 });
 
-test("[node-agent 133] a pod that failed keeps its room until what runs of it has ended", async () => {
+test("[node-agent 133] a failed pod keeps its resources until its containers have stopped", async () => {
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: 10 * SECONDS } } });
   const uid = await node.create("ends", { containers: [asking(60, "slow:1")] });
   await node.until("it runs", () => node.isReady("ends"));
@@ -44,7 +44,7 @@ test("[node-agent 133] a pod that failed keeps its room until what runs of it ha
   await node.until("it has the room", () => node.isReady("late"));
 });
 
-test("[node-agent 133] after a restart of the agent, what had ended before takes no room from what runs", async () => {
+test("[node-agent 133] after an agent restart, pods that had ended use no resources", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: SECONDS } } });
   await node.create("a-ended", { restartPolicy: "Never", containers: [asking(60, "ends:1")] });
   await node.until("it ended", () => node.phase("a-ended") === "Succeeded");
@@ -58,7 +58,7 @@ test("[node-agent 133] after a restart of the agent, what had ended before takes
   expect(node.isReady("b-runs")).toBe(true);
 });
 
-test("[node-agent 476] a pod that is rejected says which generation of it that was", async () => {
+test("[node-agent 476] a rejected pod reports its observedGeneration", async () => {
   const node = await startedNode();
   await node.create("big", { containers: [asking(70)] });
   await node.until("it is rejected", () => node.pod("big")?.status?.reason === "OutOfcpu");

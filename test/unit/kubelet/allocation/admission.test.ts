@@ -26,11 +26,11 @@ function reason(given: Partial<AdmissionInput>): string | undefined {
 }
 
 describe("admit", () => {
-  it("admits a pod that asks for nothing special", () => {
+  it("admits a pod without special requirements", () => {
     expect(admitting({})).toEqual({ admitted: true });
   });
 
-  describe("what the node runs short of", () => {
+  describe("resources that the node lacks", () => {
     const tolerating = { tolerations: [{ key: "node.kubernetes.io/memory-pressure", operator: "Exists", effect: "NoSchedule" }] };
     const staticPod = nodePod({ containers: ["main"], annotations: { "kubernetes.io/config.source": "file" } });
     const burstable = nodePod({ containers: [asking({ cpu: "1m" })] });
@@ -56,7 +56,7 @@ describe("admit", () => {
   describe("resources", () => {
     const other = nodePod({ uid: "other", containers: [asking({ cpu: "600m", memory: "512Mi" })] });
 
-    it("[node-agent 90] no CPU is left", () => {
+    it("[node-agent 90] rejects a pod when no CPU is free", () => {
       expect(admitting({ pod: nodePod({ containers: [asking({ cpu: "0.5" })] }), others: [other] })).toEqual({
         admitted: false,
         reason: "OutOfcpu",
@@ -81,7 +81,7 @@ describe("admit", () => {
       expect(reason({ pod: nodePod({ containers: [asking(requests)] }), others: [other] })).toBe(want);
     });
 
-    it("the number of pods comes first", () => {
+    it("checks the number of pods first", () => {
       const full = { pod: nodePod({ containers: [asking({ cpu: "9" })] }), others: [pod(), pod(), pod()] };
       expect(admitting(full)).toMatchObject({
         reason: "OutOfpods",
@@ -89,7 +89,7 @@ describe("admit", () => {
       });
     });
 
-    it("a pod that asks for nothing fits on an overfull node", () => {
+    it("admits a pod without requests on an overcommitted node", () => {
       expect(reason({ others: [nodePod({ containers: [asking({ cpu: "5" })] })] })).toBeUndefined();
     });
   });
@@ -140,7 +140,7 @@ describe("admit", () => {
       expect(reason({ pod: pod(spec) })).toBe(want ? undefined : "NodeAffinity");
     });
 
-    it("[node-agent 90] is asked again with a Node read anew, if nothing else is wrong", () => {
+    it("[node-agent 90] checks again with a fresh Node if nothing else failed", () => {
       const wanting = pod({ nodeSelector: { zone: "a" } });
       const message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
       expect(admitting({ pod: wanting })).toEqual({ admitted: false, reason: "NodeAffinity", message, rereadNode: true });
@@ -155,7 +155,7 @@ describe("admit", () => {
 
   describe("host ports", () => {
     const taken = onPort({ hostPort: 8080, protocol: "TCP" });
-    it("[node-agent 90] a port that is taken", () => {
+    it("[node-agent 90] rejects a host port in use", () => {
       expect(admitting({ pod: onPort({ hostPort: 8080, protocol: "TCP" }), others: [taken] })).toEqual({
         admitted: false,
         reason: "NodePorts",
@@ -205,7 +205,7 @@ describe("admit", () => {
       expect(reason(given(tolerations))).toBe(want ? undefined : "TaintToleration");
     });
 
-    it("a static pod need not tolerate anything, and no pod NoSchedule", () => {
+    it("a static pod needs no tolerations, and NoSchedule rejects no pod", () => {
       expect(reason(given([], { annotations: { "kubernetes.io/config.source": "file" } }))).toBeUndefined();
       expect(reason({ node: { ...NODE, taints: [{ key: "busy", effect: "NoSchedule" }] } })).toBeUndefined();
     });
@@ -241,7 +241,7 @@ describe("admit", () => {
     expect(reason({ pod: given })).toBe(want);
   });
 
-  it("says which sysctl, and why", () => {
+  it("names the forbidden sysctl and the reason", () => {
     const withSysctl = (name: string, spec: Partial<PodSpec> = {}): NodePod =>
       pod({ ...spec, securityContext: { sysctls: [{ name, value: "1" }] } });
     expect(admitting({ pod: withSysctl("kernel/msgmax") })).toMatchObject({ message: 'forbidden sysctl: "kernel.msgmax" not allowlisted' });
@@ -250,7 +250,7 @@ describe("admit", () => {
     });
   });
 
-  it("the first check that fails decides", () => {
+  it("reports the first check that fails", () => {
     const wrong = pod({ nodeName: "n2", nodeSelector: { disk: "hdd" }, containers: [asking({ cpu: "9" })], os: { name: "windows" } });
     expect(reason({ pod: wrong })).toBe("PodOSNotSupported");
     expect(reason({ pod: { ...wrong, spec: { ...wrong.spec, os: { name: "linux" } } } })).toBe("OutOfcpu");

@@ -48,7 +48,7 @@ describe("[node-agent 165] a resize", () => {
   ])("$name", ({ pod, want }) => expect(resizeRefusal({ pod, others: [other], node: NODE, allocatable: ALLOCATABLE })).toEqual(want));
 });
 
-it("[node-agent 166] who asks for less is asked first, then priority, then Guaranteed, then who has waited longest", () => {
+it("[node-agent 166] orders decreases first, then priority, then Guaranteed, then the longest wait", () => {
   const names = ["late", "early", "guaranteed", "important", "less"];
   const bigger = { cpu: "2" };
   const pods = names.map((name) =>

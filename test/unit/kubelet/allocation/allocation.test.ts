@@ -12,7 +12,7 @@ const pod = (app: ContainerResources, init?: ContainerResources) =>
     ...(init && { initContainers: [containerSpec("init", { resources: init })] }),
   });
 
-describe("[node-agent 162] what a pod asks for and what it has", () => {
+describe("[node-agent 162] desired and allocated resources", () => {
   it.each([
     { name: "the same", has: pod(withCpu("1")), wants: pod(withCpu("1")), differs: false },
     { name: "the same, written otherwise", has: pod(withCpu("1")), wants: pod(withCpu("1000m")), differs: false },
@@ -26,28 +26,28 @@ describe("[node-agent 162] what a pod asks for and what it has", () => {
     else expect(allocatedPod(wants, granted(has))).toBe(wants);
   });
 
-  it("a pod of which nothing was granted is as its spec says", () => {
+  it("a pod without a grant has the resources of its spec", () => {
     const one = pod(withCpu("1"));
     expect(allocatedPod(one, undefined)).toBe(one);
     expect(isResizeRequested(one, { containers: {} })).toBe(false);
   });
 
-  it("a grant keeps what was set in the runtime", () => {
+  it("a grant keeps the actuated resources", () => {
     const before = { containers: { app: { allocated: withCpu("1"), actuated: withCpu("1") } } };
     expect(granted(pod(withCpu("2")), before).containers["app"]).toEqual({ allocated: withCpu("2"), actuated: withCpu("1") });
   });
 });
 
-describe("[node-agent 171] the file", () => {
+describe("[node-agent 171] the checkpoint file", () => {
   const row = { ...granted(pod(withCpu("1"))), pending: { reason: "Deferred", message: "no", observedGeneration: 2, sinceMs: 5 } } as const;
 
-  it("says what was written", () => {
+  it("contains what was written", () => {
     const rows = new Map([["u1", row]]);
     expect(readAllocations(writtenAllocations(rows))).toEqual(rows);
   });
 
   it.each(["", "{", "[]", '{"version":2,"pods":{}}', '{"version":1}', '{"version":1,"pods":{"u1":{}}}', '{"data":"{}","checksum":1}'])(
-    "%j is none of ours",
+    "rejects %j",
     (text) => expect(() => readAllocations(text)).toThrow(TypeError),
   );
 });

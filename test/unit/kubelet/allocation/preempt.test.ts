@@ -21,7 +21,7 @@ function events(node: NodeHarness, reason: string): readonly object[] {
   return sent.filter((event) => event.reason === reason);
 }
 
-test("[node-agent 472] a critical pod starts when those that make room have ended by their own grace, and they say why they went", async () => {
+test("[node-agent 472] a critical pod starts when its victims have ended within their own grace periods, and they report the pre-emption", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics, images: { "slow:1": { stopAfterMs: 7 * SECONDS } } });
   const victim = await node.create("victim", { containers: [asking("40", "slow:1")], terminationGracePeriodSeconds: 20 });
@@ -50,7 +50,7 @@ test("[node-agent 472] a critical pod starts when those that make room have ende
   expect([node.isReady("small"), node.phase("critical")]).toEqual([true, "Running"]);
 });
 
-test("[node-agent 472] a static pod makes room for itself, too", async () => {
+test("[node-agent 472] a static pod pre-empts others, too", async () => {
   const node = await startedNode({ manifests: true });
   await node.create("victim", { containers: [asking("40")] });
   await node.until("it runs", () => node.isReady("victim"));
@@ -59,7 +59,7 @@ test("[node-agent 472] a static pod makes room for itself, too", async () => {
   expect(node.phase("victim")).toBe("Failed");
 });
 
-test("[node-agent 473] who does not end in half as long again as it was given is waited for no longer", async () => {
+test("[node-agent 473] stops waiting for a victim after 1.5 times its grace period", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics });
   const victim = await node.create("victim", { containers: [asking("40")], terminationGracePeriodSeconds: 10 });

@@ -22,7 +22,7 @@ const cpu = (missing: number): Shortage => ({ resource: "cpu", missing });
 const memory = (mebibytes: number): Shortage => ({ resource: "memory", missing: mebibytes * MI });
 const pods = (missing: number): Shortage => ({ resource: "pods", missing });
 
-describe("who makes room", () => {
+describe("candidates for pre-emption", () => {
   it.each<{
     readonly name: string;
     readonly active: readonly NodePod[];
@@ -89,7 +89,7 @@ describe("who makes room", () => {
     expect(preemption.kind === "preempts" && preemption.pods.map(({ metadata }) => metadata.name)).toEqual(want);
   });
 
-  it("[node-agent 471] no critical pod of the same priority, and none that has no priority", () => {
+  it("[node-agent 471] exclude critical pods of the same priority and those without a priority", () => {
     const unset = nodePod({
       name: "static",
       annotations: { "kubernetes.io/config.source": "file" },
@@ -102,7 +102,7 @@ describe("who makes room", () => {
   });
 });
 
-describe("a critical pod that finds too little", () => {
+describe("a critical pod with insufficient resources", () => {
   const admitting = (pod: NodePod, others: readonly NodePod[], more: object = {}): ReturnType<typeof admit> =>
     admit({
       ...{ pod, others, node: { name: "n1", labels: {}, taints: [] } },
@@ -110,7 +110,7 @@ describe("a critical pod that finds too little", () => {
       ...more,
     });
 
-  it("[node-agent 471] is admitted once those have gone that stand in its way, which are counted under what is short first", () => {
+  it("[node-agent 471] is admitted after its victims have ended, which are selected by the scarce resource first", () => {
     const others = [burstable("a", "600m"), burstable("b", "400m")];
     expect(admitting(critical("new", { cpu: "500m" }), others)).toEqual({
       admitted: true,
@@ -119,7 +119,7 @@ describe("a critical pod that finds too little", () => {
     });
   });
 
-  it("[node-agent 471] is turned away for what nobody's going would change, and nobody goes", () => {
+  it("[node-agent 471] is rejected without victims when pre-emption cannot help", () => {
     const others = [burstable("a", "1"), burstable("b", "1m")];
     const elsewhere = asking("new", { cpu: "1" }, {}, { priority: CRITICAL, nodeSelector: { disk: "ssd" } });
     expect(admitting(elsewhere, others)).toMatchObject({ admitted: false, reason: "NodeAffinity", rereadNode: true });
@@ -129,7 +129,7 @@ describe("a critical pod that finds too little", () => {
     });
   });
 
-  it("[node-agent 471] is turned away where all of them together would not do", () => {
+  it("[node-agent 471] is rejected when all candidates together do not suffice", () => {
     expect(admitting(critical("new", { cpu: "1100m" }), [burstable("a", "50m")])).toEqual({
       admitted: false,
       reason: "UnexpectedAdmissionError",
@@ -138,7 +138,7 @@ describe("a critical pod that finds too little", () => {
     });
   });
 
-  it("[node-agent 471] any other pod is turned away as before", () => {
+  it("[node-agent 471] any other pod is rejected without pre-emption", () => {
     expect(admitting(burstable("new", "500m"), [burstable("a", "600m")])).toMatchObject({ admitted: false, reason: "OutOfcpu" });
   });
 });

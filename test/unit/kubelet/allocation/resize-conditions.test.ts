@@ -1,4 +1,4 @@
-// Would catch: a condition that flickers, an error that is forgotten while it lasts, a generation that nobody asked for.
+// Would catch: a flapping condition, an error removed while it lasts, a wrong generation.
 import { describe, expect, it } from "vitest";
 import { granted } from "../../../../shared/node-agent/kubelet/allocation/allocation.ts";
 import {
@@ -23,7 +23,7 @@ const ROW = granted(POD);
 const WAITING = withPending(ROW, POD, DEFERRED, NOW_MS - 10_000);
 
 describe("[node-agent 164] PodResizePending", () => {
-  it("says why, since when and of which generation", () => {
+  it("reports the reason, the time and the generation", () => {
     const condition = { type: "PodResizePending", status: "True", reason: "Deferred", message: "no room" };
     expect(resizeConditions(WAITING)).toEqual([{ ...condition, observedGeneration: 2, lastTransitionTime: ago(10) }]);
   });
@@ -51,23 +51,23 @@ describe("[node-agent 164] PodResizeInProgress", () => {
   const going = withGranted(WAITING, POD, NOW_MS - 5_000);
   const failing = withInProgress(going, atGeneration(3), { error: "no", nowMs: NOW_MS });
 
-  it("takes the place of PodResizePending", () => {
+  it("replaces PodResizePending", () => {
     const condition = { type: "PodResizeInProgress", status: "True", observedGeneration: 2, lastTransitionTime: ago(5) };
     expect(resizeConditions(going)).toEqual([condition]);
   });
 
-  it("has an error while it lasts, and its first generation", () => {
+  it("keeps the error while it lasts, and the first generation", () => {
     expect(failing.inProgress).toEqual({ observedGeneration: 2, sinceMs: NOW_MS, reason: "Error", message: "no" });
     expect(withInProgress(failing, POD, { nowMs: NOW_MS + 1 })).toBe(failing);
     expect(withInProgress(failing, POD, { error: "no", nowMs: NOW_MS + 1 })).toBe(failing);
   });
 
-  it("begins anew with the next grant", () => {
+  it("restarts with the next grant", () => {
     expect(withGranted(failing, atGeneration(4), NOW_MS).inProgress).toEqual({ observedGeneration: 4, sinceMs: NOW_MS });
   });
 });
 
-it("[node-agent 164] events name all that is asked for, in upstream's form", () => {
+it("[node-agent 164] Events list all requested resources in upstream's format", () => {
   expect(resizeMessage("Pod resize OutOfcpu", POD, 2, "no room")).toBe(
     'Pod resize OutOfcpu: {"initContainers":[{"name":"side","resources":{}}],"containers":[{"name":"app","resources":' +
       '{"limits":{"cpu":"2"},"requests":{"cpu":"1","memory":"1Gi"}}}],"generation":2,"error":"no room"}',

@@ -42,23 +42,23 @@ const SERVER_TEMPLATE: CertificateTemplate = {
   ipAddresses: ["10.0.0.7", "2001:db8::7"],
 };
 
-describe("a request [node-agent 420]", () => {
+describe("a certificate signing request [node-agent 420]", () => {
   test.each([
     { name: "of a client", pem: OF_CLIENT, template: clientTemplate("node-a") },
     { name: "of a server, with a name that is no printable string", pem: OF_SERVER, template: SERVER_TEMPLATE },
-  ])("$name has the bytes that Go makes, but for the signature", ({ pem, template }) => {
+  ])("$name equals Go's bytes except for the signature", ({ pem, template }) => {
     expect(isSameRequest(pem, template, PUBLIC)).toBe(true);
     expect(isSameRequest(certificateRequest(template, KEY, PUBLIC), template, PUBLIC)).toBe(true);
     expect(isSameRequest(pem, clientTemplate("node-c"), PUBLIC)).toBe(false);
     expect(isSameRequest(pem, { ...template, ipAddresses: ["10.0.0.8"] }, PUBLIC)).toBe(false);
   });
 
-  it("has a name that is the same for the same key, as upstream's", () => {
+  it("has upstream's name, which is constant for a key", () => {
     expect(joiningRequestName(clientTemplate("node-a"), PUBLIC)).toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
     expect(joiningRequestName(clientTemplate("node-b"), PUBLIC)).not.toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
   });
 
-  it("asks for the usages of its signer and key", () => {
+  it("requests the usages of its signer and key type", () => {
     expect(usagesOf("kubernetes.io/kube-apiserver-client-kubelet", KEY)).toEqual(["digital signature", "client auth"]);
     expect(usagesOf("kubernetes.io/kubelet-serving", KEY)).toEqual(["digital signature", "server auth"]);
   });
@@ -83,7 +83,7 @@ describe("when a certificate is replaced [node-agent 421]", () => {
     { name: "an address more", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
   ])("$name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
 
-  it("also one that is for more than is asked for, and whose addresses are written otherwise", () => {
+  it("immediately when it covers other names or addresses than needed", () => {
     const had = { ...facts, ...SERVER_TEMPLATE, ipAddresses: ["10.0.0.7", "2001:Db8:0:0:0:0:0:7", "10.0.0.8"] };
     expect(satisfies(had, SERVER_TEMPLATE)).toBe(true);
     expect(satisfies(had, { ...SERVER_TEMPLATE, dnsNames: ["node-c"] })).toBe(false);
@@ -92,7 +92,7 @@ describe("when a certificate is replaced [node-agent 421]", () => {
   });
 });
 
-describe("whom a server's certificate is for [node-agent 422]", () => {
+describe("the alternative names of a serving certificate [node-agent 422]", () => {
   test.each([
     {
       name: "addresses and names of the Node, each once and in order",
@@ -120,7 +120,7 @@ describe("whom a server's certificate is for [node-agent 422]", () => {
   });
 });
 
-describe("what became of a request [node-agent 423]", () => {
+describe("the result of a request [node-agent 423]", () => {
   const request = (conditions: readonly object[], certificate?: string): object => ({
     metadata: { name: "csr-1", uid: "u1" },
     status: { conditions, ...(certificate !== undefined && { certificate: Buffer.from(certificate).toString("base64") }) },
@@ -143,7 +143,7 @@ describe("what became of a request [node-agent 423]", () => {
     },
   ])("$name", ({ object, want }) => expect(signingOutcome(object, "u1")).toEqual(want));
 
-  it("is another's when it has another uid", () => {
+  it("is rejected when the request has another uid", () => {
     expect(signingOutcome(request([{ type: "Approved" }], "PEM"), "u2")).toEqual({ kind: "refused", why: 'csr "csr-1" changed UIDs' });
   });
 });

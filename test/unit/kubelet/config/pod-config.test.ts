@@ -123,13 +123,13 @@ describe("classify", () => {
     expect(changes(knowing(...known), op, ...sent)).toEqual(want);
   });
 
-  it("[node-agent 61] the first list of nothing is an empty ADD, and only the first", () => {
+  it("[node-agent 61] the first empty list emits an empty ADD, and later ones do not", () => {
     const first = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [] }, NOW_MS);
     expect(first).toEqual({ state: { pods: new Map(), seen: true }, changes: [], emptyAdd: true, duplicates: [] });
     expect(classify(first.state, "file", { op: "SET", pods: [] }, NOW_MS).emptyAdd).toBe(false);
   });
 
-  it("a first list that brings a pod is no empty ADD, and single pods make no source seen", () => {
+  it("a first list with a pod emits no empty ADD, and single pods do not make a source ready", () => {
     expect(classify(UNSEEN_SOURCE, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(false);
     const added = classify(UNSEEN_SOURCE, "api", { op: "ADD", pods: [pod("a")] }, NOW_MS);
     expect([added.emptyAdd, added.state.seen]).toEqual([false, false]);
@@ -139,7 +139,7 @@ describe("classify", () => {
     expect([emptied.changes.length, emptied.emptyAdd]).toEqual([1, true]);
   });
 
-  it("[node-agent 63] of two pods of one full name in one message the second is dropped and named", () => {
+  it("[node-agent 63] drops and reports the second of two pods with one full name in a message", () => {
     const [first, second, elsewhere] = [pod("a"), pod("a", { uid: "2" }), pod("a", { uid: "3", namespace: "elsewhere" })];
     const { changes: made, duplicates, state } = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [first, second, elsewhere] }, NOW_MS);
     expect(made.map((change) => change.pod.metadata.uid)).toEqual(["uid-a", "3"]);
@@ -147,7 +147,7 @@ describe("classify", () => {
     expect([...state.pods.keys()]).toEqual(["uid-a", "3"]);
   });
 
-  it("a new pod bears its source and when it was first seen", () => {
+  it("records the source and the first-seen time of a new pod", () => {
     const { changes: made, state } = classify(
       UNSEEN_SOURCE,
       "api",
@@ -158,7 +158,7 @@ describe("classify", () => {
     expect(state.pods.get("uid-a")).toBe(made[0]?.pod);
   });
 
-  it("[node-agent 62] an update keeps the local annotations and takes everything else", () => {
+  it("[node-agent 62] an update keeps the local annotations and replaces everything else", () => {
     const known = knowing(pod("a", { annotations: { note: "1", "kubernetes.io/config.mirror": "m" } }));
     const sent = pod("a", {
       ...other,
@@ -173,12 +173,12 @@ describe("classify", () => {
     expect(state.pods.get("uid-a")).toEqual(made[0]?.pod);
   });
 
-  it("an update never changes who the pod is", () => {
+  it("an update never changes the pod's identity", () => {
     const { changes: made } = classify(knowing(pod("a")), "file", { op: "SET", pods: [pod("b", { ...other, uid: "uid-a" })] }, LATER_MS);
     expect(made.map((change) => [change.op, change.pod.metadata.name])).toEqual([["UPDATE", "a"]]);
   });
 
-  it("[node-agent 60] a reconcile replaces the stored status and nothing else", () => {
+  it("[node-agent 60] a reconcile replaces only the stored status", () => {
     const known = knowing(pod("a"));
     const { state } = classify(known, "api", { op: "SET", pods: [pod("a", running)] }, LATER_MS);
     expect(state.pods.get("uid-a")).toEqual({ ...known.pods.get("uid-a"), ...running });
@@ -187,14 +187,14 @@ describe("classify", () => {
   });
 
   // Else each event of one pod would cost a deep look at the specs of all.
-  it("knows what a source sends once more, after a status, without a look inside", () => {
+  it("recognises an object that the source sends again after a status, by identity", () => {
     const sent = pod("a", running);
     const { state } = classify(knowing(pod("a")), "api", { op: "SET", pods: [sent] }, LATER_MS);
     expect(state.pods.get("uid-a")?.spec).toBe(sent.spec);
     expect(state.pods.get("uid-a")?.status).toBe(sent.status);
   });
 
-  it("tells a change again whose state was not kept, though the object is the same", () => {
+  it("emits a change again if its state was not recorded, although the object is the same", () => {
     const known = knowing(pod("a"));
     const [sent, fresh] = [pod("a", other), pod("b")];
     for (let time = 0; time < 2; time++) expect(changes(known, "SET", sent, fresh)).toEqual(["ADD b", "UPDATE a"]);
@@ -203,7 +203,7 @@ describe("classify", () => {
     expect(changes(state, "SET", sent)).toEqual(["REMOVE b"]);
   });
 
-  it("nothing of the state before is changed", () => {
+  it("does not modify the previous state", () => {
     const known = knowing(pod("a"), pod("b"));
     const before = structuredClone([...known.pods]);
     classify(known, "api", { op: "SET", pods: [pod("a", dying)] }, LATER_MS);

@@ -23,13 +23,13 @@ function refusal(value: unknown, given = FILE): string {
     staticPod(value, given);
   } catch (error) {
     expect(error).toBeInstanceOf(StaticPodError);
-    return (error as Error).message; // was just looked at
+    return (error as Error).message; // was just checked
   }
   return expect.unreachable("it should have been refused");
 }
 
 describe("staticPod", () => {
-  it("[node-agent 65] names, places and marks the pod of a file", () => {
+  it("[node-agent 65] sets name, node and annotations of a pod from a file", () => {
     const pod = staticPod(manifest({ nodeName: "elsewhere" }, { labels: { app: "web" }, annotations: { note: "1" } }), FILE);
     const { uid } = pod.metadata;
     expect(uid).toMatch(/^[0-9a-f]{32}$/);
@@ -56,7 +56,7 @@ describe("staticPod", () => {
     expect(staticPod(manifest(), HTTP).spec.tolerations).toBeUndefined();
   });
 
-  it("[node-agent 65] the toleration replaces one like it and leaves the others", () => {
+  it("[node-agent 65] the toleration replaces an equal one and keeps the others", () => {
     const mine = { key: "mine", operator: "Exists", effect: "NoExecute" };
     const bounded = { operator: "Exists", effect: "NoExecute", tolerationSeconds: 60 };
     expect(staticPod(manifest({ tolerations: [bounded, mine] }), FILE).spec.tolerations).toEqual([
@@ -65,7 +65,7 @@ describe("staticPod", () => {
     ]);
   });
 
-  it("an empty namespace is the default one", () => {
+  it("an empty namespace becomes default", () => {
     expect(staticPod(manifest({}, { namespace: "" }), FILE).metadata.namespace).toBe("default");
     expect(staticPod(manifest({}, { namespace: "shop" }), FILE).metadata.namespace).toBe("shop");
   });
@@ -73,7 +73,7 @@ describe("staticPod", () => {
   describe("the UID", () => {
     const uidOf = (value: object, given = FILE): string => staticPod(value, given).metadata.uid;
 
-    it("[node-agent 65] is the same for the same manifest, in whatever order it is written", () => {
+    it("[node-agent 65] is equal for equal manifests with any key order", () => {
       expect(uidOf({ ...manifest(), kind: "Pod", apiVersion: "v1" })).toBe(uidOf(manifest()));
       expect(uidOf({ spec: { containers: [{ image: "i:1", name: "c" }] }, metadata: { name: "web" }, kind: "Pod", apiVersion: "v1" })).toBe(
         uidOf(manifest()),
@@ -102,7 +102,7 @@ describe("staticPod", () => {
       expect(other).not.toBe(uidOf(manifest()));
     });
 
-    it("[node-agent 126] of an edited file is another one under the same name: the old pod goes, then the new one comes", () => {
+    it("[node-agent 126] changes when the file is edited: the old pod ends before the new one starts", () => {
       const [before, after] = [staticPod(manifest(), FILE), staticPod(manifest({ hostNetwork: true }), FILE)];
       const { state } = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [before] }, 0);
       const { changes } = classify(state, "file", { op: "SET", pods: [after] }, 1);
@@ -113,7 +113,7 @@ describe("staticPod", () => {
       expect(changes.every(({ pod }) => isStaticPod(pod))).toBe(true);
     });
 
-    it("is the manifest's own where it names one, and so is the hash", () => {
+    it("is the manifest's own if set, and so is the hash", () => {
       const pod = staticPod(manifest({}, { uid: "my-own-uid" }), FILE);
       expect([pod.metadata.uid, pod.metadata.annotations?.["kubernetes.io/config.hash"]]).toEqual(["my-own-uid", "my-own-uid"]);
     });
@@ -139,7 +139,7 @@ describe("staticPod", () => {
     { name: "a mirror's annotation", value: manifest({}, { annotations: { "kubernetes.io/config.mirror": "x" } }), want: "config.mirror" },
     { name: "a list that is none", value: manifest({ tolerations: "all" }), want: "spec.tolerations is not a list" },
     { name: "a field of another type", value: manifest({ volumes: 7 }), want: "not a pod as the API has it: " },
-  ])("refuses $name, and says where it stands", ({ value, want }) => {
+  ])("rejects $name and reports its path", ({ value, want }) => {
     expect(refusal(value)).toContain("manifest /etc/manifests/web.yaml: ");
     expect(refusal(value)).toContain(want);
     expect(refusal(value, HTTP)).toContain("manifest at http://127.0.0.1/pods: ");
@@ -185,11 +185,11 @@ describe("staticPod", () => {
     { name: "a CSI volume", spec: volume({ csi: { driver: "d" } }), want: "csidrivers" },
     { name: "a storage's own secret", spec: volume({ iscsi: { secretRef: { name: "s" } } }), want: "secrets (volume v)" },
     { name: "a volume nobody knows yet", spec: volume({ holographic: {} }), want: "objects of an unknown kind (volume v)" },
-  ])("refuses to refer to $name", ({ spec, want }) => {
+  ])("rejects a reference to $name", ({ spec, want }) => {
     expect(refusal(manifest(spec))).toContain(`a static pod must not refer to ${want}`);
   });
 
-  it("takes what the node has itself", () => {
+  it("accepts volumes that are local to the node", () => {
     const volumes = [
       { name: "a", hostPath: { path: "/etc" } },
       { name: "b", emptyDir: {} },

@@ -1,4 +1,4 @@
-// Would catch: a pod that is started without something it asked for, and one that is held back for no reason.
+// Would catch: a pod started without a requested feature, and one held back without a reason.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec, PodSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { unsupportedFeature } from "../../../../shared/node-agent/kubelet/config/unsupported-features.ts";
@@ -74,13 +74,13 @@ describe("unsupportedFeature", () => {
         expect(unsupportedFeature(nodePod({ [list]: ["first", containerSpec("second", fields)] }))).toBe(want));
     }
 
-  it("heeds AppArmor's old annotation, which nothing turns into the field on a static pod", () => {
+  it("honours the legacy AppArmor annotation, which is not converted on a static pod", () => {
     const annotation = "container.apparmor.security.beta.kubernetes.io/foo1";
     expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "localhost/x" } }))).toBe(`metadata.annotations['${annotation}']`);
     expect(unsupportedFeature(nodePod({ annotations: { [annotation]: "runtime/default" } }))).toBeUndefined();
   });
 
-  it("names the first of several", () =>
+  it("reports the first of several", () =>
     expect(
       unsupportedFeature(
         nodePod({

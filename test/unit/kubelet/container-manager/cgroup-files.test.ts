@@ -47,7 +47,7 @@ describe("cgroupFiles", () => {
 
   const HUGE = { hugePageBytes: { "2MB": 1n << 62n } };
   const sizes = ["2MB", "1GB"];
-  it("[node-agent 197] sizes of huge pages that are not named are limited to nothing", () => {
+  it("[node-agent 197] limits huge page sizes without a request to 0", () => {
     expect(written(HUGE, 1, { sizes })).toEqual([
       "hugetlb.2MB.limit_in_bytes=4611686018427387904",
       "hugetlb.2MB.rsvd.limit_in_bytes=4611686018427387904?",
@@ -60,7 +60,7 @@ describe("cgroupFiles", () => {
     ]);
   });
 
-  it("[node-agent 181] what no controller looks after is left out", () => {
+  it("[node-agent 181] omits files of missing controllers", () => {
     const config = { ...HUGE, cpuShares: 2, pidsMax: 5, memoryBytes: 1 };
     expect(written(config, 1, { sizes, controllers: ["cpu", "memory"] })).toEqual(["memory.limit_in_bytes=1", "cpu.shares=2"]);
   });
@@ -77,5 +77,5 @@ describe("cpuWeight", () => {
     [262_143, 9999],
     [262_144, 10_000],
     [1_000_000_000, 10_000],
-  ])("[node-agent 182] %d shares weigh %d", (shares, want) => expect(cpuWeight(shares)).toBe(want));
+  ])("[node-agent 182] %d shares have weight %d", (shares, want) => expect(cpuWeight(shares)).toBe(want));
 });

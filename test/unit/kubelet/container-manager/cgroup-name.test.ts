@@ -1,4 +1,4 @@
-// Would catch: a pod in the wrong group, a group that the runtime calls otherwise, a pod's group that nobody takes for one.
+// Would catch: a pod in the wrong cgroup, a cgroup with another name than the runtime's, a pod's cgroup that is not recognised.
 import { describe, expect, it } from "vitest";
 import { kubepodsCgroup, podCgroup, podUidOf, qosCgroup } from "../../../../shared/node-agent/kubelet/container-manager/cgroup-name.ts";
 import type { NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
@@ -40,7 +40,7 @@ describe("podCgroup", () => {
     expect(podCgroup({ ...OPTIONS, ...options }, pod)).toBe(want);
   });
 
-  it("[node-agent 180] stands below the group of its class, which stands below that of all pods", () => {
+  it("[node-agent 180] is below the cgroup of its QoS class, which is below that of all pods", () => {
     for (const options of [OPTIONS, { ...OPTIONS, ...SYSTEMD }]) {
       const parent = qosCgroup(options, "BestEffort");
       expect(podCgroup(options, nodePod()).startsWith(`${parent}/`)).toBe(true);

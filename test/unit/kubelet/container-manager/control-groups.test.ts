@@ -39,7 +39,7 @@ function events(node: NodeHarness, reason: string): readonly string[] {
 
 const ready = (node: NodeHarness, name: string): Promise<void> => node.until(`${name} is ready`, () => node.isReady(name));
 
-test("[node-agent 185] [node-agent 184] a node has the groups of all pods and of both classes from the start, with their limits", async () => {
+test("[node-agent 185] [node-agent 184] the node's cgroups of all pods and of both classes exist with their limits from the start", async () => {
   const node = await startedNode();
   expect(node.cgroups.files("/kubepods")).toEqual({ "memory.limit_in_bytes": String(64 * 2 ** 30), "cpu.shares": "65536" });
   expect(node.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
@@ -48,7 +48,7 @@ test("[node-agent 185] [node-agent 184] a node has the groups of all pods and of
   expect(events(node, "NodeAllocatableEnforced")).toEqual(["Node: Updated Node Allocatable limit across pods"]);
 });
 
-test("[node-agent 188] a pod's group is there with its limits before its sandbox is made, and goes with the pod", async () => {
+test("[node-agent 188] a pod's cgroup exists with its limits before the sandbox, and is removed with the pod", async () => {
   const node = await startedNode();
   let atSandbox: unknown;
   let parent = "";
@@ -73,7 +73,7 @@ test("[node-agent 188] a pod's group is there with its limits before its sandbox
 });
 
 for (const last of ["create", "write"] as const)
-  test(`[node-agent 188] an agent that dies at its ${last} leaves a pod that the next one bounds before it runs`, async () => {
+  test(`[node-agent 188] after an agent crash at ${last}, the next agent sets the pod's limits before it runs`, async () => {
     const node = await startedNode();
     node.fateOf = ({ port, verb, args: [path] }) =>
       port === "cgroups" && verb === last && String(path).includes("/pod") ? (last === "create" ? "dieAfter" : "dieBefore") : "live";
@@ -91,7 +91,7 @@ for (const last of ["create", "write"] as const)
     expect(atSandbox).toBe("67108864");
   });
 
-test("[node-agent 188] what still runs in the group of a pod that ended is ended with it", async () => {
+test("[node-agent 188] kills the remaining processes in the cgroup of an ended pod", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app()] });
   await ready(node, "p");
@@ -101,7 +101,7 @@ test("[node-agent 188] what still runs in the group of a pod that ended is ended
   expect(node.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toBeUndefined();
 });
 
-test("[node-agent 188] a pod is not gone before its group is", async () => {
+test("[node-agent 188] a pod finishes only after its cgroup is removed", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app()] });
   await ready(node, "p");
@@ -117,7 +117,7 @@ for (const { policy, running, phase } of [
   { policy: "Always", running: ["app"], phase: "Running" },
   { policy: "Never", running: [], phase: "Succeeded" },
 ] as const)
-  test(`[node-agent 189] what runs without its group is ended, and ${policy === "Always" ? "starts again in it" : "stays ended"}: ${policy}`, async () => {
+  test(`[node-agent 189] kills a pod that runs without its cgroup, and ${policy === "Always" ? "restarts it inside" : "does not restart it"}: ${policy}`, async () => {
     const node = await startedNode();
     const uid = await node.create("p", { containers: [app()], restartPolicy: policy });
     await ready(node, "p");
@@ -132,7 +132,7 @@ for (const { policy, running, phase } of [
     if (policy === "Always") expect(node.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toEqual({ "cpu.shares": "2" });
   });
 
-test("[node-agent 189] an agent that comes back ends nothing that has its group, and changes none of its limits", async () => {
+test("[node-agent 189] a restarted agent keeps pods that have their cgroup, and changes no limits", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [BURSTABLE] });
   await ready(node, "p");
@@ -144,7 +144,7 @@ test("[node-agent 189] an agent that comes back ends nothing that has its group,
   expect((await node.containers(uid)).length).toBe(1);
 });
 
-test("[node-agent 193] until an agent that comes back knows its pods, classes keep their weight", async () => {
+test("[node-agent 193] a restarted agent keeps the weights of QoS classes until its pods are known", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [BURSTABLE] });
   await ready(node, "p");
@@ -158,7 +158,7 @@ test("[node-agent 193] until an agent that comes back knows its pods, classes ke
   expect([...seen]).toEqual(["512"]);
 });
 
-test("[node-agent 193] classes weigh what their pods ask for: one more at once, one less within a minute", async () => {
+test("[node-agent 193] QoS classes have the weight of their pods' requests: an increase applies at once, a decrease within a minute", async () => {
   const node = await startedNode();
   const weight = (): string | undefined => node.cgroups.files("/kubepods/burstable")?.["cpu.shares"];
   await node.create("p", { containers: [BURSTABLE] });
@@ -172,7 +172,7 @@ test("[node-agent 193] classes weigh what their pods ask for: one more at once, 
   expect(weight()).toBe("512");
 });
 
-test("[node-agent 190] a group that cannot be made is said, and its pod waits for it", async () => {
+test("[node-agent 190] reports a cgroup that cannot be created, and its pod waits", async () => {
   const node = await startedNode();
   node.fateOf = ({ port, verb, args: [path] }) =>
     port === "cgroups" && verb === "create" && String(path).includes("/pod") ? { fail: new Error("read-only file system") } : "live";
@@ -185,7 +185,7 @@ test("[node-agent 190] a group that cannot be made is said, and its pod waits fo
   await ready(node, "p");
 });
 
-test("[node-agent 191] the group of a pod that nobody knows goes, and what runs in it", async () => {
+test("[node-agent 191] removes the cgroup of an unknown pod and kills its processes", async () => {
   const node = await startedNode();
   const path = "/kubepods/burstable/pod0a1b2c3d-0000-4000-8000-000000000009";
   await node.cgroups.create("/kubepods/burstable/no-pod");
@@ -195,7 +195,7 @@ test("[node-agent 191] the group of a pod that nobody knows goes, and what runs 
   expect(node.cgroups.files("/kubepods/burstable/no-pod")).toBeDefined();
 });
 
-test("[node-agent 191] while its directory does not go, it takes no CPU from others", async () => {
+test("[node-agent 191] reduces its CPU shares until its directory is removed", async () => {
   const node = await startedNode();
   const uid = "0a1b2c3d-0000-4000-8000-000000000009";
   await node.files.makePodDirectories(uid);
@@ -208,7 +208,7 @@ test("[node-agent 191] while its directory does not go, it takes no CPU from oth
   expect(node.cgroups.files(`/kubepods/pod${uid}`)).toBeUndefined();
 });
 
-test("[node-agent 192] what all pods may take is told until the kernel takes it", async () => {
+test("[node-agent 192] retries the limits of all pods until the kernel accepts them, and reports it", async () => {
   const node = await startedNode();
   node.kill();
   let refusals = 0;
@@ -268,7 +268,7 @@ test("[node-agent 185] enforces limits on reserved cgroups, and reports a missin
   ]);
 });
 
-test("[node-agent 187] without groups for classes nothing is made, and no pod waits for it", async () => {
+test("[node-agent 187] without cgroups per QoS creates no cgroup, and no pod waits for one", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods"] });
   const manager = managerOf(cgroups, { cgroups: { ...OPTIONS.cgroups, perQos: false, enforce: [] } });
   await manager.maintain();
@@ -277,7 +277,7 @@ test("[node-agent 187] without groups for classes nothing is made, and no pod wa
   expect(cgroups.files("/kubepods")).toBeUndefined();
 });
 
-test("[node-agent 281] with the systemd driver slices are bounded like groups, those of others by the name that systemd has for them", async () => {
+test("[node-agent 281] with the systemd driver limits slices like cgroups, and reserved ones by their systemd name", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice", "/kube.slice/kube-node.slice"] });
   await cgroups.create("/kube.slice/kube-node.slice");
   const told: string[] = [];
@@ -298,7 +298,7 @@ test("[node-agent 281] with the systemd driver slices are bounded like groups, t
   expect(told).toContain("NodeAllocatableEnforced: Updated limits on kube reserved cgroup /kube-node");
 });
 
-test("[node-agent 188] with the systemd driver a pod's slice goes with it, whoever made it", async () => {
+test("[node-agent 188] with the systemd driver removes a pod's slice with the pod, whoever created it", async () => {
   const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0000_4000_8000_000000000009.slice";
   const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice"] });
   await cgroups.enter(`${slice}/container.scope`);

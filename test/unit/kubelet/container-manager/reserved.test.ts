@@ -12,7 +12,7 @@ import { FACTS, MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 const MIB = 1024 ** 2;
 
 describe("parseReserved", () => {
-  it("[node-agent 186] reads all four resources, in any spelling of amounts, rounded up", () => {
+  it("[node-agent 186] parses all four resources with any quantity notation, rounded up", () => {
     const want = { cpuMilli: 200, memoryBytes: 500 * MIB, ephemeralStorageBytes: 1024 * MIB, pids: 1000 };
     expect(parseReserved("cpu=200m, memory=500Mi,ephemeral-storage=1Gi,pid=1k")).toEqual(want);
     expect(parseReserved("cpu=0.5")).toEqual({ cpuMilli: 500 });
@@ -25,9 +25,9 @@ describe("parseReserved", () => {
     ["cpu=many", 'failed to parse quantity "many" for "cpu" resource'],
     ["memory=-1Mi", 'resource quantity for "memory" cannot be negative: -1Mi'],
     ["cpu", '"cpu" is not of the form resource=amount'],
-  ])("[node-agent 186] refuses %s", (text, message) => expect(() => parseReserved(text)).toThrow(message));
+  ])("[node-agent 186] rejects %s", (text, message) => expect(() => parseReserved(text)).toThrow(message));
 
-  it("[node-agent 186] adds up what is kept back for both", () => {
+  it("[node-agent 186] adds kube-reserved and system-reserved", () => {
     expect(together({ cpuMilli: 100, pids: 5 }, { cpuMilli: 50, memoryBytes: 7 })).toEqual({ cpuMilli: 150, memoryBytes: 7, pids: 5 });
   });
 });
@@ -41,7 +41,7 @@ describe("allocatable", () => {
     hugePageBytes: { "2MB": 64 * MIB, "1GB": 0 },
   };
 
-  it("[node-agent 186] is capacity less what is kept back, eviction's part and huge pages", () => {
+  it("[node-agent 186] is capacity minus reservations, eviction thresholds and huge pages", () => {
     expect(resourceQuantities(machine)).toMatchObject({ cpu: "4", memory: "1Gi", "hugepages-2Mi": "64Mi", "hugepages-1Gi": "0" });
     const { ephemeralStorageBytes } = allocatableOf(machine);
     expect(resourceQuantities(allocatableOf(machine))).toMatchObject({ cpu: "2500m", memory: "660Mi", "hugepages-2Mi": "64Mi" });
@@ -71,7 +71,7 @@ const FLAGS: CgroupFlags = {
 };
 
 describe("flags", () => {
-  it("[node-agent 187] says what is enforced where", () => {
+  it("[node-agent 187] list the enforced levels and their cgroups", () => {
     const policy = cgroupPolicy({
       ...FLAGS,
       enforceNodeAllocatable: "pods,kube-reserved,system-reserved-compressible",
@@ -105,10 +105,10 @@ describe("flags", () => {
     ],
     [{ kubeReserved: "disk=1" }, '--kube-reserved: cannot reserve "disk" resource'],
   ];
-  it.each(refused)("[node-agent 187] refuses %j", (flags, message) => {
+  it.each(refused)("[node-agent 187] rejects %j", (flags, message) => {
     expect(() => cgroupPolicy({ ...FLAGS, ...flags })).toThrow(message);
   });
-  it("[node-agent 187] refuses to keep back more than there is, with what eviction keeps free", () => {
+  it("[node-agent 187] rejects reservations and eviction thresholds above capacity", () => {
     const facts = { ...FACTS, resources: MACHINE };
     const of = (kubeReserved: string, systemReserved = ""): unknown =>
       withReserved(facts, cgroupPolicy({ ...FLAGS, kubeReserved, systemReserved }), DEFAULT_EVICTION).resources;

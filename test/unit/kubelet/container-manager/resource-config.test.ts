@@ -1,5 +1,5 @@
-// Would catch: a pod that takes more than its limits, one that starves though it asked for CPU, a class that weighs too little or too
-// much, a node whose pods take what is kept back.
+// Would catch: a pod above its limits, one without its requested CPU, a QoS class with a wrong weight, a node whose pods use reserved
+// resources.
 import { describe, expect, it } from "vitest";
 import {
   kubepodsConfig,
@@ -111,7 +111,7 @@ describe("qosConfigs", () => {
   const machine = { ...MACHINE, hugePageSizes: ["2MB"] };
   const unbounded = { hugePageBytes: { "2MB": 4_611_686_018_427_387_904n } };
 
-  it("[node-agent 184] burstable pods weigh what they ask for together; others are not among them", () => {
+  it("[node-agent 184] burstable has the weight of its pods' total requests, and of no other pods", () => {
     const pods = [[asks(["1", "128Mi"], ["1", "128Mi"])], [asks(["1", "128Mi"], ["2", "256Mi"])], [asks(["2", "256Mi"])], [NONE]];
     const configs = qosConfigs(
       pods.map((containers) => podOf({ containers })),
@@ -124,7 +124,7 @@ describe("qosConfigs", () => {
     });
   });
 
-  it("[node-agent 184] without pods both weigh the least", () => {
+  it("[node-agent 184] both classes have the minimum weight without pods", () => {
     expect(qosConfigs([], MACHINE)).toMatchObject({ Burstable: { cpuShares: 2 }, BestEffort: { cpuShares: 2 } });
   });
 });
@@ -140,15 +140,15 @@ describe("kubepodsConfig", () => {
   };
   const hugePageBytes = { "2MB": BigInt(8 * MIB), "1GB": 0n };
 
-  it("[node-agent 185] enforced: capacity less what is kept back; what eviction keeps free is not taken off", () => {
+  it("[node-agent 185] enforced: capacity minus reservations, without subtracting eviction thresholds", () => {
     const want = { memoryBytes: 7_000_000_000, cpuShares: 3584, pidsMax: 32_000, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: true })).toEqual(want);
   });
-  it("[node-agent 185] not enforced: the whole machine", () => {
+  it("[node-agent 185] not enforced: the whole capacity", () => {
     const want = { memoryBytes: 8_000_000_000, cpuShares: 4096, pidsMax: 32_768, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: false })).toEqual(want);
   });
-  it("[node-agent 185] never less than nothing", () => {
+  it("[node-agent 185] never below 0", () => {
     const reserved = { cpuMilli: 5000, memoryBytes: 9_000_000_000, pids: 40_000 };
     expect(kubepodsConfig({ ...machine, reserved }, { enforced: true })).toMatchObject({ memoryBytes: 0, cpuShares: 2, pidsMax: 0 });
   });
@@ -162,7 +162,7 @@ describe("reservedConfig", () => {
   ])("[node-agent 185] $name", ({ compressibleOnly, want }) => {
     expect(reservedConfig(kept, "0-3", compressibleOnly)).toEqual({ ...want, hugePageBytes: {} });
   });
-  it("[node-agent 185] what is not kept back is not limited", () => {
+  it("[node-agent 185] sets no limit without a reservation", () => {
     expect(reservedConfig({ cpuMilli: 250 }, undefined, false)).toEqual({ cpuShares: 256, hugePageBytes: {} });
   });
 });

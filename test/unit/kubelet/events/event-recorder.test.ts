@@ -24,7 +24,7 @@ const many = (count: number, make: (index: number) => NodeEvent, atMinutes = 0) 
   Array.from({ length: count }, (_, index) => ({ atMinutes, event: make(index) }));
 
 describe("recordEvent", () => {
-  it("makes an Event as the kubelet does", () => {
+  it("creates an Event as the kubelet does", () => {
     expect(recordAll([{ event: event() }]).requests).toEqual([
       {
         kind: "create",
@@ -54,7 +54,7 @@ describe("recordEvent", () => {
     ]);
   });
 
-  it("puts one about a Node into default, without a namespace in its object", () => {
+  it("creates a Node's Event in the default namespace, and its object has no namespace", () => {
     const involved = { kind: "Node", apiVersion: "v1", namespace: "", name: "n1", uid: "n1" };
     const [request] = recordAll([{ event: event({ involved }) }]).requests;
     expect(request?.kind === "create" && [request.body.metadata.namespace, request.body.involvedObject]).toEqual([
@@ -63,7 +63,7 @@ describe("recordEvent", () => {
     ]);
   });
 
-  it("ER1 counts an equal one, and carries all of it in case the first is gone", () => {
+  it("ER1 counts an equal Event, and carries the whole Event in case the first one is gone", () => {
     const [first, second, third] = recordAll([
       { event: event() },
       { atMinutes: 1, event: event() },
@@ -91,24 +91,24 @@ describe("recordEvent", () => {
     expect(kinds(recordAll([{ event: event() }, { event: other }]).requests)).toEqual(["create", "create"]);
   });
 
-  it("names differ, also in one millisecond", () => {
+  it("names are unique, also within one millisecond", () => {
     const { requests } = recordAll(many(9, (index) => event({ message: `${index}` })));
     expect(new Set(requests.map((request) => request?.kind === "create" && request.body.metadata.name)).size).toBe(9);
   });
 
-  it("ER2 the tenth message for one reason becomes one Event with those after it", () => {
+  it("ER2 aggregates from the tenth message of one reason on", () => {
     const { requests } = recordAll(many(12, (index) => event({ message: `no ${index}` })));
     expect(kinds(requests)).toEqual([...Array<string>(10).fill("create"), "patch", "patch"]);
     expect(requests[9]).toMatchObject({ body: { message: "(combined from similar events): no 9", count: 1 } });
     expect(requests[11]).toMatchObject({ body: { message: "(combined from similar events): no 11", count: 3 } });
   });
 
-  it("ER2 not when they lie more than ten minutes apart", () => {
+  it("ER2 does not aggregate events more than ten minutes apart", () => {
     const apart = many(12, (index) => event({ message: `no ${index}` })).map((entry, index) => ({ ...entry, atMinutes: index * 10.1 }));
     expect(kinds(recordAll(apart).requests)).toEqual(Array(12).fill("create"));
   });
 
-  it("ER3 lets 25 through, then one in five minutes; what is held back counts", () => {
+  it("ER3 allows 25, then one in five minutes, and counts suppressed ones", () => {
     const { requests, memory } = recordAll(many(30, () => event()));
     expect(kinds(requests)).toEqual(["create", ...Array<string>(24).fill("patch"), ...Array<string>(5).fill("nothing")]);
     const later = recordAll(
@@ -119,7 +119,7 @@ describe("recordEvent", () => {
     expect(later.requests[1]).toMatchObject({ body: { count: 32 } });
   });
 
-  it("ER3 one whose creation was held back is patched with all it takes to create it", () => {
+  it("ER3 patches an Event whose creation was suppressed with all fields needed to create it", () => {
     const { memory } = recordAll(many(25, () => event()));
     const { requests } = recordAll(
       [{ event: event({ reason: "Killing" }) }, { atMinutes: 6, event: event({ reason: "Killing" }) }],
@@ -128,7 +128,7 @@ describe("recordEvent", () => {
     expect(requests).toMatchObject([undefined, { kind: "patch", ifMissing: { reason: "Killing", count: 2 } }]);
   });
 
-  it("ER3 the budget is each object's own, and each type's, and never more than 25", () => {
+  it("ER3 the budget is per object and type, and never above 25", () => {
     const { memory } = recordAll(many(30, () => event()));
     expect(kinds(recordAll([{ event: event({}, "db") }, { event: event({ type: "Normal" }) }], memory).requests)).toEqual([
       "create",
@@ -141,7 +141,7 @@ describe("recordEvent", () => {
     expect(kinds(rested.requests).filter((kind) => kind === "nothing")).toHaveLength(1);
   });
 
-  it("a clock that was set back gives nothing and takes nothing", () => {
+  it("a clock set back neither adds nor removes tokens", () => {
     const { memory } = recordAll([{ event: event() }]);
     const { requests } = recordAll(
       many(25, () => event(), -60),
@@ -150,7 +150,7 @@ describe("recordEvent", () => {
     expect(kinds(requests)).toEqual([...Array<string>(24).fill("patch"), "nothing"]);
   });
 
-  it("ER4 forgets the object that was silent for longest", { timeout: 60_000 }, () => {
+  it("ER4 evicts the least recently used object", { timeout: 60_000 }, () => {
     const { memory } = recordAll(many(4096, (index) => event({}, `pod-${index}`)));
     const touched = recordAll([{ event: event({}, "pod-0") }, { event: event({}, "one-more") }], memory);
     expect([touched.memory.groups.size, touched.memory.events.size, touched.memory.budgets.size]).toEqual([4096, 4096, 4096]);

@@ -18,7 +18,7 @@ function policy(hard: string, more: Partial<EvictionPolicy> = {}): EvictionPolic
 }
 const MEMORY = policy("memory.available<1Gi");
 
-/** So much memory is free from now on. */
+/** The free memory from now on. */
 function leave(node: NodeHarness, bytes: number): void {
   node.usage = { ...node.usage, workingSetBytes: node.usage.memoryBytes - bytes };
 }
@@ -52,7 +52,7 @@ function events(node: NodeHarness, reason: string): readonly EventBody[] {
   return sent.filter((event) => event.reason === reason);
 }
 
-test("[node-agent 213] memory runs short: the pod of the lowest priority goes, one at a time, until there is enough", async () => {
+test("[node-agent 213] low memory: evicts the pods of the lowest priority one at a time until enough memory is free", async () => {
   const node = await startedNode({ eviction: MEMORY });
   await node.create("low", { containers: [APP], priority: 1 });
   await node.create("lower", { containers: [APP], priority: 0 });
@@ -67,7 +67,7 @@ test("[node-agent 213] memory runs short: the pod of the lowest priority goes, o
   expect([evicted(node), node.isReady("high")]).toEqual([["low", "lower"], true]);
 });
 
-test("[node-agent 251] all pods together take almost what they may, with room on the node: one goes, as for the node's memory", async () => {
+test("[node-agent 251] all pods near their memory limit, free memory on the node: evicts one as for the node's memory", async () => {
   const node = await startedNode({
     eviction: { ...MEMORY, thresholds: parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true }) },
   });
@@ -87,7 +87,7 @@ test("[node-agent 251] all pods together take almost what they may, with room on
   expect(node.pod("lower")?.status?.message).toBe("The node was low on resource: memory. Threshold quantity: 1Gi, available: 1023Mi. ");
 });
 
-test("[node-agent 251] a share is one of what all pods may take", async () => {
+test("[node-agent 251] a percentage refers to the limit of all pods", async () => {
   const thresholds = parseThresholds({ hard: parseStatements("memory.available<50%", "<"), enforcesPods: true });
   const node = await startedNode({ eviction: { ...MEMORY, thresholds } });
   await node.create("p", { containers: [APP] });
@@ -100,7 +100,7 @@ test("[node-agent 251] a share is one of what all pods may take", async () => {
   await node.until("it is gone", () => evicted(node).length > 0);
 });
 
-test("[node-agent 251] without a limit of all pods nothing is known of it", async () => {
+test("[node-agent 251] without a limit of all pods the signal is absent", async () => {
   const thresholds = parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true });
   const node = await startedNode({ eviction: { ...MEMORY, thresholds } });
   await node.create("p", { containers: [APP] });
@@ -111,7 +111,7 @@ test("[node-agent 251] without a limit of all pods nothing is known of it", asyn
   expect([evicted(node), conditions(node)]).toEqual([[], []]);
 });
 
-test("[node-agent 214] what an evicted pod's owner is told", async () => {
+test("[node-agent 214] reports an eviction in status, condition and Events", async () => {
   const node = await startedNode({ eviction: MEMORY });
   const uid = await node.create("p", { containers: [APP] });
   await running(node, "p");
@@ -132,7 +132,7 @@ test("[node-agent 214] what an evicted pod's owner is told", async () => {
   expect(await node.running(uid)).toEqual([]);
 });
 
-test("[node-agent 215] the node says that it runs short, and for the transition period after", async () => {
+test("[node-agent 215] the node reports pressure, also for the transition period afterwards", async () => {
   const node = await startedNode({ eviction: MEMORY });
   leave(node, GI - 1);
   await node.until("it is said", () => conditions(node).length > 0, 25 * SECONDS);
@@ -145,7 +145,7 @@ test("[node-agent 215] the node says that it runs short, and for the transition 
   expect(events(node, "NodeHasSufficientMemory")).toHaveLength(1);
 });
 
-test("[node-agent 216] under memory pressure a pod that asks for nothing is turned away, one that asks for something is not", async () => {
+test("[node-agent 216] under memory pressure rejects a BestEffort pod and admits others", async () => {
   const node = await startedNode({ eviction: MEMORY });
   leave(node, GI - 1);
   await node.advance(15 * SECONDS);
@@ -160,7 +160,7 @@ test("[node-agent 216] under memory pressure a pod that asks for nothing is turn
   });
 });
 
-test("[node-agent 217] critical and static pods stay, whatever runs short", async () => {
+test("[node-agent 217] never evicts critical and static pods", async () => {
   const node = await startedNode({ eviction: MEMORY, manifests: true });
   node.setManifest("s", { name: "static", spec: { containers: [APP] } });
   await node.create("critical", { containers: [APP], priority: 2_000_000_000 });
@@ -170,7 +170,7 @@ test("[node-agent 217] critical and static pods stay, whatever runs short", asyn
   expect([evicted(node), node.isReady("critical"), node.isReady("static-n1")]).toEqual([[], true, true]);
 });
 
-test("[node-agent 218] the next pod goes only when the one before has been cleaned up", async () => {
+test("[node-agent 218] evicts the next pod only after the previous one is cleaned up", async () => {
   const node = await startedNode({ eviction: MEMORY });
   await node.create("a", { containers: [APP], priority: 0 });
   await node.create("b", { containers: [APP], priority: 1 });
@@ -185,7 +185,7 @@ test("[node-agent 218] the next pod goes only when the one before has been clean
   await node.until("b is gone", () => evicted(node).length > 1, 30 * SECONDS);
 });
 
-test("[node-agent 218] one that is never cleaned up does not keep the others", async () => {
+test("[node-agent 218] a pod that is never cleaned up does not block further evictions", async () => {
   const node = await startedNode({ eviction: MEMORY });
   await node.create("a", { containers: [APP], priority: 0 });
   await node.create("b", { containers: [APP], priority: 1 });
@@ -195,7 +195,7 @@ test("[node-agent 218] one that is never cleaned up does not keep the others", a
   await node.until("b is gone", () => evicted(node).includes("b"), 90 * SECONDS);
 });
 
-test("[node-agent 219] a full disk: unused images and dead containers go first, and no pod where that is enough", async () => {
+test("[node-agent 219] a full disk: removes unused images and dead containers first, and evicts no pod if that suffices", async () => {
   const node = await startedNode({ eviction: policy("nodefs.available<10%"), images: { "old:1": {} } });
   await node.create("p", { containers: [APP] });
   await running(node, "p");
@@ -214,7 +214,7 @@ test("[node-agent 219] a full disk: unused images and dead containers go first, 
   await node.until("the pod is gone", () => evicted(node).length > 0);
 });
 
-test("[node-agent 219] the images' disk: no other pod goes before the runtime has looked again at what the last one left", async () => {
+test("[node-agent 219] image disk: evicts the next pod only after the runtime has measured again", async () => {
   const node = await startedNode({ eviction: policy("imagefs.available<10%") });
   await node.create("a", { containers: [APP], priority: 0 });
   await node.create("b", { containers: [APP], priority: 1 });
@@ -227,7 +227,7 @@ test("[node-agent 219] the images' disk: no other pod goes before the runtime ha
   expect([evicted(node), node.isReady("b")]).toEqual([["a"], true]);
 });
 
-test("[node-agent 220] pods that take more of the disk than they may go all at once, and are no disruption", async () => {
+test("[node-agent 220] evicts all pods above their own disk limits at once, without a disruption", async () => {
   const node = await startedNode({ eviction: policy("") });
   const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
   const uids = [await node.create("a", { containers: [APP], volumes }), await node.create("b", { containers: [APP], volumes })];
@@ -257,7 +257,7 @@ test("[node-agent 493] a volume that takes for ever to measure keeps no pod from
   expect([evicted(node), node.isReady("endless")]).toEqual([["greedy", "low"], true]);
 });
 
-test("[node-agent 221] a soft threshold: nothing goes before its time, then with the grace that is left to a pod", async () => {
+test("[node-agent 221] a soft threshold: evicts after its grace period, with the shortened pod grace period", async () => {
   const thresholds = parseThresholds({
     hard: new Map(),
     soft: new Map([["memory.available", "1Gi"]]),
@@ -273,7 +273,7 @@ test("[node-agent 221] a soft threshold: nothing goes before its time, then with
   expect(node.calls.filter(({ verb }) => verb === "stopContainer").map(({ args }) => args[1])).toEqual([7]);
 });
 
-test("[node-agent 219] of pods that have ended the last dead container goes, too, and images that are young do not", async () => {
+test("[node-agent 219] removes the last dead container of ended pods, too, and keeps recent images", async () => {
   const node = await startedNode({ eviction: policy("nodefs.available<10%"), images: { "once:1": { exitAfterMs: SECONDS }, "old:1": {} } });
   const uid = await node.create("once", { containers: [{ name: "once", image: "once:1" }], restartPolicy: "Never" });
   await node.until("it has ended", () => node.phase("once") !== "Pending" && node.phase("once") !== "Running");
@@ -283,7 +283,7 @@ test("[node-agent 219] of pods that have ended the last dead container goes, too
   expect([await node.containers(uid), (await node.cri.listImages()).length]).toEqual([[], 3]);
 });
 
-test("[node-agent 507] who uses what is asked of pods that may take only so much of the disk; of all once the node runs short", async () => {
+test("[node-agent 507] measures only pods with disk limits; all pods once the node runs short", async () => {
   const node = await startedNode({ eviction: MEMORY });
   const asked: string[] = [];
   node.fateOf = ({ verb, args: [uid] }) => {

@@ -1,4 +1,4 @@
-// Would catch: a figure that stands for another, a pod that counts as unmeasured, or as measured, and is not.
+// Would catch: a value in another field, a pod wrongly counted as measured or unmeasured.
 import { expect, it } from "vitest";
 import type { NodePorts } from "../../../../shared/node-agent/kubelet/node-ports/node-ports.ts";
 import { measureNode, measurePods } from "../../../../shared/node-agent/kubelet/eviction/measure.ts";
@@ -12,7 +12,7 @@ const fileSystem = (device: number, inodes = 10) => ({ capacityBytes: 100, avail
 it.each([
   { images: 1, want: false },
   { images: 2, want: true },
-])("[node-agent 228] a node whose images are on device $images: apart $want", async ({ images, want }) => {
+])("[node-agent 228] a node with images on device $images: separate $want", async ({ images, want }) => {
   const ports = {
     machine: { usage: async () => ({ memoryBytes: 1000, workingSetBytes: 300, processes: { count: 5, max: 50 } }) },
     cri: { imageFsInfo: async () => [{ mountpoint: "/images", timestampMs: 7 }] },
@@ -36,7 +36,7 @@ it.each([
   ]);
 });
 
-it("[node-agent 228] what pods use: one that runs, one that waits in its sandbox, one that has none, one whose logs cannot be measured", async () => {
+it("[node-agent 228] usage of pods: running, waiting in its sandbox, without sandbox, with unmeasurable logs", async () => {
   const ports = {
     cri: {
       listContainerStats: async () =>

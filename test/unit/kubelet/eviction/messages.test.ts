@@ -1,4 +1,4 @@
-// Would catch: a text that tools and people search for in vain, a container that is blamed for nothing, a wrong unit.
+// Would catch: a message that differs from upstream's, a wrongly blamed container, a wrong unit.
 import { expect, it } from "vitest";
 import { binaryQuantity, evictionMessage, nodeConditionMessage } from "../../../../shared/node-agent/kubelet/eviction/messages.ts";
 import { storageExcess } from "../../../../shared/node-agent/kubelet/eviction/local-storage.ts";
@@ -28,7 +28,7 @@ const USAGE: PodUsage = {
   containers: ["a", "b", "s", "debug"].map((name) => ({ name, memoryBytes: 20 * MI, rootfs: disk(3000), logs: disk(1096) })),
 };
 
-it("[node-agent 210] memory: who used more than it asked for", () => {
+it("[node-agent 210] memory: lists usage above the requests", () => {
   expect(evictionMessage(POD, USAGE, "memory", { met: [NODEFS, MEMORY], observations: OBSERVATIONS })).toEqual({
     message:
       "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. " +
@@ -65,7 +65,7 @@ it.each([
   expect([words.message, words.annotations["offending_containers"]]).toEqual([message, offending]);
 });
 
-it("[node-agent 210] a pod without figures: the node's alone, and no annotations", () => {
+it("[node-agent 210] a pod without measurements: only the node's values, no annotations", () => {
   expect(evictionMessage(POD, undefined, "memory", { met: [MEMORY], observations: OBSERVATIONS })).toEqual({
     message: "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
     annotations: {},
@@ -80,7 +80,7 @@ it.each([
   { amount: 3 * 1024 ** 3, want: "3Gi" },
 ])("[node-agent 210] $amount bytes are $want", ({ amount, want }) => expect(binaryQuantity(amount)).toBe(want));
 
-it("[node-agent 211] a pod that is not admitted is told of the conditions", () => {
+it("[node-agent 211] the message of a rejected pod lists the conditions", () => {
   expect(nodeConditionMessage(["MemoryPressure", "DiskPressure"])).toBe("The node had condition: [MemoryPressure DiskPressure]. ");
 });
 

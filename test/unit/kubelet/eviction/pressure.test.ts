@@ -47,7 +47,7 @@ describe("a threshold is met", () => {
   it.each([
     { available: 149, want: 1 },
     { available: 150, want: 0 },
-  ])("[node-agent 203] and resolved when the reclaim is free, too: $available", ({ available, want }) => {
+  ])("[node-agent 203] and is resolved only when the minimum reclaim is free, too: $available", ({ available, want }) => {
     const reclaiming = threshold("memory.available", 100, { minReclaim: { share: 0.05 } });
     expect(thresholdsMet([reclaiming], seen({ "memory.available": available }), { withReclaim: true })).toHaveLength(want);
   });
@@ -69,7 +69,7 @@ function rounds(thresholds: readonly Threshold[], available: readonly number[], 
 }
 
 describe("over time", () => {
-  it("[node-agent 204] a hard threshold counts at once, and its condition stays for the transition period", () => {
+  it("[node-agent 204] a hard threshold is met at once, and its condition lasts for the transition period", () => {
     expect(rounds([MEMORY], [100, 99, 100, 100, 100], 30_000)).toEqual([
       "0 ",
       "1 MemoryPressure",
@@ -79,13 +79,13 @@ describe("over time", () => {
     ]);
   });
 
-  it("[node-agent 204] a soft one counts when it was met all its grace long; its condition is said at once", () => {
+  it("[node-agent 204] a soft threshold is met after its whole grace period; its condition is reported at once", () => {
     const want = [...Array<string>(6).fill("0 MemoryPressure"), "1 MemoryPressure"];
     expect(rounds([SOFT], Array<number>(7).fill(150))).toEqual(want);
     expect(rounds([SOFT], [150, 150, 150, 200, 150, 150, 150, 150]).at(-1)).toBe("0 MemoryPressure");
   });
 
-  it("[node-agent 204] EP1 one with a minimum reclaim stays met until that is free", () => {
+  it("[node-agent 204] EP1 a threshold with a minimum reclaim stays met until that is free", () => {
     expect(rounds([{ ...MEMORY, minReclaim: { amount: 50 } }], [120, 99, 120, 149, 150], 0)).toEqual([
       "0 ",
       "1 MemoryPressure",
@@ -95,7 +95,7 @@ describe("over time", () => {
     ]);
   });
 
-  it("[node-agent 204] EP2 each condition has its own time", () => {
+  it("[node-agent 204] EP2 each condition has its own transition period", () => {
     const thresholds = [MEMORY, threshold("imagefs.inodesFree", 10), threshold("pid.available", 10)];
     const policy = { thresholds, pressureTransitionMs: 15_000 };
     const at = (figures: Partial<Record<Signal, number>>) => seen({ "memory.available": 500, "pid.available": 500, ...figures });
@@ -109,7 +109,7 @@ describe("over time", () => {
     ]);
   });
 
-  it("[node-agent 204] EP4 what was taken at the same time is acted on once; it stays met, and its condition is said", () => {
+  it("[node-agent 204] EP4 evicts once per measurement; the threshold stays met and its condition is reported", () => {
     const policy = { thresholds: [threshold("imagefs.available", 100)], pressureTransitionMs: 0 };
     let pressure = NO_PRESSURE;
     const acted = [5, 5, 14, undefined, undefined].map((takenSeconds, round) => {
@@ -121,7 +121,7 @@ describe("over time", () => {
     expect(acted).toEqual([1, 0, 1, 1, 1].map((count) => [1, count, "DiskPressure"]));
   });
 
-  it("[node-agent 204] EP3 a signal that is not measured any more is resolved", () => {
+  it("[node-agent 204] EP3 resolves a signal that is no longer measured", () => {
     const first = observePressure(NO_PRESSURE, seen({ "memory.available": 1 }), { thresholds: [MEMORY], pressureTransitionMs: 0 }, NOW_MS);
     const then = observePressure(first.pressure, seen({}), { thresholds: [MEMORY], pressureTransitionMs: 0 }, NOW_MS + 1);
     expect([then.pressure.met, then.conditions]).toEqual([[], []]);
@@ -146,6 +146,6 @@ it.each([
   { of: SOFT, max: 5, spec: 30, want: 5 },
   { of: SOFT, max: 0, spec: 30, want: 0 },
   { of: SOFT, max: 45, spec: undefined, want: 45 },
-])("[node-agent 206] a pod's time: $of.gracePeriodMs ms, at most $max s, its own $spec s: $want s", ({ of, max, spec, want }) => {
+])("[node-agent 206] grace period of a pod: $of.gracePeriodMs ms, at most $max s, spec $spec s: $want s", ({ of, max, spec, want }) => {
   expect(evictionGraceSeconds(of, max, spec)).toBe(want);
 });

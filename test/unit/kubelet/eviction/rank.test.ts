@@ -1,4 +1,4 @@
-// Would catch: a pod that goes although another has taken more than it asked for, or has a lower priority.
+// Would catch: an evicted pod although another one exceeds its requests or has a lower priority.
 import { expect, it } from "vitest";
 import { rankPods } from "../../../../shared/node-agent/kubelet/eviction/rank.ts";
 import type { Disks, Signal } from "../../../../shared/node-agent/kubelet/types/eviction-thresholds.ts";
@@ -167,7 +167,7 @@ it.each<{
   expect(ranked(signal, pods, disks)).toBe(want);
 });
 
-it("[node-agent 209] processes: the lower priority, then more of them; requests do not count", () => {
+it("[node-agent 209] processes: lower priority first, then more processes; requests do not count", () => {
   expect(
     ranked("pid.available", { a: { processes: 900, priority: 2 }, b: { processes: 1 }, c: { processes: 5 }, d: { unmeasured: true } }),
   ).toBe("d c b a");

@@ -1,9 +1,9 @@
-// Would catch: a node at rest that goes through all that it runs twice more each two seconds; what nobody knows that runs on.
+// Would catch: a node at rest that lists all running pods twice more every two seconds; an unknown pod that keeps running.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
 
-/** One whose pod nobody knows. */
+/** One whose pod is unknown. */
 async function strayPod(node: NodeHarness): Promise<string> {
   return await node.cri.runPodSandbox({
     metadata: { name: "stray", namespace: "default", uid: "stray", attempt: 0 },
@@ -11,7 +11,7 @@ async function strayPod(node: NodeHarness): Promise<string> {
   });
 }
 
-test("[node-agent 480] asks what runs only where something comes, goes or is foreign", async () => {
+test("[node-agent 480] lists running pods only when pods start, end or are unknown", async () => {
   const node = await startedNode();
   let asked = 0;
   node.fateOf = ({ verb, args: [filter] }) => {
@@ -30,7 +30,7 @@ test("[node-agent 480] asks what runs only where something comes, goes or is for
   expect(asked).toBeGreaterThan(0);
 });
 
-test("[node-agent 494] a left over directory that takes long to remove is removed once, and keeps nothing else from being done", async () => {
+test("[node-agent 494] removes a leftover directory once, in parallel to its other work", async () => {
   const node = await startedNode();
   let removals = 0;
   node.fateOf = ({ verb }) => {

@@ -30,7 +30,7 @@ async function kept({ agent: { ports, queues } }: NodeHarness): Promise<Readonly
   };
 }
 
-test("nothing is kept of pods that came, had any fate and went", async () => {
+test("keeps no row of a pod after its end, whatever happened to it", async () => {
   const node = await startedNode({
     manifests: true,
     prober: { httpGet: async () => ({ result: "Success", output: "" }) },
@@ -71,7 +71,7 @@ test("nothing is kept of pods that came, had any fate and went", async () => {
   expect(await kept(node)).toEqual(before);
 });
 
-test("[node-agent 505] of a sandbox that somebody removed, and of its container, nothing is kept", async () => {
+test("[node-agent 505] keeps nothing of a sandbox that another client removed, nor of its container", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("it runs", () => node.isReady("p"));

@@ -29,7 +29,7 @@ test.each([
   { image: "registry.test:5000/team/web:v1@sha256:0123", want: "registry.test:5000/team/web" },
 ])("[node-agent 444] $image is $want", ({ image, want }) => expect(repositoryOf(image)).toBe(want));
 
-describe("which images match [node-agent 444]", () => {
+describe("matching of image patterns [node-agent 444]", () => {
   // As upstream tests its URLsMatch, and more.
   test.each([
     { glob: "*.kubernetes.io", target: "prefix.kubernetes.io", want: true },
@@ -59,13 +59,13 @@ describe("which images match [node-agent 444]", () => {
   ])("$glob and $target: $want", ({ glob, target, want }) => expect(urlsMatch(glob, target)).toBe(want));
 });
 
-test("[node-agent 483] a pattern of many stars costs what its length costs", () => {
+test("[node-agent 483] matches a pattern of many stars in linear time", () => {
   const begun = performance.now();
   expect(urlsMatch(`${"*a".repeat(7)}*b.test`, `${"a".repeat(60)}.test/x`)).toBe(false);
   expect(performance.now() - begun).toBeLessThan(5_000); // by going back, half a minute
 });
 
-describe("which credentials are for an image [node-agent 444]", () => {
+describe("credentials selected for an image [node-agent 444]", () => {
   const names = (image: string, ...places: readonly string[]): readonly (string | undefined)[] =>
     credentialsFor(repositoryOf(image), [Object.fromEntries(places.map((place) => [place, { username: place, password: "x" }]))]).map(
       ({ username }) => username,
@@ -95,7 +95,7 @@ describe("a docker configuration [node-agent 445]", () => {
   });
 
   test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
-    "without auths is read, and has none: %s",
+    "without auths is valid and has no credentials: %s",
     (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
   );
 
@@ -104,10 +104,10 @@ describe("a docker configuration [node-agent 445]", () => {
     { name: "no object", text: "[]" },
     { name: "auths that are no object", text: `{"auths": []}` },
     { name: "auth without a colon", text: `{"auths": {"r.test": {"auth": "${Buffer.from("me").toString("base64")}"}}}` },
-  ])("is none: $name", ({ text }) => expect(() => parseDockerConfig(text, "config.json")).toThrow(SyntaxError));
+  ])("rejects $name", ({ text }) => expect(() => parseDockerConfig(text, "config.json")).toThrow(SyntaxError));
 });
 
-describe("what a provider answers [node-agent 446]", () => {
+describe("the response of a provider [node-agent 446]", () => {
   const repository = `${ECR}/team/web`;
   const answer = (more: object): string =>
     JSON.stringify({
@@ -119,7 +119,7 @@ describe("what a provider answers [node-agent 446]", () => {
       ...more,
     });
 
-  it("is asked in JSON", () => {
+  it("is requested in JSON", () => {
     expect(JSON.parse(providerRequest(PROVIDER, repository))).toEqual({
       ...{ kind: "CredentialProviderRequest", apiVersion: PROVIDER.apiVersion, image: repository },
     });
@@ -134,7 +134,7 @@ describe("what a provider answers [node-agent 446]", () => {
       want: { cacheKey: "<global>", cacheMs: 60_000 },
     },
     { name: "without credentials", more: { auth: null }, want: { auth: {} } },
-  ])("counts $name", ({ more, want }) => expect(providerAnswer(answer(more), PROVIDER, repository)).toMatchObject(want));
+  ])("accepts $name", ({ more, want }) => expect(providerAnswer(answer(more), PROVIDER, repository)).toMatchObject(want));
 
   test.each([
     { name: "no JSON", text: "5ecret", wrong: "error decoding credential provider plugin response from stdout" },
@@ -146,7 +146,7 @@ describe("what a provider answers [node-agent 446]", () => {
     { name: "another kind", text: answer({ kind: "Secret" }), wrong: "error decoding" },
     { name: "another key", text: answer({ cacheKeyType: "Pod" }), wrong: "did not return a valid cacheKeyType: Pod" },
     { name: "no duration", text: answer({ cacheDuration: "soon" }), wrong: "error decoding" },
-  ])("is refused: $name, without showing it", ({ text, wrong }) => {
+  ])("is rejected without being printed: $name", ({ text, wrong }) => {
     expect(() => providerAnswer(text, PROVIDER, repository)).toThrow(wrong);
     expect(() => providerAnswer(text, PROVIDER, repository)).not.toThrow("5ecret");
   });
@@ -158,7 +158,7 @@ describe("what a provider answers [node-agent 446]", () => {
     { text: "0", want: 0 },
     { text: "5", want: undefined },
     { text: "-1s", want: undefined },
-  ])("lasts $text", ({ text, want }) => expect(durationMs(text)).toBe(want));
+  ])("is cached for $text", ({ text, want }) => expect(durationMs(text)).toBe(want));
 });
 
 describe("a CredentialProviderConfig [node-agent 447]", () => {
@@ -169,7 +169,7 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
     providers,
   });
 
-  it("names programs with what they are given", () => {
+  it("lists programs with their arguments and environment", () => {
     expect(parseProviders(config({ ...given, args: ["get"], env: [{ name: "AWS_PROFILE", value: "x" }] }))).toEqual([
       {
         ...{ name: "p", apiVersion: given.apiVersion, matchImages: ["r.test"], defaultCacheMs: 3_600_000 },
@@ -199,5 +199,5 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
     { name: "a negative one", content: config({ ...given, defaultCacheDuration: "-1s" }), wrong: "must be greater than or equal to 0" },
     { name: "tokens", content: config({ ...given, tokenAttributes: {} }), wrong: "providers.tokenAttributes: Forbidden" },
     { name: "a slip", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers.matchImage"' },
-  ])("is refused: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
+  ])("is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
 });

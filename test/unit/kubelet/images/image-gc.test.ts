@@ -1,5 +1,5 @@
 // Would catch: an image removed that a container has, that the runtime has pinned or that was just pulled; the one used last removed
-// first; too many removed, or too few; a full disk that nobody hears of.
+// first; too many removed, or too few; a full disk that is not reported.
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
@@ -46,7 +46,7 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
     files: { diskSpace: async () => state.space },
     options: { ...OPTIONS, imageGc: policy },
   };
-  const collector = new ImageCollector(ports as unknown as NodePorts); // all that it asks for
+  const collector = new ImageCollector(ports as unknown as NodePorts); // only this is requested
   return {
     present,
     used,
@@ -62,7 +62,7 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
   };
 }
 
-describe("images that nobody uses", () => {
+describe("unused images", () => {
   it.each([
     { name: "[node-agent 140] 85 % of a limit of 90 used: none goes", free: 150, left: "abc" },
     { name: "[node-agent 140] 90 % used: down to 80", free: 100, left: "bc" },
@@ -79,7 +79,7 @@ describe("images that nobody uses", () => {
     expect(node.counted).toEqual(Array.from({ length: 3 - left.length }, () => "kubelet_image_garbage_collected_total space"));
   });
 
-  it("[node-agent 141] the one that was not used for longest goes first; never used before used", async () => {
+  it("[node-agent 141] removes the least recently used image first, and never used ones before all others", async () => {
     const node = machine();
     for (const images of ["a", "b"]) {
       node.used.add(images);
@@ -97,7 +97,7 @@ describe("images that nobody uses", () => {
     }
   });
 
-  it("[node-agent 142] what a container has, running or dead, and what the runtime has pinned, stays; the failure is told twice in a row only", async () => {
+  it("[node-agent 142] keeps images of containers, running or dead, and pinned ones; reports only the second failure in a row", async () => {
     const node = machine();
     await node.collect();
     node.used.add("a");
@@ -124,7 +124,7 @@ describe("images that nobody uses", () => {
     expect(node.events.slice(3)).toEqual([told("FreeDiskSpaceFailed", nothing)]);
   });
 
-  it("[node-agent 147] what sandboxes are made of stays where the runtime pins nothing", async () => {
+  it("[node-agent 147] keeps the sandbox image when the runtime pins nothing", async () => {
     const node = machine();
     node.state.config = JSON.stringify({ sandboxImage: "local/a:1" });
     await node.collect();
@@ -134,7 +134,7 @@ describe("images that nobody uses", () => {
     expect(node.left()).toBe("a");
   });
 
-  it("[node-agent 143] one that was first seen less than two minutes ago stays", async () => {
+  it("[node-agent 143] keeps an image first seen less than two minutes ago", async () => {
     const node = machine(POLICY, ["a"]);
     await node.collect();
     await node.wait(2 * MINUTE - 1);
@@ -146,7 +146,7 @@ describe("images that nobody uses", () => {
     expect(node.left()).toBe("b");
   });
 
-  it("[node-agent 144] with an age, those that nobody used for longer go; none before the agent is so old itself", async () => {
+  it("[node-agent 144] with a maximum age removes images unused for longer; none before the agent is that old", async () => {
     const node = machine({ ...POLICY, maxAgeMs: 10 * MINUTE });
     node.used.add("a").add("b");
     await node.collect();
@@ -172,14 +172,14 @@ describe("images that nobody uses", () => {
     expect(node.left()).toBe("a");
   });
 
-  it("[node-agent 146] a limit of 100 % and no age is no collection at all", async () => {
+  it("[node-agent 146] does not run with a limit of 100 % and no maximum age", async () => {
     const node = machine({ ...POLICY, highThresholdPercent: 100 });
     node.state.space = undefined;
     await node.collect();
     expect(node.left()).toBe("abc");
   });
 
-  it("[node-agent 146] a disk that tells no size is a Warning", async () => {
+  it("[node-agent 146] reports a disk without size as a Warning", async () => {
     const node = machine();
     node.state.space = undefined;
     await expect(node.collect()).rejects.toThrow("invalid capacity 0 on image filesystem");
@@ -192,7 +192,7 @@ describe("images that nobody uses", () => {
     [2.5 * 1024 ** 2, "2.5 MiB"],
     [9.75 * GIB, "9.8 GiB"],
     [3000 * 1024 ** 4, "3000.0 TiB"],
-  ])("[node-agent 142] a size of %d bytes reads %s", (capacityBytes, text) => {
+  ])("[node-agent 142] prints a size of %d bytes as %s", (capacityBytes, text) => {
     expect(tooLittleFreed({ capacityBytes, availableBytes: 0 }, 0)).toContain(`(100% of ${text} used)`);
   });
 });

@@ -33,7 +33,7 @@ describe("imageDecision", () => {
     expect(imageDecision({ policy, present, entry, nowMs: NOW_MS })).toEqual(want);
   });
 
-  it("pulls again when the wait is over, not a millisecond before", () => {
+  it("pulls again exactly when the back-off ends", () => {
     const at = (nowMs: number) => imageDecision({ policy: "Always", present: false, entry: failed, nowMs }).kind;
     expect([at(NOW_MS + 14_999), at(NOW_MS + 15_000)]).toEqual(["backOff", "pull"]);
   });
@@ -59,7 +59,7 @@ describe("afterFailedPull", () => {
     });
   });
 
-  it("counts each image of each pod by itself", () => {
+  it("counts per image and pod", () => {
     expect(pullBackOffKey("12345678", "foo:v1")).toBe("12345678_foo:v1");
   });
 });
@@ -113,7 +113,7 @@ describe("image names", () => {
     ["https://registry.test/foo", format],
     [`registry.test/${"a".repeat(256)}`, "repository name must not be more than 255 characters"],
   ] as const;
-  it.each(invalid)("[node-agent 233] %j is no image name", (image, mistake) => {
+  it.each(invalid)("[node-agent 233] %j is not a valid image name", (image, mistake) => {
     expect([imageNameMistake(image), imageRef(image), defaultPullPolicy(image)]).toEqual([mistake, image, "IfNotPresent"]);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * The line of image pulls.
+ * The queue of image pulls.
  *
  * Catches: more pulls at once than allowed, or fewer; a place that is lost, kept for ever, or given out of order; a registry that is
  * asked more often than it may be.
@@ -44,8 +44,8 @@ function line(policy: Partial<ImagePullPolicy>) {
   };
 }
 
-describe("the line", () => {
-  it("[node-agent 234] IP1 serialised, one begins when the one before it has ended, also by failing", async () => {
+describe("the pull queue", () => {
+  it("[node-agent 234] IP1 serialised: starts a pull when the previous one has ended, also by a failure", async () => {
     const { pull, advance } = line({ serialize: true });
     for (const name of ["a", "bad", "c"]) pull(name, 10);
     expect(await advance(9)).toEqual(["a begins"]);
@@ -54,7 +54,7 @@ describe("the line", () => {
     expect(await advance(10)).toEqual(["c took 10"]);
   });
 
-  it("[node-agent 234] IP1 two at once, the third when either has ended; who came first goes first", async () => {
+  it("[node-agent 234] IP1 two in parallel: starts the third when either ends, first come, first served", async () => {
     const { pull, advance } = line({ maxParallel: 2 });
     pull("slow", 30);
     for (const name of ["a", "b", "c"]) pull(name, 10);
@@ -64,13 +64,13 @@ describe("the line", () => {
     expect(await advance(10)).toEqual(["slow took 30", "c took 10"]);
   });
 
-  it("[node-agent 234] IP1 all at once where nobody says how many", async () => {
+  it("[node-agent 234] IP1 all in parallel without a limit", async () => {
     const { pull, advance } = line({});
     for (const name of ["a", "b", "c", "d"]) pull(name, 10);
     expect(await advance(9)).toEqual(["a begins", "b begins", "c begins", "d begins"]);
   });
 
-  it("[node-agent 234] IP2 who leaves keeps nobody waiting, from the line or from its turn", async () => {
+  it("[node-agent 234] IP2 a pull that leaves the queue or its slot does not block others", async () => {
     const { pull, advance } = line({ serialize: true });
     const first = pull("a", 100);
     const second = pull("b", 10);
@@ -86,7 +86,7 @@ describe("the line", () => {
     expect(await advance(10)).toEqual(["d: Error: the pod is to end", "e begins", "e took 10"]);
   });
 
-  it("[node-agent 234] IP3 a token is spent when the turn comes, by those who still want it", async () => {
+  it("[node-agent 234] IP3 takes a token when a pull starts, only for those still waiting", async () => {
     const { pull, advance } = line({ serialize: true, registryQps: 1, registryBurst: 2 });
     pull("a", 100);
     pull("left", 100).abort(new Error("left"));
@@ -100,7 +100,7 @@ describe("the line", () => {
     expect(await advance(0)).toEqual(["f begins"]);
   });
 
-  it("[node-agent 234] IP3 with 0 a second as many as come", async () => {
+  it("[node-agent 234] IP3 a rate of 0 per second is unlimited", async () => {
     const { pull, advance } = line({ registryQps: 0, registryBurst: 1 });
     for (let i = 0; i < 50; i++) pull("a", 10);
     expect(await advance(0)).toEqual(Array<string>(50).fill("a begins"));

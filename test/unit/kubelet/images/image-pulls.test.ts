@@ -20,7 +20,7 @@ function pulls(node: NodeHarness): readonly string[] {
   );
 }
 
-/** What was said of a pod, in order; told again, it is there again. */
+/** The Events of a pod in order, with repetitions. */
 function said(node: NodeHarness, pod: string): readonly string[] {
   return node.requests.flatMap(({ path, body }) => {
     const event = body as { readonly type: string; readonly reason: string; readonly message: string; readonly involvedObject: object }; // of an Event
@@ -39,8 +39,8 @@ const one = (image: string, more: object = {}): { readonly containers: (typeof A
   containers: [{ ...APP, image, ...more }],
 });
 
-describe("the line", () => {
-  test("[node-agent 235] serialised, the second pod's pull begins when the first one's has ended, and nobody else waits", async () => {
+describe("the pull queue", () => {
+  test("[node-agent 235] serialised: the second pod's pull starts when the first one's has ended, and a pod without a pull does not wait", async () => {
     const node = await startedNode({ remoteImages: remote(20 * SECONDS, "a:1", "b:1") });
     await node.create("a", one("a:1"));
     await node.advance(SECONDS);
@@ -58,7 +58,7 @@ describe("the line", () => {
     ]);
   });
 
-  test("[node-agent 235] the same image for two pods is pulled for each, as upstream does", async () => {
+  test("[node-agent 235] pulls one image once for each of two pods, as upstream does", async () => {
     const node = await startedNode({ remoteImages: remote(5 * SECONDS, "a:1") });
     for (const name of ["p", "q"]) await node.create(name, one("a:1"));
     await node.until("both are ready", () => node.isReady("p") && node.isReady("q"));
@@ -66,7 +66,7 @@ describe("the line", () => {
     expect(["p", "q"].map((name) => said(node, name).filter((text) => text.includes("already present")))).toEqual([[], []]);
   });
 
-  test("[node-agent 236] two at once, the third when one has ended", async () => {
+  test("[node-agent 236] two in parallel: the third starts when one has ended", async () => {
     const node = await startedNode({
       remoteImages: { ...remote(20 * SECONDS, "a:1"), ...remote(10 * SECONDS, "b:1", "c:1") },
       imagePulls: { serialize: false, maxParallel: 2, registryQps: 5, registryBurst: 10 },
@@ -76,7 +76,7 @@ describe("the line", () => {
     expect(pulls(node)).toEqual(["a:1 +0", "b:1 +0", "c:1 +10"]);
   });
 
-  test("[node-agent 237] more than the registry may be asked: the pull fails and backs off like any other", async () => {
+  test("[node-agent 237] above the registry's rate the pull fails and backs off like any other", async () => {
     const node = await startedNode({
       remoteImages: remote(SECONDS, "a:1", "b:1"),
       imagePulls: { serialize: false, registryQps: 1, registryBurst: 1 },
@@ -94,7 +94,7 @@ describe("the line", () => {
     await node.until("both are ready", () => node.isReady("a") && node.isReady("b"), 30 * SECONDS);
   });
 
-  test("[node-agent 238] a pod that is deleted in the line leaves it at once", async () => {
+  test("[node-agent 238] a deleted pod leaves the queue at once", async () => {
     const node = await startedNode({ remoteImages: remote(30 * SECONDS, "a:1", "b:1", "c:1") });
     for (const name of ["a", "b", "c"]) {
       await node.create(name, one(`${name}:1`));
@@ -106,7 +106,7 @@ describe("the line", () => {
     expect(pulls(node)).toEqual(["a:1 +0", "c:1 +30"]);
   });
 
-  test("[node-agent 238] a pod that is deleted while its image comes makes room for the next", async () => {
+  test("[node-agent 238] a pod deleted during its pull frees its slot", async () => {
     const node = await startedNode({ remoteImages: remote(90 * SECONDS, "a:1", "b:1") });
     await node.create("a", one("a:1"));
     await node.advance(SECONDS);
@@ -117,12 +117,12 @@ describe("the line", () => {
     expect(pulls(node)).toEqual(["a:1 +0", "b:1 +10"]);
   });
 
-  test("[node-agent 239] the agent dies with pulls in the line: the next one has the same line", async () => {
+  test("[node-agent 239] after an agent crash the next agent restores the queue", async () => {
     const node = await startedNode({ remoteImages: remote(20 * SECONDS, "a:1", "b:1", "c:1") });
     for (const name of ["a", "b", "c"]) await node.create(name, one(`${name}:1`));
     await node.advance(5 * SECONDS);
     node.kill();
-    // The runtime goes on with what it was asked for; nobody hears of it.
+    // The runtime continues the pull; no caller gets its result.
     await node.advance(SECONDS);
     node.start();
     await node.until("all are ready", () => ["a", "b", "c"].every((name) => node.isReady(name)));
@@ -138,7 +138,7 @@ describe("back-off", () => {
   const CAUSE = 'failed to pull and unpack image "bad:1": no such image';
   const BACK_OFF = `Back-off pulling image "bad:1": ErrImagePull: ${CAUSE}`;
 
-  test("[node-agent 240] containers of one pod share it, and what went wrong; pods do not", async () => {
+  test("[node-agent 240] containers of one pod share the back-off and its cause; pods do not", async () => {
     const node = await startedNode({ remoteImages: BAD });
     const second = { name: "second", image: "bad:1" };
     await node.create("p", { containers: [{ ...APP, image: "bad:1" }, second] });
@@ -153,7 +153,7 @@ describe("back-off", () => {
     expect(pulls(node)).toHaveLength(2);
   });
 
-  test("[node-agent 240] it is said within three seconds of each failure, and is the reason until the next try", async () => {
+  test("[node-agent 240] is reported within three seconds of each failure, and stays the reason until the next attempt", async () => {
     const node = await startedNode({ remoteImages: BAD });
     await node.create("p", one("bad:1"));
     for (const tries of [1, 2, 3]) {
@@ -165,7 +165,7 @@ describe("back-off", () => {
     }
   });
 
-  test("[node-agent 240] it doubles up to 5 min, and goes on where it was when the agent says nothing in between", async () => {
+  test("[node-agent 240] doubles up to 5 min, and continues if nothing is reported in between", async () => {
     const node = await startedNode({ remoteImages: BAD });
     await node.create("p", one("bad:1"));
     await node.advance(25 * MINUTES);
@@ -180,7 +180,7 @@ describe("back-off", () => {
     }
   });
 
-  test("[node-agent 243] an entry nobody asks about is kept for 10 min", async () => {
+  test("[node-agent 243] an unused entry is kept for 10 min", async () => {
     const node = await startedNode();
     const { store, clock } = node.agent.ports;
     const entry = { delayMs: 300_000, lastUpdateMs: clock.now(), cause: "ErrImagePull: no" };
@@ -194,7 +194,7 @@ describe("back-off", () => {
   test.each([
     ["RegistryUnavailable", "the registry is unavailable"],
     ["SignatureValidationFailed", "the signature validation failed"],
-  ])("[node-agent 242] %s is the reason where the runtime says so, and of the back-off, too", async (reason, because) => {
+  ])("[node-agent 242] reports %s if the runtime does, also during the back-off", async (reason, because) => {
     const node = await startedNode({ remoteImages: BAD });
     node.fateOf = ({ verb }) => (verb === "pullImage" ? { fail: new CriError("Unknown", `${reason}: no route`) } : "live");
     await node.create("p", one("bad:1"));
@@ -209,7 +209,7 @@ describe("back-off", () => {
   });
 });
 
-describe("what is said", () => {
+describe("reported events", () => {
   const table = [
     {
       name: "present",
@@ -281,7 +281,7 @@ describe("what is said", () => {
   });
 });
 
-test("[node-agent 450] secrets of the pod are tried before credentials of the node, and none is left out", async () => {
+test("[node-agent 450] tries the pod's secrets before the node's credentials, and omits none", async () => {
   const asked: string[] = [];
   const credentials = {
     lookup: async (image: string) => {

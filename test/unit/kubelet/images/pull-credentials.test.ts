@@ -62,7 +62,7 @@ describe("pull credentials", () => {
     expect(users("registry.test/web", secret("registry.test"), second)).toEqual(["registry.test", "two"]);
   });
 
-  it("reads auth, tokens and the old form", () => {
+  it("parses auth, tokens and the legacy form", () => {
     const auth = Buffer.from("user:pass:word").toString("base64");
     const old = {
       type: "kubernetes.io/dockercfg",
@@ -73,7 +73,7 @@ describe("pull credentials", () => {
     ]);
   });
 
-  it("keeps bytes of a password that are not UTF-8", () => {
+  it("preserves bytes of a password that are not UTF-8", () => {
     const auth = Buffer.from([0x6d, 0x65, 0x3a, 0xff, 0x3a]).toString("base64");
     const [own] = pullCredentials("registry.test/web", [
       { data: { ".dockerconfigjson": encode({ auths: { "registry.test": { auth } } }) } },
@@ -83,7 +83,7 @@ describe("pull credentials", () => {
     expect(bytesOfText(password)).toEqual(Buffer.from([0xff, 0x3a]));
   });
 
-  it("takes nothing from what is no configuration", () => {
+  it("ignores invalid configurations", () => {
     expect(
       pullCredentials("registry.test/web", [{}, { data: { ".dockerconfigjson": "!!" } }, { data: { ".dockerconfigjson": encode([1]) } }]),
     ).toEqual([]);

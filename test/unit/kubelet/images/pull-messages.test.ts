@@ -26,7 +26,7 @@ describe("durations", () => {
   });
 });
 
-it("[node-agent 232] what was pulled is told with its turn's time and with all of it", () => {
+it("[node-agent 232] reports a pull with its duration and with the waiting time included", () => {
   expect(pulledMessage("foo:v1", { pullMs: 350, totalMs: 62_500.9, sizeBytes: 1234 })).toBe(
     'Successfully pulled image "foo:v1" in 350ms (1m2.5s including waiting). Image size: 1234 bytes.',
   );
@@ -67,7 +67,7 @@ describe("failures", () => {
     expect(pullFailure("foo", text)).toEqual(want);
   });
 
-  it("[node-agent 232] any other question to the runtime is answered with its code, Unknown too", () => {
+  it("[node-agent 232] other runtime errors include their code, also Unknown", () => {
     expect(criErrorText(new CriError("Unknown", "no"))).toBe("rpc error: code = Unknown desc = no");
   });
 
@@ -77,11 +77,11 @@ describe("failures", () => {
     [["denied", "gone"], "[denied, gone]"],
     [["denied", "gone", "denied"], "[denied, gone]"],
   ] as const;
-  it.each(several)("[node-agent 232] with one credential after the other, %j", (texts, want) => {
+  it.each(several)("[node-agent 232] with several credentials, %j", (texts, want) => {
     expect(aggregateText(texts)).toBe(want);
   });
 
-  it("[node-agent 232] a back-off carries what went wrong before it", () => {
+  it("[node-agent 232] a back-off contains the cause of the failure before", () => {
     expect(backOffMessage("foo", undefined)).toBe('Back-off pulling image "foo"');
     expect(backOffMessage("foo", "RegistryUnavailable: no")).toBe('Back-off pulling image "foo": RegistryUnavailable: no');
   });

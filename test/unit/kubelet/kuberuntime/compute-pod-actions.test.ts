@@ -239,7 +239,7 @@ describe("a container's own restart policy", () => {
     expect(computePodActions(pod, bothExited, NO_PROBES)).toEqual(want);
   });
 
-  it("decides about a failed probe, and about what a new sandbox leaves out", () => {
+  it("decides about a failed probe, and about containers to omit from a new sandbox", () => {
     const pod = nodePod({ restartPolicy: "Never", containers: own("Always") });
     const seen = observed({ containers: [container({ name: "foo1" }), container({ name: "foo2" })] });
     const probes: ProbeAnswers = { ...NO_PROBES, liveness: (id) => (id === "foo1-0" ? "Failure" : undefined) };

@@ -37,12 +37,12 @@ function config({ container: fields = {}, image = {}, more = {}, pod = {} }: Giv
 }
 
 describe("containerConfig", () => {
-  it("names a variable of a command whose value is not UTF-8, which CRI cannot carry there", () => {
+  it("reports a variable of a command whose value is not UTF-8, which CRI cannot carry", () => {
     const envs = [{ key: "SEAL", value: textOfBytes(Buffer.from([0xff])) }];
     expect(() => config({ container: { args: ["$(SEAL)"] }, more: { envs } })).toThrow("the value of variable SEAL is not UTF-8");
   });
 
-  it("is all of this for a plain container", () => {
+  it("is complete for a plain container", () => {
     const envs = [{ key: "A", value: "1" }];
     const mounts = [{ containerPath: "/x", hostPath: "/y" }];
     const { linux, ...rest } = config({ pod: { labels: { app: "web" } }, more: { envs, mounts } });
@@ -74,7 +74,7 @@ describe("containerConfig", () => {
     expect(linux?.resources).toMatchObject({ cpuShares: 2, cpuQuota: 0, oomScoreAdj: 1000 });
   });
 
-  it("keeps what is needed to end it when its spec is gone", () => {
+  it("stores the annotations needed to stop it without its spec", () => {
     const preStop = { exec: { command: ["bye"] } };
     const { annotations } = config({
       container: {
@@ -108,10 +108,10 @@ describe("containerConfig", () => {
     },
   ];
   for (const { args, command, id, name, spec } of commands)
-    it(`${id} says what runs, given ${name}`, () =>
+    it(`${id} has the command for ${name}`, () =>
       expect(config({ container: spec, more: { envs: [{ key: "SHELL", value: "/bin/sh" }] } })).toMatchObject({ command, args }));
 
-  it("passes on terminal, input and working directory", () =>
+  it("passes terminal, stdin and working directory", () =>
     expect(config({ container: { stdin: true, stdinOnce: true, tty: true, workingDir: "/w" } })).toMatchObject({
       stdin: true,
       stdinOnce: true,
@@ -132,7 +132,7 @@ function security(own: ContainerSecurity, ofPod?: PodSecurity, more: Given = {})
 }
 
 describe("security context", () => {
-  it("is the default for a container that says nothing: root of the image, masked paths, new privileges allowed", () => {
+  it("has defaults: the image's user, masked paths, privilege escalation allowed", () => {
     const { maskedPaths, readonlyPaths, ...rest } = security(undefined) ?? {};
     expect(rest).toEqual({
       privileged: false,
@@ -222,7 +222,7 @@ describe("security context", () => {
   for (const { id = "", image = {}, name, ofPod, own, want } of table)
     it(`${id} has ${name}`.trim(), () => expect(security(own, ofPod, { image })).toMatchObject(want));
 
-  it("names a user or a number, never both", () => {
+  it("sets a user name or a uid, never both", () => {
     expect(security(undefined, undefined, { image: { username: "www" } })).not.toHaveProperty("runAsUser");
     expect(security({ runAsUser: 5 }, undefined, { image: { username: "www" } })).not.toHaveProperty("runAsUsername");
   });
@@ -256,12 +256,12 @@ describe("security context", () => {
     },
   ];
   for (const { image = {}, name, ofPod, own, want } of refusals)
-    it(`[node-agent 111] refuses ${name}`, () => {
+    it(`[node-agent 111] rejects ${name}`, () => {
       expect(() => security(own, ofPod, { image })).toThrow(ContainerConfigError);
       expect(() => security(own, ofPod, { image })).toThrow(want);
     });
 
-  it("sees the target's processes, unless it sees more anyway", () => {
+  it("shares the target's PID namespace, unless it already shares a wider one", () => {
     const more = { targetContainerId: "c1" };
     expect(security(undefined, undefined, { more })?.namespaceOptions).toMatchObject({ pid: "TARGET", targetId: "c1" });
     expect(security(undefined, undefined, { more, pod: { spec: { shareProcessNamespace: true } } })?.namespaceOptions).toMatchObject({

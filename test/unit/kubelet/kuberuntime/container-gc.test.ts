@@ -105,7 +105,7 @@ describe("containersToRemove", () => {
     expect(containersToRemove(containers, given)).toEqual(want);
   });
 
-  it("asks for each pod", () => {
+  it("decides for each pod separately", () => {
     const containers = [container(0, { uid: "gone" }), container(0, { uid: "here" })];
     expect(containersToRemove(containers, { ...kept, contentRemovable: (uid) => uid === "gone" })).toEqual(["gone/foo-0"]);
   });
@@ -168,20 +168,20 @@ describe("deadInstancesOf", () => {
     exited("foo2", 0, { restartCount: 1 }),
   ];
 
-  it("after a death, all of that name but the newest dead one go", () => {
+  it("after a container died, removes all dead instances of that name but the newest", () => {
     expect(deadInstancesOf(containers, { diedId: "foo1-2" }, all)).toEqual(["foo1-0", "foo1-1"]);
     expect(deadInstancesOf(containers, { diedId: "foo2-1" }, all)).toEqual(["foo2-0"]);
   });
 
-  it("nothing goes because of a container that is not there any more", () => {
+  it("removes nothing for a container that no longer exists", () => {
     expect(deadInstancesOf(containers, { diedId: "foo9-0" }, all)).toEqual([]);
   });
 
-  it("of an evicted pod, or one that is deleted and has terminated, every dead one goes", () => {
+  it("removes every dead instance of an evicted or a deleted and terminated pod", () => {
     expect(deadInstancesOf(containers, "all", all).toSorted()).toEqual(["foo1-0", "foo1-1", "foo1-2", "foo2-0", "foo2-1"]);
   });
 
-  it("GC1 an exit code that is not stored yet keeps its container", () => {
+  it("GC1 keeps a container until its exit code is stored", () => {
     expect(deadInstancesOf(containers, { diedId: "foo1-2" }, (id) => id !== "foo1-1")).toEqual(["foo1-0"]);
   });
 });
@@ -190,11 +190,11 @@ describe("logDirectoriesToRemove", () => {
   const directories = ["shop_web_gone", "shop_web_here", "gone", "a_b_c_gone", "__gone"];
   const contentRemovable = (uid: string): boolean => uid === "gone";
 
-  it("takes those of pods that are gone, and leaves what bears no pod's name", () => {
+  it("returns those of removed pods, and no directory without a pod's name", () => {
     expect(logDirectoriesToRemove(directories, { contentRemovable, allSourcesReady: true })).toEqual(["shop_web_gone"]);
   });
 
-  it("takes none before all sources are ready", () => {
+  it("returns none before all sources are ready", () => {
     expect(logDirectoriesToRemove(directories, { contentRemovable, allSourcesReady: false })).toEqual([]);
   });
 });

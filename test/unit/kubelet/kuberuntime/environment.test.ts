@@ -102,7 +102,7 @@ describe("expand", () => {
     ["", ""],
   ];
   for (const [text, want] of table)
-    it(`[node-agent 106] makes ${JSON.stringify(want)} of ${JSON.stringify(text)}`, () =>
+    it(`[node-agent 106] expands ${JSON.stringify(text)} to ${JSON.stringify(want)}`, () =>
       expect(expand(text, (name) => values.get(name))).toBe(want));
 
   it("[node-agent 483] references that never close cost what their length costs", () => {
@@ -130,7 +130,7 @@ const MASTER: ServiceInfo = {
 };
 
 describe("serviceEnvironment", () => {
-  it("[node-agent 101] names host, ports and links of a service", () => {
+  it("[node-agent 101] sets host, ports and links of a service", () => {
     expect(Object.fromEntries(serviceEnvironment(nodePod(), [FOO]))).toEqual({
       FOO_BAR_SERVICE_HOST: "10.1.0.7",
       FOO_BAR_SERVICE_PORT: "8083",
@@ -148,7 +148,7 @@ describe("serviceEnvironment", () => {
     });
   });
 
-  it("puts an IPv6 address in brackets where it stands in a URL", () => {
+  it("puts an IPv6 address in brackets in a URL", () => {
     const variables = serviceEnvironment(nodePod(), [{ ...FOO, clusterIP: "fd00::7", ports: [{ port: 80 }] }]);
     expect([variables.get("FOO_BAR_PORT"), variables.get("FOO_BAR_SERVICE_HOST")]).toEqual(["tcp://[fd00::7]:80", "fd00::7"]);
   });
@@ -346,7 +346,7 @@ describe("makeEnvironment", () => {
       want: "container no not found",
     },
   ];
-  for (const { name, given, want } of refusals) it(`[node-agent 108] refuses ${name}`, () => expect(refusal(given)).toBe(want));
+  for (const { name, given, want } of refusals) it(`[node-agent 108] rejects ${name}`, () => expect(refusal(given)).toBe(want));
 
   const field = (fieldPath: string): string | undefined =>
     environment({
@@ -371,9 +371,9 @@ describe("makeEnvironment", () => {
     "status.podIPs": "10.0.0.12,fd00::12",
   };
   for (const [fieldPath, want] of Object.entries(fields))
-    it(`[node-agent 107] shows ${fieldPath}`, () => expect(field(fieldPath)).toBe(want));
+    it(`[node-agent 107] resolves ${fieldPath}`, () => expect(field(fieldPath)).toBe(want));
 
-  it("[node-agent 107] shows no address while the pod has none", () =>
+  it("[node-agent 107] is empty for an address while the pod has none", () =>
     expect(environment({ env: [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }], podIps: [] })).toEqual({ A: "" }));
 
   const own = { requests: { cpu: "250m", memory: "32Mi" }, limits: { cpu: "1250m", memory: "64Mi", "hugepages-2Mi": "4Mi" } };
@@ -391,18 +391,18 @@ describe("makeEnvironment", () => {
     { resource: "requests.cpu", want: "0" },
   ];
   for (const { divisor = "0", given, resource, want } of resources)
-    it(`[node-agent 107] shows ${resource} by ${divisor} of ${given === undefined ? "nothing set" : "own values"}`, () => {
+    it(`[node-agent 107] resolves ${resource} by ${divisor} of ${given === undefined ? "nothing set" : "own values"}`, () => {
       const env = [{ name: "A", valueFrom: { resourceFieldRef: { resource, divisor } } }];
       expect(environment({ env, ...(given !== undefined && { container: { resources: given } }) })).toEqual({ A: want });
     });
 
-  it("shows another container's limit, also an init container's", () => {
+  it("resolves another container's limit, also an init container's", () => {
     const pod = { containers: ["foo1"], initContainers: [containerSpec("init1", { resources: { limits: { cpu: "3" } } })] };
     const env = [{ name: "A", valueFrom: { resourceFieldRef: { containerName: "init1", resource: "limits.cpu" } } }];
     expect(environment({ env, pod })).toEqual({ A: "3" });
   });
 
-  it("never tells a value in a message", () => {
+  it("prints no value in a message", () => {
     const given = {
       env: [{ name: "A", valueFrom: { secretKeyRef: { name: "s", key: "k" } } }],
       secrets: { s: { data: { other: base64("hunter2") } } },
@@ -422,7 +422,7 @@ describe("a Secret's bytes that are not UTF-8", () => {
     ],
   };
 
-  it("reach variables unchanged, by key, by prefix and by reference", () => {
+  it("reach variables unchanged, by key, prefix and reference", () => {
     const { A = "", B = "", P_key = "" } = environment(given);
     expect([A, P_key].map(bytesOfText)).toEqual([bytes, bytes]);
     expect(bytesOfText(B)).toEqual(Buffer.concat([Buffer.from("é"), bytes, Buffer.from("x")]));

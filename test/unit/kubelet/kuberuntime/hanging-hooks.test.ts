@@ -1,4 +1,4 @@
-// Would catch: a hook that goes on when its pod is gone: its connection or command, and what is written of a pod that nobody knows any more.
+// Would catch: a hook that continues after its pod: its connection or command, and records of a removed pod.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
@@ -49,7 +49,7 @@ test.each(KINDS)(
   },
 );
 
-test.each(KINDS)("[node-agent 501] a postStart hook by $kind ends with its pod, and nothing is told of it", async ({ handler }) => {
+test.each(KINDS)("[node-agent 501] a postStart hook by $kind ends with its pod, and reports nothing", async ({ handler }) => {
   const { node, asked } = await silentNode();
   await node.create("p", { containers: [{ name: "app", image: "hangs:1", lifecycle: { postStart: handler } }] });
   await node.until("the hook has begun", () => asked().length === 1);

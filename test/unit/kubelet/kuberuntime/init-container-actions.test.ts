@@ -129,7 +129,7 @@ describe("plain init containers", () => {
     expect(computePodActions(pod(policy), seen, NO_PROBES)).toEqual(want);
   });
 
-  it("goes by the init container's own restart policy where it has one", () => {
+  it("uses the init container's own restart policy if set", () => {
     const own = (restartPolicy: string): readonly ContainerSpec[] => [containerSpec("init1", { restartPolicy })];
     const seen = observed({ containers: [exited("init1", 1)] });
     const of = (restartPolicy: Policy, initContainers: readonly ContainerSpec[]): PodActions =>
@@ -288,13 +288,13 @@ describe("sidecars", () => {
     expect(computePodActions(pod, seen, { liveness: answer(liveness), startup: answer(startup) })).toEqual(want);
   });
 
-  it("starts the next one together with its own restart, in the order of the spec", () => {
+  it("starts the next one together with its own restart, in spec order", () => {
     const pod = nodePod({ initContainers: sidecars });
     const seen = observed({ containers: [container({ name: "s1", hash: "0" })] });
     expect(computePodActions(pod, seen, NO_PROBES)).toEqual(init([0, 1], { containersToKill: [kill("s1", "definition changed")] }));
   });
 
-  it("mixed with plain ones: a plain one in progress blocks what follows, a sidecar before it is kept alive", () => {
+  it("mixed with plain ones: a plain one in progress blocks later ones, a sidecar before it is restarted", () => {
     const pod = nodePod({ initContainers: [sidecarSpec("s1"), "init2", "init3"] });
     const at = (...containers: readonly ObservedContainer[]): PodActions => computePodActions(pod, observed({ containers }), NO_PROBES);
     expect(at(s("s1"), container({ name: "init2" }))).toEqual(podActions());

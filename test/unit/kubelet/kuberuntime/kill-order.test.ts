@@ -16,7 +16,7 @@ function pod(spec: Partial<NodePod["spec"]>, deletionGracePeriodSeconds?: number
   return { metadata: { name: "web", namespace: "shop", uid: "u", ...deletion }, spec: { containers: [container("main")], ...spec } };
 }
 
-describe("the order in which containers end", () => {
+describe("the order of stopping containers", () => {
   it.each([
     { name: "all at once without sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
     {
@@ -38,7 +38,7 @@ describe("the order in which containers end", () => {
   });
 });
 
-describe("how long a container gets to end", () => {
+describe("the grace period of a container", () => {
   const probed = container("main", {
     livenessProbe: { terminationGracePeriodSeconds: 3 },
     startupProbe: { terminationGracePeriodSeconds: 4 },

@@ -1,4 +1,4 @@
-// Would catch: a log that grows without end, one whose path is asked for each time, one that cannot be read and keeps the others.
+// Would catch: a log that grows without limit, a path that is requested each time, an unreadable log that blocks the others.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { KnownStatuses } from "../../../../shared/node-agent/kubelet/node-ports/known-statuses.ts";
@@ -31,7 +31,7 @@ function rotating() {
   return { running, asked, rotated, log, rotation: new LogRotation(ports as unknown as ConstructorParameters<typeof LogRotation>[0]) };
 }
 
-test("each round looks at the log of every running container, whose path is asked for once", async () => {
+test("each round checks the log of every running container, and requests its path once", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("b", "/b.log");
   await rotation.rotate();
@@ -40,7 +40,7 @@ test("each round looks at the log of every running container, whose path is aske
   expect(rotated).toEqual(["/a.log", "/b.log", "/a.log", "/b.log"]);
 });
 
-test("one whose path could not be read is asked for again, and keeps no other", async () => {
+test("requests a path again after a failure, without affecting others", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("broken", "").set("b", "/b.log");
   await rotation.rotate();

@@ -1,4 +1,4 @@
-// Would catch: a path out of its volume, a volume that is mounted writable though nobody may write, a hosts file over the
+// Would catch: a path out of its volume, a volume mounted writable despite readOnly, a hosts file over the
 // container's own, a hosts file without the pod's name or aliases.
 import { describe, expect, it } from "vitest";
 import { ContainerConfigError } from "../../../../shared/node-agent/kubelet/kuberuntime/environment.ts";
@@ -42,7 +42,7 @@ function refusal(mounts: VolumeMounts, env: readonly EnvironmentVariable[] = [])
 }
 
 describe("planMounts", () => {
-  it("mounts volumes in the order of the spec, then hosts file and termination log", () => {
+  it("mounts volumes in spec order, then hosts file and termination log", () => {
     const mounts: VolumeMounts = [
       { name: "disk", mountPath: "/mnt/path3", readOnly: false },
       { name: "disk", mountPath: "/mnt/path4", readOnly: true, mountPropagation: "HostToContainer" },
@@ -58,10 +58,10 @@ describe("planMounts", () => {
   });
 
   for (const [name, want] of Object.entries({ disk: false, scratch: false, cm: true, s: true, d: true, p: true }))
-    it(`mounts ${name} ${want ? "read-only" : "writable"} when the mount says nothing`, () =>
+    it(`mounts ${name} ${want ? "read-only" : "writable"} by default`, () =>
       expect(only([{ name, mountPath: "/x" }])?.readonly).toBe(want));
 
-  it("puts the termination log where the container looks for it", () => {
+  it("mounts the termination log at its path", () => {
     const container = containerSpec("foo1", { terminationMessagePath: "/tmp/last-words" });
     expect(planMounts(given([], { container, terminationLog: "/root/log" })).mounts).toEqual([
       { containerPath: "/tmp/last-words", hostPath: "/root/log" },
@@ -82,7 +82,7 @@ describe("planMounts", () => {
     { name: "an expression with an escaped reference", mount: { subPathExpr: "$$(POD_NAME)" }, want: "$(POD_NAME)" },
   ];
   for (const { name, mount, want } of subPaths)
-    it(`[node-agent 106] takes ${name}`, () => {
+    it(`[node-agent 106] accepts ${name}`, () => {
       const planned = only([{ name: "scratch", mountPath: "/x", ...mount }], POD_NAME);
       expect(planned?.subPath).toEqual(want === undefined ? undefined : { volumePath: "/host/scratch", path: want });
     });
@@ -108,9 +108,9 @@ describe("planMounts", () => {
     { name: "an unknown propagation", mount: { mountPropagation: "Sideways" }, want: 'invalid MountPropagation mode: "Sideways"' },
   ];
   for (const { name, mount, want } of refusals)
-    it(`[node-agent 106] refuses ${name}`, () => expect(refusal([{ name: "scratch", mountPath: "/x", ...mount }], POD_NAME)).toBe(want));
+    it(`[node-agent 106] rejects ${name}`, () => expect(refusal([{ name: "scratch", mountPath: "/x", ...mount }], POD_NAME)).toBe(want));
 
-  it("refuses a volume that is not mounted, also one with the name of a property of every object", () => {
+  it("rejects a volume that is not mounted, also one with the name of an Object.prototype property", () => {
     expect(refusal([{ name: "gone", mountPath: "/x" }])).toBe('cannot find volume "gone" to mount into container "foo1"');
     expect(refusal([{ name: "constructor", mountPath: "/x" }])).toBe('cannot find volume "constructor" to mount into container "foo1"');
   });
@@ -143,10 +143,10 @@ describe("hostsFile", () => {
   ];
   const aliases = "\n# Entries added by HostAliases.\n123.45.67.89\tfoo\tbar\n456.78.90.123\tpark\n";
 
-  it("[node-agent 104] names the pod for each of its addresses", () =>
+  it("[node-agent 104] contains the pod for each of its addresses", () =>
     expect(hostsFile(nodePod(), ["10.0.0.12", "fd00::12"], "machine", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\nfd00::12\tfoo\n`));
 
-  it("names it in full when there is a subdomain", () =>
+  it("contains the FQDN if there is a subdomain", () =>
     expect(hostsFile(nodePod({ spec: { hostname: "web-0", subdomain: "web" } }), ["10.0.0.12"], "", OPTIONS)).toBe(
       `${loopback}10.0.0.12\tweb-0.web.new.svc.cluster.local\tweb-0\n`,
     ));
@@ -154,7 +154,7 @@ describe("hostsFile", () => {
   it("[node-agent 103] adds the aliases, all names of an address in one line", () =>
     expect(hostsFile(nodePod({ spec: { hostAliases } }), ["10.0.0.12"], "", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\n${aliases}`));
 
-  it("[node-agent 104] is the machine's own, under another header, in the host's network", () =>
+  it("[node-agent 104] is the node's file under another header on the host network", () =>
     expect(hostsFile(nodePod({ hostNetwork: true, spec: { hostAliases } }), ["10.0.0.12"], "127.0.0.1\tlocalhost\n", OPTIONS)).toBe(
       `# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n${aliases}`,
     ));

@@ -67,7 +67,7 @@ describe("podSandboxChanged", () => {
     expect(podSandboxChanged(pod, observed({ sandboxes }))).toEqual(want);
   });
 
-  it("takes a pod that nothing is known of for a new one", () => {
+  it("creates a sandbox for an unknown pod", () => {
     expect(podSandboxChanged(nodePod(), NOTHING)).toEqual({ changed: true, attempt: 0, sandboxId: "" });
   });
 });

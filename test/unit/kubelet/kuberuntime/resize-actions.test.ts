@@ -1,4 +1,4 @@
-// Would catch: a container restarted for nothing, one that keeps what was taken from it, and more given out than there is for a moment.
+// Would catch: a container restarted without need, one that keeps reduced resources, and a temporary overcommit.
 import { describe, expect, it } from "vitest";
 import { computePodActions } from "../../../../shared/node-agent/kubelet/kuberuntime/compute-pod-actions.ts";
 import { isResizeInProgress, resizeStep } from "../../../../shared/node-agent/kubelet/kuberuntime/resize-actions.ts";
@@ -19,7 +19,7 @@ interface Case {
   readonly want: readonly object[] | "restart";
 }
 
-describe("[node-agent 160] what a running container needs", () => {
+describe("[node-agent 160] the actions for a running container", () => {
   const MB32 = 32 * 2 ** 20;
   const table: readonly Case[] = [
     { name: "nothing, if it has it", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
@@ -96,8 +96,8 @@ const wanting = (name: string, cpu: string, memory: string, fields: Partial<Cont
   containerSpec(name, { resources: has(cpu, memory), ...fields });
 const having = (name: string, cpu: string, memory: string) => container({ name, actuated: has(cpu, memory) });
 
-describe("[node-agent 161] of a pod", () => {
-  it("memory goes before CPU, and what is taken before what is given, sidecars among them", () => {
+describe("[node-agent 161] the actions for a pod", () => {
+  it("changes memory before CPU and decreases before increases, sidecars included", () => {
     const pod = nodePod({
       initContainers: [sidecarSpec("side", { resources: has("1", "2Gi") })],
       containers: [wanting("up", "2", "2Gi"), wanting("down", "1", "1Gi"), wanting("lower", "1", "1Gi")],
@@ -117,14 +117,14 @@ describe("[node-agent 161] of a pod", () => {
     expect([...containersToKill, ...containersToStart]).toEqual([]);
   });
 
-  it("a restart starts the container again, whatever the pod's policy", () => {
+  it("a restart starts the container again regardless of the pod's policy", () => {
     const pod = nodePod({ restartPolicy: "Never", containers: [wanting("app", "2", "1Gi", { resizePolicy: restartOf("cpu") }), "other"] });
     const now = observed({ containers: [having("app", "1", "1Gi"), container({ name: "other" })] });
     const actions = computePodActions(pod, now, NO_PROBES);
     expect(actions).toMatchObject({ containersToStart: [0], containersToKill: [{ name: "app" }], containersToUpdate: [], killPod: false });
   });
 
-  it("a sidecar is restarted by its policy, and the others run on", () => {
+  it("restarts a sidecar by its resize policy while others keep running", () => {
     const pod = nodePod({
       initContainers: [sidecarSpec("side", { resources: has("2", "1Gi"), resizePolicy: restartOf("cpu") })],
       containers: ["app"],
@@ -133,7 +133,7 @@ describe("[node-agent 161] of a pod", () => {
     expect(actions).toMatchObject({ initContainersToStart: [0], containersToStart: [], containersToKill: [{ name: "side" }] });
   });
 
-  it("an init container is resized while it runs, and never restarted for it", () => {
+  it("resizes a running init container and never restarts it", () => {
     const init = containerSpec("init", { resources: has("2", "1Gi"), resizePolicy: restartOf("cpu") });
     const actions = computePodActions(
       nodePod({ initContainers: [init], containers: ["app"] }),
@@ -144,7 +144,7 @@ describe("[node-agent 161] of a pod", () => {
     expect(actions.containersToKill).toEqual([]);
   });
 
-  it("one that failed its probe is restarted for that alone", () => {
+  it("restarts a container with a failed probe only for that", () => {
     const pod = nodePod({ containers: [wanting("app", "2", "1Gi")] });
     const probes = { ...NO_PROBES, liveness: () => "Failure" as const };
     const actions = computePodActions(pod, observed({ containers: [having("app", "1", "1Gi")] }), probes);

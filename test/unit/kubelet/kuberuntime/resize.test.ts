@@ -51,7 +51,7 @@ const has = (node: NodeHarness, resources: Resources) => () =>
   JSON.stringify(statusOf(node)?.resources) === JSON.stringify(statusOf(node) && sorted(resources));
 const sorted = ({ limits, requests }: Resources): Resources => ({ ...(limits && { limits }), ...(requests && { requests }) });
 
-test("[node-agent 167] a resize is set where the container runs, memory before CPU, and is told", async () => {
+test("[node-agent 167] sets a resize in place, memory before CPU, and reports it", async () => {
   const { node, uid } = await started(both("100m", "64Mi"));
   expect(statusOf(node)).toMatchObject({ allocatedResources: { cpu: "100m", memory: "64Mi" }, resources: both("100m", "64Mi") });
   const id = statusOf(node)?.containerID;
@@ -70,7 +70,7 @@ test("[node-agent 167] a resize is set where the container runs, memory before C
   expect(updates(node).length).toBe(2);
 });
 
-test("[node-agent 168] a policy that says so restarts the container, once, with all of it", async () => {
+test("[node-agent 168] restarts the container once with all new resources if its policy requires it", async () => {
   const resizePolicy = [{ resourceName: "memory", restartPolicy: "RestartContainer" }];
   const { node, uid } = await started(both("100m", "64Mi"), { resizePolicy });
   await resize(node, both("200m", "128Mi"));
@@ -81,14 +81,14 @@ test("[node-agent 168] a policy that says so restarts the container, once, with 
   expect([updates(node), conditionsOf(node)]).toEqual([[], []]);
 });
 
-test("[node-agent 169] [node-agent 175] what there is no room for is deferred, and granted once there is", async () => {
+test("[node-agent 169] [node-agent 175] defers a resize without free resources, and grants it later", async () => {
   const { node } = await started(cpuOf("10"));
   await node.create("big", { containers: [app(cpuOf("50"))] });
   await node.until("it runs", () => node.isReady("big"));
   await resize(node, cpuOf("20"));
   await node.until("it waits", () => conditionsOf(node).includes("PodResizePending Deferred"), 10 * SECONDS);
   expect(statusOf(node)).toMatchObject({ allocatedResources: { cpu: "10" }, resources: cpuOf("10") });
-  await node.create("small", { containers: [app(cpuOf("4"))] }); // 10 + 50 + 4: what is asked for does not count
+  await node.create("small", { containers: [app(cpuOf("4"))] }); // 10 + 50 + 4: pending requests do not count
   await node.until("it has the room that is left", () => node.isReady("small"));
   await node.advance(70 * SECONDS);
   expect(events(node)).toEqual(["ResizeDeferred"]);
@@ -99,7 +99,7 @@ test("[node-agent 169] [node-agent 175] what there is no room for is deferred, a
   expect([conditionsOf(node), statusOf(node)?.restartCount]).toEqual([[], 0]);
 });
 
-test("[node-agent 169] what one gives back, another that waits for it gets", async () => {
+test("[node-agent 169] grants a deferred resize after another pod has shrunk", async () => {
   const { node } = await started(cpuOf("10"));
   await node.create("q", { containers: [app(cpuOf("50"))] });
   await node.until("it runs", () => node.isReady("q"));
@@ -109,7 +109,7 @@ test("[node-agent 169] what one gives back, another that waits for it gets", asy
   await node.until("it has it", has(node, cpuOf("30")), 10 * SECONDS);
 });
 
-test("[node-agent 165] what the node never has is infeasible, and taken back it is nothing", async () => {
+test("[node-agent 165] reports a resize above the node's capacity as infeasible, and clears the condition when withdrawn", async () => {
   const { node } = await started(cpuOf("10"));
   await resize(node, cpuOf("100"));
   await node.until("it is said", () => conditionsOf(node).includes("PodResizePending Infeasible"), 10 * SECONDS);
@@ -120,7 +120,7 @@ test("[node-agent 165] what the node never has is infeasible, and taken back it 
   expect(updates(node)).toEqual([]);
 });
 
-test("[node-agent 170] a memory limit is not set below what is used; the next one is", async () => {
+test("[node-agent 170] sets no memory limit below the usage, and sets the next one", async () => {
   const { node } = await started(both("100m", "64Mi"), { image: "fat:1" }, { images: { "fat:1": { memoryBytes: 40 * MB } } });
   await resize(node, both("100m", "32Mi"));
   await node.until("it is said", () => conditionsOf(node).includes("PodResizeInProgress Error"), 20 * SECONDS);
@@ -137,7 +137,7 @@ test("[node-agent 170] a memory limit is not set below what is used; the next on
   expect(conditionsOf(node)).toEqual([]);
 });
 
-test("[node-agent 167] a call that fails is told, and made again", async () => {
+test("[node-agent 167] reports a failed call and retries it", async () => {
   const { node } = await started(both("100m", "64Mi"));
   let fails = true;
   node.fateOf = ({ verb }) => (verb === "updateContainerResources" && fails ? { fail: new Error("busy") } : "live");
@@ -149,7 +149,7 @@ test("[node-agent 167] a call that fails is told, and made again", async () => {
   expect(conditionsOf(node)).toEqual([]);
 });
 
-test("[node-agent 171] a pod whose resize waits has the same room after a restart of the agent", async () => {
+test("[node-agent 171] keeps the allocation of a pending resize over an agent restart", async () => {
   const node = await startedNode();
   await node.create("big", { containers: [app(cpuOf("50"))] });
   await node.advance(2 * SECONDS);
@@ -166,7 +166,7 @@ test("[node-agent 171] a pod whose resize waits has the same room after a restar
   expect(events(node)).toEqual(["ResizeDeferred"]);
 });
 
-test("[node-agent 171] a resize that came while the agent was away is set when it is back", async () => {
+test("[node-agent 171] applies a resize that was requested while the agent was down", async () => {
   const { node } = await started(both("100m", "64Mi"), { resizePolicy: [{ resourceName: "cpu", restartPolicy: "NotRequired" }] });
   node.kill();
   await resize(node, both("200m", "64Mi"));
@@ -175,7 +175,7 @@ test("[node-agent 171] a resize that came while the agent was away is set when i
   expect(updates(node).length).toBe(1);
 });
 
-test.each(["", '{"data":"{}","checksum":1}'])("[node-agent 171] a file that says %j is as none", async (text) => {
+test.each(["", '{"data":"{}","checksum":1}'])("[node-agent 171] treats a file containing %j as absent", async (text) => {
   const { node } = await started(both("100m", "64Mi"));
   node.kill();
   node.files.write(FILE, text);
@@ -185,7 +185,7 @@ test.each(["", '{"data":"{}","checksum":1}'])("[node-agent 171] a file that says
   expect(statusOf(node)?.restartCount).toBe(0);
 });
 
-test("[node-agent 173] what an earlier agent made is set once more, without a restart and without a word", async () => {
+test("[node-agent 173] sets the resources of an earlier agent's container once, without a restart, condition or Event", async () => {
   const resizePolicy = ["cpu", "memory"].map((resourceName) => ({ resourceName, restartPolicy: "RestartContainer" }));
   const { node } = await started(both("100m", "64Mi"), { resizePolicy });
   const id = statusOf(node)?.containerID;
@@ -199,7 +199,7 @@ test("[node-agent 173] what an earlier agent made is set once more, without a re
 });
 
 test.each(["dieBefore", "dieAfter"] as const)(
-  "[node-agent 172] killed (%s) at each call on the way, the next agent ends it",
+  "[node-agent 172] killed (%s) at each call, the next agent completes the resize",
   async (fate) => {
     for (let at = 0, died = true; died; at++) {
       const { node } = await started(both("100m", "64Mi"));
@@ -222,7 +222,7 @@ test.each(["dieBefore", "dieAfter"] as const)(
   },
 );
 
-test("[node-agent 174] the status does not say that a resize was seen before it says what became of it", async () => {
+test("[node-agent 174] the status does not observe the resize's generation before its decision", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [app(cpuOf("10"))] }, { generation: 1 });
   await node.until("ready", () => node.isReady("p"));
@@ -232,7 +232,7 @@ test("[node-agent 174] the status does not say that a resize was seen before it 
   expect(conditionsOf(node).length > 0 || has(node, cpuOf("20"))()).toBe(true);
 });
 
-test("[node-agent 174] a turn that comes before the decision works on what the pod had, and says so", async () => {
+test("[node-agent 174] an iteration before the decision uses and reports the allocated resources", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app(cpuOf("10"))] });
   await node.until("ready", () => node.isReady("p"));
@@ -249,7 +249,7 @@ test("[node-agent 174] a turn that comes before the decision works on what the p
   expect((await allocatedPodOf(ports, uid))?.metadata.generation).toBe(7);
 });
 
-test("[node-agent 171] what was granted to a pod is forgotten with it", async () => {
+test("[node-agent 171] removes the allocation with its pod", async () => {
   const { node } = await started(both("100m", "64Mi"));
   expect(node.files.read(FILE)).toContain("100m");
   await node.delete("p", 1);
@@ -258,7 +258,7 @@ test("[node-agent 171] what was granted to a pod is forgotten with it", async ()
   expect(node.files.read(FILE)).toBe('{"version":1,"pods":{}}');
 });
 
-test("[node-agent 178] a pod's control group has room for the new limits before its containers have them, and no more afterwards", async () => {
+test("[node-agent 178] the pod's cgroup has the larger limits before its containers change, and the allocated ones afterwards", async () => {
   const { node, uid } = await started(both("100m", "64Mi"));
   const path = `/kubepods/pod${uid}`;
   const group = () => [node.cgroups.files(path)?.["memory.limit_in_bytes"], node.cgroups.files(path)?.["cpu.cfs_quota_us"]];
@@ -279,7 +279,7 @@ const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m
 test.each([
   { name: "with a turn that goes on", dies: false },
   { name: "by an agent that comes back before the container does", dies: true },
-])("[node-agent 178] the group has what is granted before a container starts with it, $name", async ({ dies }) => {
+])("[node-agent 178] the cgroup has the allocated limits before a container starts, $name", async ({ dies }) => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app(both("100m", "64Mi"), { resizePolicy: RESTARTS }), SIDE] });
   await node.until("ready", () => node.isReady("p"));

@@ -1,5 +1,5 @@
-// Would catch: a limit that is not enforced or off by a power of ten, a request that does not count, a container that the kernel
-// kills before those that asked for less.
+// Would catch: a limit that is not enforced or off by a power of ten, a request that does not count, a container that the kernel kills
+// before those with lower requests.
 import { describe, expect, it } from "vitest";
 import type { ContainerSpec } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import {
@@ -62,9 +62,9 @@ describe("containerResources", () => {
       want: { cpuShares: 11, cpuPeriod: 100_000, cpuQuota: 0, memoryLimitInBytes: 1001, oomScoreAdj: 999, hugepageLimits: [] },
     },
   ];
-  for (const { name, resources, want } of table) it(`are right for ${name}`, () => expect(of(resources)).toEqual(want));
+  for (const { name, resources, want } of table) it(`are correct for ${name}`, () => expect(of(resources)).toEqual(want));
 
-  it("limit every size of huge pages that the machine has, to nothing unless asked for", () => {
+  it("limit every huge page size of the node, to 0 without a request", () => {
     const machine = { ...MACHINE, hugePageSizes: ["2MB", "1GB", "64KB"] };
     expect(of({ limits: { "hugepages-2Mi": "4Mi", "hugepages-64Ki": "128Ki", "hugepages-16Mi": "16Mi" } }, machine).hugepageLimits).toEqual(
       [
@@ -75,7 +75,7 @@ describe("containerResources", () => {
     );
   });
 
-  it("let a container die as a whole where the machine is told so", () =>
+  it("kill a container as a whole on OOM where configured", () =>
     expect(of(undefined, { ...MACHINE, killsGroupOnOom: true }).unified).toEqual({ "memory.oom.group": "1" }));
 });
 
@@ -140,7 +140,7 @@ describe("sandboxResources", () => {
   const pair = (cpu: string, memory?: string) => ({ cpu, ...(memory !== undefined && { memory }) });
   const both = (name: string, cpu: string, memory?: string) => ({ name, resources: { requests: pair(cpu), limits: pair(cpu, memory) } });
 
-  it("add up what runs together", () => {
+  it("sum containers that run together", () => {
     const pod = nodePod({
       containers: [both("foo1", "250m", "64Mi"), both("foo2", "250m", "64Mi")],
       initContainers: [{ ...both("s1", "500m", "1Mi"), restartPolicy: "Always" }],
@@ -153,7 +153,7 @@ describe("sandboxResources", () => {
     });
   });
 
-  it("take an init container with the sidecars before it, where that is more", () => {
+  it("use an init container with the sidecars before it if that is larger", () => {
     const pod = nodePod({
       containers: [both("foo1", "250m")],
       initContainers: [{ ...both("s1", "500m"), restartPolicy: "Always" }, both("init1", "1")],
@@ -161,7 +161,7 @@ describe("sandboxResources", () => {
     expect(sandboxResources(pod, MACHINE)).toMatchObject({ cpuShares: 1536, cpuQuota: 150_000 });
   });
 
-  it("leave the overhead out, which is told apart", () => {
+  it("exclude the overhead, which is a separate field", () => {
     const pod = nodePod({ containers: [both("foo1", "250m")], spec: { overhead: { cpu: "500m", memory: "1Mi" } } });
     expect(sandboxResources(pod, MACHINE)).toMatchObject({ cpuShares: 256, cpuQuota: 25_000 });
     expect(overheadResources(pod, MACHINE)).toEqual({ cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 50_000, memoryLimitInBytes: MIB });

@@ -103,7 +103,7 @@ describe("restartsOf", () => {
   });
 });
 
-describe("computePodActions of what was ended for its restart with 0", () => {
+describe("computePodActions of a container stopped for its restart that exited with 0", () => {
   const cut = exited("foo1", 0, { endedForRestart });
 
   it.each(["Always", "OnFailure", "Never"] as const)("[node-agent 127] %s: starts it", (restartPolicy) => {
@@ -111,13 +111,13 @@ describe("computePodActions of what was ended for its restart with 0", () => {
     expect(computePodActions(nodePod({ restartPolicy }), seen, NO_PROBES)).toEqual(podActions({ containersToStart: [0] }));
   });
 
-  it("[node-agent 127] OnFailure: makes the sandbox for it", () => {
+  it("[node-agent 127] OnFailure: creates the sandbox for it", () => {
     const seen = observed({ sandboxes: [DEAD], containers: [cut, exited("foo2", 0), exited("foo3", 0)] });
     const want = podActions({ killPod: true, createSandbox: true, attempt: 1, containersToStart: [0] });
     expect(computePodActions(nodePod({ restartPolicy: "OnFailure" }), seen, NO_PROBES)).toEqual(want);
   });
 
-  it("[node-agent 127] an init container has not done its part", () => {
+  it("[node-agent 127] an init container is not completed", () => {
     const pod = nodePod({ restartPolicy: "OnFailure", initContainers: ["init1", "init2"] });
     const seen = observed({ containers: [exited("init1", 0, { endedForRestart })] });
     expect(computePodActions(pod, seen, NO_PROBES)).toEqual(podActions({ initContainersToStart: [0] }));

@@ -1,5 +1,5 @@
-// Would catch: a sandbox in the wrong cgroup or namespaces, one that is not found again, a hostname the kernel refuses, a pod that
-// asks the wrong DNS server, a port mapped twice.
+// Would catch: a sandbox in the wrong cgroup or namespaces, one that is not found again, a hostname the kernel refuses, a pod with the
+// wrong DNS server, a port mapped twice.
 import { describe, expect, it } from "vitest";
 import { podDns, PodSandboxConfigError, resolvConfProblem } from "../../../../shared/node-agent/kubelet/kuberuntime/dns-config.ts";
 import type { NodeOptions } from "../../../../shared/node-agent/kubelet/types/node-options.ts";
@@ -25,7 +25,7 @@ function config(pod: PodOptions = {}, options: Partial<NodeOptions> = {}): PodSa
 }
 
 describe("podSandboxConfig", () => {
-  it("is all of this for a plain pod", () => {
+  it("is complete for a plain pod", () => {
     expect(config({ labels: { app: "web", "io.kubernetes.pod.name": "forged" }, annotations: { note: "x" } })).toEqual({
       metadata: { name: "foo", namespace: "new", uid: "12345678", attempt: 2 },
       hostname: "foo",
@@ -63,7 +63,7 @@ describe("podSandboxConfig", () => {
     { name: "processes shared in the pod", spec: { shareProcessNamespace: true }, want: { network: "POD", ipc: "POD", pid: "POD" } },
   ];
   for (const { name, spec, want } of namespaces)
-    it(`puts it in ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
+    it(`sets ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
 
   it("takes user, groups, SELinux options and sysctls from the pod, and is privileged if any container is", () => {
     const securityContext = {
@@ -109,9 +109,9 @@ describe("podSandboxConfig", () => {
       want: "db.example.com",
     },
   ];
-  for (const { name, pod, want } of hostnames) it(`has as hostname ${name}`, () => expect(config(pod).hostname).toBe(want));
+  for (const { name, pod, want } of hostnames) it(`has the hostname ${name}`, () => expect(config(pod).hostname).toBe(want));
 
-  it("refuses a whole name of 65 characters, and takes one of 64", () => {
+  it("rejects an FQDN of 65 characters and accepts one of 64", () => {
     const fqdn = (length: number): PodOptions => ({
       spec: { hostname: "h".repeat(length - ".s.new.svc.cluster.local".length), subdomain: "s", setHostnameAsFQDN: true },
     });
@@ -120,7 +120,7 @@ describe("podSandboxConfig", () => {
     expect(() => config(fqdn(65))).toThrow("is too long (64 characters is the max, 65 characters requested)");
   });
 
-  it("maps ports of sidecars and regular containers, one of a name and one of a kind in each", () => {
+  it("maps ports of sidecars and regular containers, unique by name and by value in each", () => {
     const ports = [
       { name: "web", containerPort: 80, hostPort: 8080 },
       { name: "web", containerPort: 81 },
@@ -144,7 +144,7 @@ describe("podSandboxConfig", () => {
     ]);
   });
 
-  it("tells the runtime what the pod's machine needs", () => {
+  it("passes the cgroup parent, resources and overhead", () => {
     const withResources = (cpu: string, memory: string) =>
       containerSpec("foo1", { resources: { requests: { cpu, memory }, limits: { cpu, memory } } });
     const { linux } = config({
@@ -157,7 +157,7 @@ describe("podSandboxConfig", () => {
 });
 
 describe("podLogDirectory", () => {
-  it("keeps logs of pods of one name apart", () => expect(podLogDirectory(nodePod())).toBe("new_foo_12345678"));
+  it("separates logs of pods with one name", () => expect(podLogDirectory(nodePod())).toBe("new_foo_12345678"));
 });
 
 describe("podDns", () => {
@@ -196,17 +196,16 @@ describe("podDns", () => {
     },
   ];
   for (const { name, options = {}, spec, want } of table)
-    it(`is right for ${name}`, () =>
+    it(`is correct for ${name}`, () =>
       expect(podDns(nodePod({ spec }), { ...OPTIONS, ...options }, RESOLV_CONF)).toEqual({
         config: want,
         problems: [],
         lacksClusterDns: name.endsWith("without DNS"),
       }));
 
-  it("is empty where the machine has no resolv.conf", () =>
-    expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
+  it("is empty without a resolv.conf", () => expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
 
-  it("asks the machine itself where the agent was given no resolv.conf [node-agent 436]", () => {
+  it("uses the loopback address when no resolv.conf is configured [node-agent 436]", () => {
     const options = { ...OPTIONS, hostIps: ["192.0.2.7", "2001:db8::7"] };
     const dns = (spec: Partial<PodSpec>): object => podDns(nodePod({ spec }), options, undefined).config;
     expect(dns({ dnsPolicy: "Default" })).toEqual({ servers: ["127.0.0.1", "::1"], searches: ["."], options: [] });
@@ -231,10 +230,10 @@ describe("podDns", () => {
     },
   ];
   for (const { name, text, want } of resolvConfs)
-    it(`reads resolv.conf: ${name} [node-agent 436]`, () =>
+    it(`parses resolv.conf: ${name} [node-agent 436]`, () =>
       expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, text).config).toEqual(want));
 
-  it("refuses a name server without an address [node-agent 436]", () =>
+  it("rejects a name server without an address [node-agent 436]", () =>
     expect(() => podDns(nodePod({ spec: {} }), OPTIONS, "nameserver\n")).toThrow(PodSandboxConfigError));
 
   const limits: { name: string; searches: readonly string[]; domain?: string; want: string | undefined }[] = [
@@ -257,11 +256,11 @@ describe("podDns", () => {
     },
   ];
   for (const { name, searches, domain = "cluster.local", want } of limits)
-    it(`tells of a resolv.conf that pods will not get whole: ${name} [node-agent 437]`, () =>
+    it(`reports a resolv.conf that exceeds pods' limits: ${name} [node-agent 437]`, () =>
       expect(resolvConfProblem("/r", `search ${searches.join(" ")}`, domain)).toBe(want));
 
   const tooMuch = (searches: string[]) => podDns(nodePod({ spec: { dnsPolicy: "None", dnsConfig: { searches } } }), OPTIONS, "");
-  it("keeps three servers and says so", () => {
+  it("keeps three servers and reports the excess", () => {
     const { config: cut, problems } = podDns(
       nodePod({ spec: { dnsPolicy: "None", dnsConfig: { nameservers: ["1", "2", "3", "4"] } } }),
       OPTIONS,
@@ -272,14 +271,14 @@ describe("podDns", () => {
       "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1 2 3",
     ]);
   });
-  it("keeps 32 search domains and says so", () => {
+  it("keeps 32 search domains and reports the excess", () => {
     const { config: cut, problems } = tooMuch(Array.from({ length: 33 }, (_unused, index) => `d${index}`));
     expect(cut.searches).toHaveLength(32);
     expect(problems[0]).toMatch(
       /^Search Line limits were exceeded, some search paths have been omitted, the applied search line is: d0 .* d31$/u,
     );
   });
-  it("leaves out a domain of more than 253 characters", () => expect(tooMuch(["a".repeat(254), "b"]).config.searches).toEqual(["b"]));
+  it("omits a domain of more than 253 characters", () => expect(tooMuch(["a".repeat(254), "b"]).config.searches).toEqual(["b"]));
   it("keeps whole domains in a line of 2048 characters", () => {
     const domains = Array.from({ length: 9 }, (_unused, index) => `${index}`.repeat(250));
     expect(tooMuch(domains).config.searches).toEqual(domains.slice(0, 8));

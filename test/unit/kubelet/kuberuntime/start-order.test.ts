@@ -1,4 +1,4 @@
-// Would catch: a container that starts before one that stands in front of it in its pod, or waits for one that cannot start.
+// Would catch: a container that starts before an earlier one of its pod, or waits for one that cannot start.
 import { expect, test } from "vitest";
 import { startedNode } from "../../../harness/node/node.ts";
 import type { NodeHarness } from "../../../harness/node/node.ts";
@@ -6,7 +6,7 @@ import type { NodeHarness } from "../../../harness/node/node.ts";
 const SECONDS = 1_000;
 const APP = { name: "app", image: "app:1" };
 
-/** When each container was first asked for, in that order. */
+/** When each container was first requested, in that order. */
 function created(node: NodeHarness): readonly (readonly [string, number])[] {
   return node.calls.flatMap(({ verb, args, atMs }) =>
     verb === "createContainer" ? [[(args[1] as { readonly metadata: { readonly name: string } }).metadata.name, atMs] as const] : [],
@@ -19,7 +19,7 @@ function pulls(node: NodeHarness): readonly (readonly [string, number])[] {
   );
 }
 
-test("[node-agent 131] an app starts once the proxy before it was pulled and its postStart hook has ended", async () => {
+test("[node-agent 131] an app starts after the proxy before it is pulled and its postStart hook has ended", async () => {
   let hookEndedMs = Number.NaN;
   const exec = () => {
     hookEndedMs = node.clock.now() + 5 * SECONDS;
@@ -33,7 +33,7 @@ test("[node-agent 131] an app starts once the proxy before it was pulled and its
   expect(created(node)[1]?.[1]).toBeGreaterThanOrEqual(hookEndedMs);
 });
 
-test("[node-agent 131] pulls of one pod follow each other, in its order", async () => {
+test("[node-agent 131] pulls of one pod run one after the other, in spec order", async () => {
   const node = await startedNode({
     remoteImages: { "a:1": { pullMs: 8 * SECONDS }, "b:1": { pullMs: SECONDS }, "c:1": { pullMs: SECONDS } },
   });
@@ -45,7 +45,7 @@ test("[node-agent 131] pulls of one pod follow each other, in its order", async 
   expect(third - second).toBeGreaterThanOrEqual(SECONDS);
 });
 
-test("[node-agent 131] an image that cannot be had keeps nobody else waiting, neither at once nor in its back-off", async () => {
+test("[node-agent 131] a failing pull does not block other containers, also during its back-off", async () => {
   const node = await startedNode({
     remoteImages: { "bad:1": { pullMs: 4 * SECONDS, pullError: "no such image" }, "b:1": { pullMs: SECONDS } },
   });
@@ -56,7 +56,7 @@ test("[node-agent 131] an image that cannot be had keeps nobody else waiting, ne
   expect(bad?.state?.waiting?.reason).toBe("ErrImagePull");
 });
 
-test("[node-agent 132] while an image comes, what is there is started again, and another pull waits", async () => {
+test("[node-agent 132] during a pull, containers with present images restart, and another pull waits", async () => {
   const node = await startedNode({
     images: { "ends:1": { exitAfterMs: 5 * SECONDS } },
     remoteImages: { "slow:1": { pullMs: 30 * SECONDS }, "always:1": { exitAfterMs: 5 * SECONDS } },

@@ -9,7 +9,7 @@ const NONE = { follow: false, previous: false, timestamps: false };
 const UNREADABLE: ParsedLogRequest = { kind: "refused", code: 400, text: `{"message": "Unable to decode query."}` };
 const INVALID: ParsedLogRequest = { kind: "refused", code: 422, text: `{"message": "Invalid request."}` };
 
-describe("what a log request asks for", () => {
+describe("a container log request", () => {
   const served: readonly { readonly name: string; readonly query: string; readonly want: object }[] = [
     { name: "everything, once", query: "", want: NONE },
     {
@@ -60,7 +60,7 @@ describe("what a log request asks for", () => {
       },
     },
   ];
-  it.each(refused)("is refused: $name", ({ query, want }) => {
+  it.each(refused)("is rejected: $name", ({ query, want }) => {
     expect(parseContainerLogRequest(new URLSearchParams(query), NOW_MS)).toEqual(want);
   });
 });

@@ -14,7 +14,7 @@ const waiting = (reason: string): State => ({ waiting: { reason } });
 const text = (words: string): object => ({ kind: "refused", text: words });
 const instance = (id: string): object => ({ kind: "container", containerId: `containerd://${id}`, id });
 
-describe("the instance a log request means", () => {
+describe("the instance of a log request", () => {
   const cases: readonly {
     readonly name: string;
     readonly state?: State;
@@ -92,7 +92,7 @@ describe("the instance a log request means", () => {
     expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
   });
 
-  it("is looked for among regular, init and ephemeral containers", () => {
+  it("is searched among regular, init and ephemeral containers", () => {
     const entry = { ...NOW, state: running };
     expect(podLogTarget("p", { initContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
     expect(podLogTarget("p", { ephemeralContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
@@ -108,8 +108,6 @@ describe("a container of a pod", () => {
     metadata: { name: "p", namespace: "default", uid: "u" },
     spec: { containers: [{ name: "main" }], initContainers: [{ name: "init" }], ephemeralContainers: [{ name: "debug" }] },
   });
-  it.each(["main", "init", "debug"])("is one of its spec, of whatever kind: %s", (name) =>
-    expect(containerNamed(pod, name)?.name).toBe(name),
-  );
-  it("is nothing else", () => expect(containerNamed(pod, "none")).toBeUndefined());
+  it.each(["main", "init", "debug"])("is one of its spec, of any kind: %s", (name) => expect(containerNamed(pod, name)?.name).toBe(name));
+  it("is not found under any other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
 });

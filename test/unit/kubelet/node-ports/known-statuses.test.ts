@@ -17,7 +17,7 @@ const listedSandbox = (id: string, state: PodSandboxState = "SANDBOX_READY"): Po
 const listedContainer = (id: string, state: ContainerState = "CONTAINER_RUNNING"): Container =>
   ({ ...common, id, state, podSandboxId: "s", image: "i", imageRef: "r" }) as unknown as Container; // what of it is read
 
-/** A runtime that says what it was told to say, and whom it was asked about. */
+/** A scripted runtime that records the inspected ids. */
 function runtime() {
   const asked: string[] = [];
   const sandboxes = new Map<string, Partial<PodSandboxStatus>>();
@@ -36,8 +36,8 @@ function runtime() {
 
 const address = { network: { ip: "10.0.0.1", additionalIps: [] } };
 
-describe("[node-agent 505] what is up", () => {
-  it("is asked for its status once", async () => {
+describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
+  it("is inspected once", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     containers.set("c", { state: "CONTAINER_RUNNING", logPath: "/c.log" });
@@ -48,7 +48,7 @@ describe("[node-agent 505] what is up", () => {
     expect(asked).toEqual(["s", "c"]);
   });
 
-  it("is asked anew where the list has another state, and each time while it is not up", async () => {
+  it("is inspected again when the list has another state, and each time while it is not running", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     containers.set("c", { state: "CONTAINER_RUNNING" });
@@ -67,7 +67,7 @@ describe("[node-agent 505] what is up", () => {
     expect(await known.container(listedContainer("c"))).toMatchObject({ startedAtMs: 9 });
   });
 
-  it("that ended between list and status is not taken for up", async () => {
+  it("that ends between list and status is not cached as running", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_NOTREADY", ...address });
     containers.set("c", { state: "CONTAINER_EXITED" });
@@ -78,7 +78,7 @@ describe("[node-agent 505] what is up", () => {
     expect(asked).toEqual(["s", "c", "s", "c"]);
   });
 
-  it("is asked again for an address that it has not got, unless it has the machine's", async () => {
+  it("is inspected again while it has no address, except on the host network", async () => {
     const { asked, sandboxes, known } = runtime();
     sandboxes.set("none", { state: "SANDBOX_READY" });
     sandboxes.set("empty", { state: "SANDBOX_READY", network: { ip: "", additionalIps: [] } });
@@ -87,7 +87,7 @@ describe("[node-agent 505] what is up", () => {
     expect(asked).toEqual(["none", "empty", "host", "none", "empty"]);
   });
 
-  it("is asked again after its resources were set, also where it was being asked meanwhile", async () => {
+  it("is inspected again after its resources were set, also during an inspection", async () => {
     const { asked, containers, known } = runtime();
     containers.set("c", { state: "CONTAINER_RUNNING" });
     const meanwhile = known.container(listedContainer("c"));
@@ -101,7 +101,7 @@ describe("[node-agent 505] what is up", () => {
     expect(asked).toEqual(["c", "c", "c"]);
   });
 
-  it("is forgotten when it is gone, and nobody's when it goes before it is asked", async () => {
+  it("is removed from the cache when it is gone, and not added if it goes during the inspection", async () => {
     const { sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     for (const id of ["a", "b"]) containers.set(id, { state: "CONTAINER_RUNNING" });
@@ -113,7 +113,7 @@ describe("[node-agent 505] what is up", () => {
     expect([await known.sandbox(listedSandbox("gone")), await known.container(listedContainer("gone"))]).toEqual([undefined, undefined]);
   });
 
-  it("fails as the runtime does", async () => {
+  it("fails with the runtime's error", async () => {
     const failing = async (): Promise<never> => {
       throw new CriError("Unavailable", "no runtime");
     };

@@ -1,5 +1,5 @@
-// Would catch: an object that is kept for pods that are long gone, one that is dropped while pods still name it, and pods of one
-// namespace that name so much that those of others wait or lose what was kept for them.
+// Would catch: an object cached for removed pods, one dropped while pods still reference it, and pods of one namespace with so many
+// references that other namespaces' pods wait or lose cached objects.
 import { expect, test } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import { NotSentError } from "../../../../shared/kube/client/errors.ts";
@@ -21,7 +21,7 @@ function emptyCache() {
   return { clock, read, cache, ask: (name: string) => cache.get("secrets", "default", name) };
 }
 
-test("OC4 what nobody asked for in ten minutes goes, and what somebody did stays, however long ago it was read", async () => {
+test("OC4 drops entries unused for ten minutes and keeps used ones, whatever their age", async () => {
   const { clock, read, cache, ask } = emptyCache();
   await ask("used");
   await ask("unused");
@@ -67,7 +67,7 @@ test("[node-agent 488] OC5 a thousand names of one namespace that are not answer
   expect(failures[0]).toBeInstanceOf(NotSentError);
 });
 
-test("[node-agent 488] OC5 all of a thousand names are read when they are answered", async () => {
+test("[node-agent 488] OC5 reads all of a thousand names once they are answered", async () => {
   const { read, cache } = emptyCache();
   const names = Array.from({ length: 1_000 }, (_, index) => `c${index}`);
   await Promise.all(names.map((name) => cache.get("configmaps", "greedy", name)));

@@ -1,5 +1,5 @@
 /**
- * Steps that outlive a turn.
+ * Steps that outlive an iteration.
  *
  * Catches: a step begun twice; an outcome that nobody gets, or two turns get; a pod that nobody wakes when its step ends; a kill that
  * waits for an image pull.
@@ -11,7 +11,7 @@ import { Operations, Pause } from "../../../../shared/node-agent/kubelet/node-po
 const PULL = { uid: "u", name: "pull", pause: "it is being pulled" } as const;
 const KILL = { uid: "u", name: "kill", pause: "it is ending" } as const;
 
-/** Whether the turn is told that the step goes on. */
+/** Whether the iteration learns that the step continues. */
 async function paused(running: Promise<unknown>): Promise<boolean> {
   return await running.then(
     () => false,
@@ -31,7 +31,7 @@ describe("operations", () => {
   const gate = () => Promise.withResolvers<string>();
   const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-  it("OP2 gives a turn that stands by the outcome, and wakes nobody", async () => {
+  it("OP2 returns the outcome to an iteration that waits, and enqueues nothing", async () => {
     expect(await operations.run({ ...PULL, waitMs: 10, act: () => Promise.resolve("image") })).toBe("image");
     const act = (): Promise<never> => Promise.reject(new Error("no"));
     await expect(operations.run({ ...PULL, waitMs: 10, act })).rejects.toThrow(new Error("no"));
@@ -43,7 +43,7 @@ describe("operations", () => {
     expect([woken, operations.names("u")]).toEqual([[], []]);
   });
 
-  it("OP1 OP2 runs on after a turn has ended, wakes its pod, and hands the outcome to the next turn, once", async () => {
+  it("OP1 OP2 continues after its iteration has ended, enqueues its pod, and returns the outcome to the next iteration, once", async () => {
     const { promise, resolve } = gate();
     let begun = 0;
     const ask = () => operations.run({ ...PULL, waitMs: 10, act: () => (begun++, promise) });
@@ -61,7 +61,7 @@ describe("operations", () => {
     expect([await again, begun]).toEqual(["image", 2]);
   });
 
-  it("OP3 cancel ends the wait at once, and what can be aborted", async () => {
+  it("OP3 cancel ends the wait at once, and aborts an abortable operation", async () => {
     const kill = gate();
     const killing = paused(operations.run({ ...KILL, waitMs: 1_000, act: () => kill.promise }));
     const pulling = Promise.allSettled([
@@ -83,7 +83,7 @@ describe("operations", () => {
     expect(await other).toBe("ended");
   });
 
-  it("forgets outcomes that nobody fetched", async () => {
+  it("drops outcomes that were not read", async () => {
     const { promise, resolve } = gate();
     const first = paused(operations.run({ ...PULL, waitMs: 1, act: () => promise }));
     await settled();

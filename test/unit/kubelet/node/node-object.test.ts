@@ -36,7 +36,7 @@ function image(id: string, sizeBytes: number, names: number): Image {
 const ready = (status: NodeStatus): unknown => conditionOf(status.conditions, "Ready");
 
 describe("nodeBody", () => {
-  it("[node-agent 179] is the whole Node", () => {
+  it("[node-agent 179] contains the whole Node", () => {
     const condition = { lastHeartbeatTime: NOW, lastTransitionTime: NOW };
     expect(nodeBody(input())).toEqual({
       apiVersion: "v1",
@@ -116,7 +116,7 @@ describe("nodeStatus", () => {
     expect(ready(nodeStatus(input(fields)))).toMatchObject({ status: "False", reason: "KubeletNotReady", message });
   });
 
-  it("moves the transition time with the status alone", () => {
+  it("changes the transition time only with the status", () => {
     const before = nodeStatus(input({ nowMs: NOW_MS - 60_000, runtimeError: "a" }));
     const still = nodeStatus(input({ previous: before, runtimeError: "b" }));
     expect(ready(still)).toMatchObject({ message: "b", lastHeartbeatTime: NOW, lastTransitionTime: ago(60) });
@@ -124,7 +124,7 @@ describe("nodeStatus", () => {
     expect(ready(well)).toMatchObject({ status: "True", lastTransitionTime: NOW });
   });
 
-  it("keeps what others wrote: conditions in their places, extended resources, attached volumes", () => {
+  it("keeps other writers' conditions, extended resources and attached volumes", () => {
     const previous: NodeStatus = {
       capacity: { "example.com/gpu": "2", cpu: "1" },
       conditions: [
@@ -149,7 +149,7 @@ describe("nodeStatus", () => {
     ]);
   });
 
-  it("names the 50 largest images, at most 5 names each, in one order", () => {
+  it("lists the 50 largest images, at most 5 names each, in a stable order", () => {
     const images = [...Array.from({ length: 60 }, (_, index) => image(`i${index}`, index, 1)), image("big", 1000, 9)];
     const named = nodeStatus(input({ images })).images;
     expect(named).toHaveLength(50);
@@ -161,7 +161,7 @@ describe("nodeStatus", () => {
 });
 
 describe("nodeStatusPatch", () => {
-  it("leaves a node that moved with its new addresses, both of them", () => {
+  it("replaces the addresses of a moved node", () => {
     const { addresses: _moved, ...rest } = nodeStatus(input());
     const stored = { status: { ...rest, addresses: [{ type: "InternalIP", address: "192.0.2.99" }] } };
     const patch = nodeStatusPatch(nodeStatus(input())) as JsonObject; // it is sent as JSON
@@ -170,20 +170,20 @@ describe("nodeStatusPatch", () => {
 });
 
 describe("resources", () => {
-  it("floors what is allocatable at 0", () => {
+  it("allocatable is at least 0", () => {
     const small = { cpuMilli: 1500, memoryBytes: 50 * 1024 ** 2, ephemeralStorageBytes: 0, pods: 1000 };
     expect(allocatableOf(small)).toEqual({ ...small, memoryBytes: 0 });
     expect(resourceQuantities(allocatableOf(small))).toEqual({ cpu: "1500m", memory: "0", "ephemeral-storage": "0", pods: "1k" });
   });
 
-  it("[node-agent 200] takes the hard thresholds of memory and disk off, as they are set", () => {
+  it("[node-agent 200] subtracts the configured hard thresholds of memory and disk", () => {
     const kept = { signal: "memory.available", value: { amount: 10 }, gracePeriodMs: 0 } as const;
     const soft = { ...kept, signal: "nodefs.available", gracePeriodMs: 1 } as const;
     const roomy = { cpuMilli: 1500, pods: 10, memoryBytes: 100, ephemeralStorageBytes: 100 };
     expect(allocatableOf(roomy, { thresholds: [soft, kept] })).toEqual({ ...roomy, memoryBytes: 90 });
   });
 
-  it("writes bytes as the API server stores them", () => {
+  it("formats bytes as the API server stores them", () => {
     const of = (memoryBytes: number): unknown => resourceQuantities({ ...facts.resources, memoryBytes })["memory"];
     expect([of(1), of(1023), of(1025), of(1024), of(1536 * 1024), of(8_388_604 * 1024)]).toEqual([
       "1",
@@ -215,7 +215,7 @@ describe("nodeStatusChanged", () => {
     expect(nodeStatusChanged(before, after)).toBe(want);
   });
 
-  it("all is new at first", () => {
+  it("is true for the first status", () => {
     expect(nodeStatusChanged(undefined, before)).toBe(true);
   });
 });
@@ -242,7 +242,7 @@ describe("nodeEvents", () => {
 describe("Lease", () => {
   const lease = nodeLease({ name: "n1", uid: "u" }, NOW_MS);
 
-  it("is the node's, for 40 s, and goes with the Node", () => {
+  it("belongs to the Node, lasts 40 s, and is owned by the Node", () => {
     expect(lease).toEqual({
       apiVersion: "coordination.k8s.io/v1",
       kind: "Lease",
@@ -255,7 +255,7 @@ describe("Lease", () => {
     });
   });
 
-  it("renewed is the same with another time", () => {
+  it("a renewal changes only the time", () => {
     const stored = { ...lease, metadata: { ...lease.metadata, resourceVersion: "7" } };
     const renewed = renewedLease(stored, NOW_MS + 1_234);
     expect(renewed).toEqual({ ...stored, spec: { ...stored.spec, renewTime: "2026-03-01T10:00:01.234000Z" } });

@@ -1,4 +1,7 @@
-/** Would catch: labels and taints that the API server refuses a node, a cloud's addresses overwritten, and what people changed on a Node undone by a restart. */
+/**
+ * Would catch: labels and taints that the API server refuses a node, a cloud's addresses overwritten, and users' changes of a Node undone
+ * by a restart.
+ */
 import { describe, expect, it, test } from "vitest";
 import { registrationOf } from "../../../../cli/node/node-registration.ts";
 import { nodeBody, nodeStatus, takenOverPatch } from "../../../../shared/node-agent/kubelet/node/node-object.ts";
@@ -63,38 +66,38 @@ describe("--register-with-taints [node-agent 434]", () => {
   });
 });
 
-describe("a Node as it is registered [node-agent 435]", () => {
+describe("a Node at registration [node-agent 435]", () => {
   const cloud: NodeRegistration = { externalCloudProvider: true };
   const hostname = { type: "Hostname", address: "n1" };
   const internal = { type: "InternalIP", address: "192.168.1.5" };
 
-  it("has the labels that were given before those that were found, the taints and the provider's id", () => {
+  it("has the configured labels over the detected ones, the taints and the provider id", () => {
     const taints = parseTaints("dedicated=batch:NoSchedule");
     const node = nodeBody(input({ labels: { disk: "ssd", "kubernetes.io/hostname": "box" }, taints, providerId: "aws:///i-1" }));
     expect(node.metadata?.labels).toMatchObject({ disk: "ssd", "kubernetes.io/hostname": "box", "kubernetes.io/os": "linux" });
     expect(node.spec).toEqual({ taints, providerID: "aws:///i-1" });
   });
 
-  it("waits for the cloud's controller", () => {
+  it("waits for the cloud controller manager", () => {
     const node = nodeBody(input(cloud));
     expect(node.spec?.taints).toEqual([{ key: "node.cloudprovider.kubernetes.io/uninitialized", value: "true", effect: "NoSchedule" }]);
     expect(node.status?.addresses).toEqual([hostname]);
     expect(node.metadata?.annotations).not.toHaveProperty(["alpha.kubernetes.io/provided-node-ip"]);
   });
 
-  it("tells the cloud's controller the address that it was given", () => {
+  it("passes the given address to the cloud controller manager", () => {
     const node = nodeBody(input({ ...cloud, nodeIpGiven: true }));
     expect(node.status?.addresses).toEqual([internal, hostname]);
     expect(node.metadata?.annotations).toMatchObject({ "alpha.kubernetes.io/provided-node-ip": "192.168.1.5" });
   });
 
-  it("keeps the addresses that the cloud's controller wrote, and else its own", () => {
+  it("keeps the addresses of the cloud controller manager, and else sets its own", () => {
     const addresses = [{ type: "ExternalIP", address: "192.0.2.9" }];
     expect(nodeStatus({ ...input({ ...cloud, nodeIpGiven: true }), previous: { addresses } }).addresses).toEqual(addresses);
     expect(nodeStatus({ ...input({}), previous: { addresses } }).addresses).toEqual([internal, hostname]);
   });
 
-  it("that is there already gets default labels and annotations, and neither other labels nor taints", () => {
+  it("that exists gets default labels and annotations, and no other labels or taints", () => {
     const registration = {
       labels: { disk: "ssd", "topology.kubernetes.io/zone": "z1" },
       taints: parseTaints("a:NoSchedule"),
@@ -129,9 +132,9 @@ describe("--node-ip and --cloud-provider [node-agent 438]", () => {
     { given: ["10.0.0.7,10.0.0.8"], wrong: "must contain either a single IP or a dual-stack pair of IPs" },
     { given: ["10.0.0.7", "::1", "10.0.0.8"], wrong: "must contain either a single IP or a dual-stack pair of IPs" },
     { given: ["0.0.0.0,::1"], wrong: "dual-stack IPs cannot include '0.0.0.0' or '::'" },
-  ])("$given is refused", ({ given, wrong }) => expect(() => of(...given)).toThrow(wrong));
+  ])("$given is rejected", ({ given, wrong }) => expect(() => of(...given)).toThrow(wrong));
 
-  it("refuses a cloud of another name, and labels in upstream's words", () => {
+  it("rejects another cloud name, and labels with upstream's message", () => {
     const flags = { nodeIp: ["10.0.0.7"], nodeLabels: "", registerWithTaints: "", cloudProvider: "aws" };
     expect(() => registrationOf(flags)).toThrow('unsupported cloud provider name "aws"');
     expect(() => registrationOf({ ...flags, cloudProvider: "external", nodeLabels: "-a=b" })).toThrow("invalid node labels");

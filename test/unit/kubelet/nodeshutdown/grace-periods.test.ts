@@ -126,13 +126,13 @@ describe("[node-agent 454] groups", () => {
   });
 });
 
-describe("[node-agent 454] the file of the last shutdown", () => {
-  it("is read as it was written, also half of it", () => {
+describe("[node-agent 454] the state file of the last shutdown", () => {
+  it("is read as it was written, also if incomplete", () => {
     for (const state of [{ startMs: 1_790_000_000_000, endMs: 1_790_000_030_500 }, { startMs: 1_790_000_000_000 }, {}])
       expect(readShutdownState(writtenShutdownState(state))).toEqual(state);
   });
 
-  it("has the kubelet's form", () => {
+  it("has the kubelet's format", () => {
     const written = `{"startTime":"2026-09-21T14:13:20.123456789Z","endTime":"0001-01-01T00:00:00Z"}`;
     expect(readShutdownState(written)).toEqual({ startMs: 1_790_000_000_123 });
     expect(JSON.parse(writtenShutdownState({ startMs: 1_790_000_000_000 }))).toEqual({

@@ -65,7 +65,7 @@ function ended(node: NodeHarness): readonly string[] {
     .toSorted();
 }
 
-test("[node-agent 456] the machine goes once its pods have, those of low priority first, and each says why", async () => {
+test("[node-agent 456] the shutdown proceeds after the pods have ended, low priorities first, and each reports the reason", async () => {
   const { node, logind } = await started();
   const uid = await node.create("low", { containers: [APP] });
   await node.create("critical", { containers: [APP], priority: CRITICAL });
@@ -88,7 +88,7 @@ test("[node-agent 456] the machine goes once its pods have, those of low priorit
   expect(events(node, "NodeShutdown")).toEqual(["Shutdown manager detected shutdown event"]);
 });
 
-test("[node-agent 456] from the first moment the node is not Ready and takes no pod", async () => {
+test("[node-agent 456] the node is NotReady and rejects pods at once", async () => {
   const { node, logind } = await started();
   await node.create("slow", { containers: [STUBBORN] });
   await running(node, "slow");
@@ -103,7 +103,7 @@ test("[node-agent 456] from the first moment the node is not Ready and takes no 
   });
 });
 
-test("[node-agent 456] nobody waits for pods longer than their group has, nor for a group that has none", async () => {
+test("[node-agent 456] waits for pods no longer than their group's period, and skips groups without one", async () => {
   const shutdown = [
     { priority: 0, seconds: 20 },
     { priority: 100, seconds: 300 },
@@ -130,7 +130,7 @@ test("[node-agent 456] nobody waits for pods longer than their group has, nor fo
   expect(tookMs).toBeLessThanOrEqual(31 * SECONDS);
 });
 
-test("[node-agent 456] a runtime that does not end a pod does not hold up the others, nor the machine for longer than was asked for", async () => {
+test("[node-agent 456] a runtime that does not stop a pod delays neither other pods nor the shutdown beyond the period", async () => {
   const { node, logind } = await started();
   await node.create("low", { containers: [APP] });
   await node.create("critical", { containers: [APP], priority: CRITICAL });
@@ -144,7 +144,7 @@ test("[node-agent 456] a runtime that does not end a pod does not hold up the ot
   await node.until("the other one is told", () => ended(node).includes("critical"), 2 * SECONDS);
 });
 
-test("[node-agent 456] a pod that had just succeeded, which nobody has seen yet, has succeeded", async () => {
+test("[node-agent 456] a pod that has just succeeded, unobserved so far, stays Succeeded", async () => {
   const { node, logind } = await started({ images: { "job:1": { exitAfterMs: 3_100 } } });
   const uid = await node.create("job", { containers: [{ name: "app", image: "job:1" }], restartPolicy: "Never" });
   await running(node, "job");
@@ -155,7 +155,7 @@ test("[node-agent 456] a pod that had just succeeded, which nobody has seen yet,
   expect(node.pod("job")?.status).toMatchObject({ phase: "Succeeded", reason: "Terminated" });
 });
 
-test("[node-agent 456] a shutdown that is called off: the node is Ready again, takes pods, holds a lock", async () => {
+test("[node-agent 456] after a cancelled shutdown the node is Ready, admits pods, and holds a lock", async () => {
   const { node, logind } = await started();
   await node.create("p", { containers: [APP] });
   await running(node, "p");
@@ -173,7 +173,7 @@ test("[node-agent 456] a shutdown that is called off: the node is Ready again, t
   expect(node.phase("p")).toBe("Failed");
 });
 
-test("[node-agent 456] called off in the middle it spares the pods whose turn has not come", async () => {
+test("[node-agent 456] a shutdown cancelled midway spares the pods of later groups", async () => {
   const { node, logind } = await started();
   await node.create("low", { containers: [STUBBORN] });
   await node.create("critical", { containers: [APP], priority: CRITICAL });
@@ -185,7 +185,7 @@ test("[node-agent 456] called off in the middle it spares the pods whose turn ha
   expect([node.phase("low"), node.isReady("critical"), ready(node)?.status, logind.locks()]).toEqual(["Failed", true, "True", 1]);
 });
 
-test("[node-agent 457] a bus that goes away is found again, and what happened meanwhile counts", async () => {
+test("[node-agent 457] reconnects after the bus is lost, and handles changes made meanwhile", async () => {
   const { node, logind } = await started();
   await node.create("p", { containers: [APP] });
   await running(node, "p");
@@ -201,7 +201,7 @@ test("[node-agent 457] a bus that goes away is found again, and what happened me
   expect(logind.locks()).toBe(1);
 });
 
-test("[node-agent 457] a lock that is lost is taken again", async () => {
+test("[node-agent 457] takes a lost lock again", async () => {
   const logind = createMemoryLogind();
   const locks: (() => Promise<void>)[] = [];
   const inhibitShutdown: MemoryLogind["inhibitShutdown"] = async () => {
@@ -231,7 +231,7 @@ test("[node-agent 457] extends a short shutdown delay; logs an error if that fai
   ]);
 });
 
-test("[node-agent 457] nobody is asked on a node that gives pods no time", async () => {
+test("[node-agent 457] makes no call on a node without shutdown grace periods", async () => {
   const logind = createMemoryLogind();
   const { node } = await started({ logind, shutdown: [] });
   await node.create("p", { containers: [APP] });
@@ -241,7 +241,7 @@ test("[node-agent 457] nobody is asked on a node that gives pods no time", async
   expect([logind.locks(), node.isReady("p"), ready(node)?.status]).toEqual([0, true, "True"]);
 });
 
-test("[node-agent 457] when the last shutdown was is told, also after the machine has started again", async () => {
+test("[node-agent 457] exposes the time of the last shutdown, also after a reboot", async () => {
   const told: (readonly [string, number])[] = [];
   const counted = countedMetrics();
   const metrics: Metrics = {

@@ -25,7 +25,7 @@ const container = (uid: string, state: ContainerState): Container => ({
   annotations: {},
 });
 
-test("[node-agent §15] pods with a ready sandbox, and the pods' containers by state", () => {
+test("[node-agent §15] counts pods with a ready sandbox, and their containers by state", () => {
   const sandboxes = [
     sandbox("a", "SANDBOX_READY"),
     sandbox("a", "SANDBOX_READY"),

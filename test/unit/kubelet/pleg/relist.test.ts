@@ -56,7 +56,7 @@ describe("relist", () => {
     expect(events(before, ...now)).toEqual(want);
   });
 
-  it("tells the pod of each event, also of one that is gone entirely", () => {
+  it("returns the pod of each event, also of one that is gone completely", () => {
     const before = relist(
       undefined,
       [sandbox("s1", "SANDBOX_READY", "one")],
@@ -76,14 +76,14 @@ describe("relist", () => {
     expect([events, after.states["c"]?.state]).toEqual([[], "unknown"]);
   });
 
-  it("leaves alone what bears no pod's UID", () => {
+  it("ignores objects without a pod's UID", () => {
     expect(relist(undefined, [], [{ ...container("c", RUNNING), labels: {} }])).toEqual({
       record: { states: {} },
       events: [],
     });
   });
 
-  it("[node-agent 87] what could not be inspected is found again by the next look, and only that", () => {
+  it("[node-agent 87] repeats in the next relist only what failed to be inspected", () => {
     const before = relist(undefined, [], [container("a", RUNNING, "one"), container("b", RUNNING, "two")]).record;
     const now = [container("a", EXITED, "one"), container("a2", RUNNING, "one"), container("b", EXITED, "two")];
     const first = relist(before, [], now);
@@ -97,7 +97,7 @@ describe("relist", () => {
     expect(relist(withUnread(before, first.record, []), [], now).events).toEqual([]);
   });
 
-  it("[node-agent 87] what is gone and could not be inspected is found gone again", () => {
+  it("[node-agent 87] reports a removal again if its inspection failed", () => {
     const before = relist(undefined, [], [container("a", RUNNING)]).record;
     const first = relist(before, [], []);
     expect(relist(withUnread(before, first.record, ["pod"]), [], []).events).toEqual(first.events);

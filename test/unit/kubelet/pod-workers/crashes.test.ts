@@ -1,5 +1,5 @@
-// Would catch: an agent that cannot go on from wherever it was killed: a second sandbox, a container twice, a restart too many, a pod or mirror that stays, a sandbox that
-// nothing bounds.
+// Would catch: an agent that cannot continue from any crash: a second sandbox, a duplicate container, a surplus restart, a pod or mirror
+// that stays, a sandbox without limits.
 import { expect, test } from "vitest";
 import type { ContainerStatusEntry } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { CONFIG_ANNOTATIONS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
@@ -8,13 +8,13 @@ import { NodeHarness } from "../../../harness/node/node.ts";
 import { shareOf } from "../../../support/share.ts";
 
 const SECONDS = 1_000;
-/** What a service manager waits before it starts the agent again. */
+/** The restart delay of a service manager. */
 const RESTART_MS = 2 * SECONDS;
 
 /** How many places to be killed at a check tries, of a story's two or three hundred. */
 const POINTS = 15;
 
-/** Where the first agent of a run ends: at its n-th call, before or after that was executed. */
+/** The crash point of a run's first agent: its n-th call, before or after its execution. */
 interface Crash {
   readonly at: number;
   readonly fate: "dieBefore" | "dieAfter";
@@ -159,7 +159,7 @@ function place({ args: [first] }: Call): string {
 }
 
 test.each(STORIES)(
-  "[node-agent 117] $name: killed at any call to the runtime, the API server or its control groups, the next agent brings it to the same end",
+  "[node-agent 117] $name: killed at any call to the runtime, the API server or its cgroups, the next agent reaches the same end state",
   async (story) => {
     const points = await run(story);
     expect(points.length).toBeGreaterThan(50);

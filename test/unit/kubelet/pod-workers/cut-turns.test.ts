@@ -1,4 +1,5 @@
-// Would catch: a restart that is forgotten because the stop before it took longer than a turn, so that a pod counts as done whose work is not; a hook that nobody waits for.
+// Would catch: a restart that is lost because its stop took longer than an iteration, so that an unfinished pod counts as complete; a hook
+// that is not awaited.
 import { expect, test } from "vitest";
 import { createMemoryNodeStore } from "../../../../shared/node-agent/memory/node-store.ts";
 import { CriError } from "../../../../shared/node-agent/ports/cri-error.ts";
@@ -6,7 +7,7 @@ import type { ContainerStatusEntry, PodSpec } from "../../../../shared/node-agen
 import { NodeHarness, startedNode } from "../../../harness/node/node.ts";
 
 const SECONDS = 1_000;
-/** Ends with 0, three seconds after it was asked to: a turn waits for two. */
+/** Exits with 0, three seconds after its stop: an iteration waits for two. */
 const SLOW = { stopAfterMs: 3 * SECONDS };
 /** Each instance is well for ten seconds. */
 const SICK = { ...SLOW, exec: (_: unknown, runningForMs: number) => ({ exitCode: runningForMs < 10 * SECONDS ? 0 : 1 }) };
@@ -52,14 +53,14 @@ const restarted: readonly { readonly name: string; readonly spec: Spec; readonly
   },
 ];
 
-test.each(restarted)("[node-agent 127] a container that $name, and takes 3 s to end with 0, is started again", async ({ spec, act }) => {
+test.each(restarted)("[node-agent 127] restarts a container that $name and exits with 0 after 3 s", async ({ spec, act }) => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", spec);
   await node.until("it runs", () => status(node)?.state?.running !== undefined);
   await node.advance(3 * SECONDS);
   await act(node);
   await node.until("the next one runs", () => {
-    // What was once terminated for good is not let go again, neither by the API server nor by a Job.
+    // Neither the API server nor a Job accepts that a container leaves Terminated.
     expect(status(node)?.state?.terminated).toBeUndefined();
     expect(["Running", "Pending"]).toContain(node.phase("p"));
     return status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined;
@@ -72,7 +73,7 @@ test.each(restarted)("[node-agent 127] a container that $name, and takes 3 s to 
 });
 
 test.each(["OnFailure", "Never"] as const)(
-  "[node-agent 127] a container of another image, %s, that ends at once while the image takes 5 s to come, is started again",
+  "[node-agent 127] restarts a container with a changed image, %s, that exits at once while the new image takes 5 s to pull",
   async (restartPolicy) => {
     const node = await startedNode({ remoteImages: { "far:1": { pullMs: 5 * SECONDS } } });
     await node.create("p", { restartPolicy, containers: [{ ...APP, image: "app:1" }] });
@@ -86,7 +87,7 @@ test.each(["OnFailure", "Never"] as const)(
   },
 );
 
-test("[node-agent 127] a container that fails its liveness probe under Never is not started again: what it ends with is its end", async () => {
+test("[node-agent 127] does not restart a container that fails its liveness probe under Never", async () => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { restartPolicy: "Never", containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
   await node.until("it ended", () => node.phase("p") === "Succeeded");
@@ -102,7 +103,7 @@ test.each([
     act: async (node: NodeHarness) => await node.patch("p", { spec: { activeDeadlineSeconds: 1 } }),
     phase: "Failed",
   },
-])("[node-agent 127] a pod that $how during the stop ends, and nothing of it starts", async ({ act, phase }) => {
+])("[node-agent 127] a pod that $how during the stop ends, and starts nothing", async ({ act, phase }) => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
   await node.until("it runs", () => status(node)?.state?.running !== undefined);
@@ -117,7 +118,7 @@ test.each([
   expect(await node.agent.ports.store.read("restarts", uid)).toBeUndefined();
 });
 
-test("[node-agent 127] an image that is changed back during the stop: what was ended is started all the same", async () => {
+test("[node-agent 127] starts the stopped container also if the image is changed back during the stop", async () => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
   await node.until("it runs", () => status(node)?.state?.running !== undefined);
@@ -128,7 +129,7 @@ test("[node-agent 127] an image that is changed back during the stop: what was e
   expect(node.phase("p")).toBe("Running");
 });
 
-test("[node-agent 127] the wait before a restart counts from the exit before, however long the stop takes", async () => {
+test("[node-agent 127] the back-off counts from the previous exit, however long the stop takes", async () => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
   await node.until("the fifth runs", async () => (await node.containers(uid)).at(-1)?.metadata.attempt === 4, 200 * SECONDS);
@@ -161,7 +162,7 @@ async function crashed(kept: boolean, { verb, nth }: { readonly verb: string; re
   return node;
 }
 
-test.each(KEPT)("[node-agent 128] the agent dies $when, its NodeStore does not: the container is started again", async ({ fatal }) => {
+test.each(KEPT)("[node-agent 128] the agent dies $when, its NodeStore survives: restarts the container", async ({ fatal }) => {
   const node = await crashed(true, fatal);
   await node.until("the next one runs", () => {
     expect(status(node)?.state?.terminated).toBeUndefined();
@@ -169,7 +170,7 @@ test.each(KEPT)("[node-agent 128] the agent dies $when, its NodeStore does not: 
   });
 });
 
-test("[node-agent 128] a container that was to be ended, and may go on, is done when it ends by itself", async () => {
+test("[node-agent 128] a container that no longer needs a stop is complete when it exits by itself", async () => {
   const node = new NodeHarness({ images: { ...IMAGES, "ends:1": { ...SLOW, exitAfterMs: 40 * SECONDS } } });
   const store = createMemoryNodeStore();
   node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
@@ -186,7 +187,7 @@ test("[node-agent 128] a container that was to be ended, and may go on, is done 
   expect(status(node)?.restartCount).toBe(0);
 });
 
-test("[node-agent 128] what was to be started goes with its pod, also one that went while no agent looked", async () => {
+test("[node-agent 128] the restart intent is removed with its pod, also if that ends while no agent runs", async () => {
   const node = new NodeHarness({ images: IMAGES });
   const store = createMemoryNodeStore();
   node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
@@ -203,12 +204,12 @@ test("[node-agent 128] what was to be started goes with its pod, also one that w
   await node.until("nothing is kept of it", async () => (await store.rows("restarts")).size === 0);
 });
 
-test("[node-agent 128] agent and NodeStore die between stop and start: the exit counts, as after a kubelet's restart", async () => {
+test("[node-agent 128] agent and NodeStore die between stop and start: the exit counts, as after a kubelet restart", async () => {
   const node = await crashed(false, { verb: "createContainer", nth: 2 });
   await node.until("it ended", () => node.phase("p") === "Succeeded");
 });
 
-test("[node-agent 128] agent and NodeStore die before the stop: the container goes on, and its probe decides anew", async () => {
+test("[node-agent 128] agent and NodeStore die before the stop: the container keeps running, and its probe decides again", async () => {
   const node = await crashed(false, { verb: "stopContainer", nth: 1 });
   await node.until("the next one runs", () => status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined);
 });
@@ -217,7 +218,7 @@ test.each([
   { code: 1, phase: "Failed" },
   { code: 0, phase: "Pending" },
 ])(
-  "[node-agent 129] a sandbox that dies during init under Never, init ends with $code: no other is made, the pod is $phase",
+  "[node-agent 129] a sandbox that dies during init under Never, init exits with $code: creates no other, the pod is $phase",
   async ({ code, phase }) => {
     const node = await startedNode({ images: { ...IMAGES, "init:2": { ...SLOW, stopExitCode: code } } });
     const uid = await node.create("p", { restartPolicy: "Never", initContainers: [{ name: "init", image: "init:2" }], containers: [APP] });
@@ -250,7 +251,7 @@ function hooked(): { readonly node: NodeHarness; readonly hooks: readonly number
   return { node, hooks };
 }
 
-test("[node-agent 130] an agent that dies between start and postStart hook: the container runs on without, as after a kubelet's restart", async () => {
+test("[node-agent 130] the agent dies between start and postStart hook: the container keeps running without the hook, as after a kubelet restart", async () => {
   const { node, hooks } = hooked();
   node.fateOf = ({ verb }) => (verb === "startContainer" && node.lives === 1 ? "dieAfter" : "live");
   node.start();
@@ -266,7 +267,7 @@ test("[node-agent 130] an agent that dies between start and postStart hook: the 
   ]);
 });
 
-test("[node-agent 130] a turn that is given up for lost between start and postStart hook: it runs once, and what comes after it waits", async () => {
+test("[node-agent 130] an iteration abandoned between start and postStart hook: the hook runs once, and later containers wait", async () => {
   const { node, hooks } = hooked();
   let held = false;
   node.fateOf = ({ verb }) => {
@@ -284,7 +285,7 @@ test("[node-agent 130] a turn that is given up for lost between start and postSt
   expect(next?.startedAtMs).toBeGreaterThanOrEqual((hooks[0] ?? 0) + 5 * SECONDS);
 });
 
-test("[node-agent 130] a start that waited for its postStart hook has succeeded: why an earlier one failed is told no more", async () => {
+test("[node-agent 130] a start that waited for its postStart hook succeeds: the reason of an earlier failure is removed", async () => {
   const { node, hooks } = hooked();
   let failures = 0;
   node.fateOf = ({ verb }) => (verb === "createContainer" && ++failures === 1 ? { fail: new CriError("Unknown", "no space") } : "live");

@@ -1,4 +1,4 @@
-// Would catch: a grace that grows or is lost, a kill without any, a stop that is not told that it has less time.
+// Would catch: a grace period that grows or is lost, a kill without one, a stop that is not shortened.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { effectiveGrace } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
@@ -25,7 +25,7 @@ describe("effectiveGrace", () => {
     expect(effectiveGrace({ recorded: 0, spec: 30, ...wishes })).toEqual({ seconds, shortened });
   });
 
-  it("[node-agent 51] never grows once it is recorded, and says when it shrinks", () => {
+  it("[node-agent 51] never increases once recorded, and reports a decrease", () => {
     const seconds = fc.integer({ min: -5, max: 50 });
     const wish = fc.record({
       deletion: fc.option(seconds, { nil: undefined }),

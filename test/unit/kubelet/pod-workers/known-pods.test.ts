@@ -1,4 +1,4 @@
-// Would catch: a record that is never forgotten, one that is forgotten while its containers run, an orphan that nobody stops.
+// Would catch: a record that is never purged, one purged while its containers run, an orphan that is not stopped.
 import { describe, expect, it } from "vitest";
 import { syncKnownPod } from "../../../../shared/node-agent/kubelet/pod-workers/known-pods.ts";
 import { acceptUpdate, startSync } from "../../../../shared/node-agent/kubelet/pod-workers/pod-worker.ts";
@@ -54,7 +54,7 @@ describe("syncKnownPod", () => {
     else expect(step).toEqual({ kind: want === "purged" ? "purge" : "keep" });
   });
 
-  it("[node-agent 55] [node-agent 46] drives an orphan of the runtime on as one, with no spec and grace 1", () => {
+  it("[node-agent 55] [node-agent 46] terminates an orphan of the runtime, with no spec and grace 1", () => {
     const found = acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true, mayRun: true })).record ?? record();
     const { record: taken } = startSync(found, "start", NOW_MS);
     const step = syncKnownPod(taken, false, NOW_MS);

@@ -30,7 +30,7 @@ test.each([
   { restartPolicy: "Never", exitCode: 0, phase: "Succeeded", restarts: false },
   { restartPolicy: "Never", exitCode: 1, phase: "Failed", restarts: false },
 ])(
-  "[node-agent 92] a container that exits $exitCode under $restartPolicy: phase $phase, restarted: $restarts",
+  "[node-agent 92] a container that exits with $exitCode under $restartPolicy: phase $phase, restarted: $restarts",
   async ({ restartPolicy, exitCode, phase, restarts }) => {
     const node = await startedNode({ images: { "ends:1": { exitAfterMs: 3 * SECONDS, exitCode } } });
     await node.create("p", { restartPolicy, containers: [{ ...APP, image: "ends:1" }] });
@@ -43,7 +43,7 @@ test.each([
   },
 );
 
-test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, and none after it ran for 11 min", async () => {
+test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, and not after a run of 11 min", async () => {
   const script = { exitAfterMs: 0, exitCode: 1 };
   const node = await startedNode({ images: { "fails:1": script } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "fails:1" }] });
@@ -60,19 +60,19 @@ test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, a
     if (lastStart !== undefined) waits.push((newest.startedAtMs - lastEnd) / SECONDS);
     lastStart = newest.startedAtMs;
     lastEnd = newest.finishedAtMs ?? lastEnd;
-    // What runs from the eighth restart on lasts.
+    // Instances from the eighth restart on keep running.
     if (waits.length === 7) script.exitAfterMs = 11 * 60 * SECONDS;
   }
   const wanted = [0, 10, 20, 40, 80, 160, 300, 300, 0];
   for (const [index, wait] of waits.entries()) {
     const least = wanted[index] ?? 0;
     expect.soft(wait, `wait ${index}`).toBeGreaterThanOrEqual(least);
-    // Looked at again within half of the rest, at most 30 s late, plus relist and tick.
+    // Synced again within half of the remaining time, at most 30 s late, plus relist and tick.
     expect.soft(wait, `wait ${index}`).toBeLessThanOrEqual(least + Math.min(least / 2, 30) + 3);
   }
 });
 
-test("when an instance dies, those that died before it go at once, with their logs", async () => {
+test("when an instance dies, removes earlier dead ones at once, with their logs", async () => {
   const output = [{ stream: "stdout", text: "here I am" }] as const;
   const node = await startedNode({ images: { "fails:1": { exitAfterMs: 3 * SECONDS, exitCode: 1, output } } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "fails:1" }] });
@@ -82,7 +82,7 @@ test("when an instance dies, those that died before it go at once, with their lo
     const instances = await node.containers(uid);
     for (const { logPath } of instances) logs.add(logPath);
     const dead = instances.filter(({ state }) => state === "CONTAINER_EXITED");
-    // One has just died, and is not looked at yet.
+    // One has just died and is not observed yet.
     expect(dead.length).toBeLessThanOrEqual(2);
     expect([...logs].filter((path) => node.files.read(path) !== undefined).length).toBe(instances.length);
   }
@@ -90,7 +90,7 @@ test("when an instance dies, those that died before it go at once, with their lo
   expect(await node.containers(uid)).toHaveLength(1);
 });
 
-test("[node-agent 93] the termination message is the file's, at any path; on failure the log's end; on success none", async () => {
+test("[node-agent 93] the termination message is the file's, at any path; on failure the end of the log; on success none", async () => {
   const node = await startedNode({
     images: {
       "file:1": { exitAfterMs: 5 * SECONDS },
@@ -185,7 +185,7 @@ const LIVENESS = {
 };
 
 test.each(Object.keys(LIVENESS) as readonly (keyof typeof LIVENESS)[])(
-  "[node-agent 97] a liveness probe by %s restarts what fails it, and nothing else",
+  "[node-agent 97] a liveness probe by %s restarts only the container that fails it",
   async (kind) => {
     const well: ContainerScript = { readyAfterMs: 0 };
     const sick: ContainerScript = { exec: () => ({ exitCode: 1 }) };
@@ -199,7 +199,7 @@ test.each(Object.keys(LIVENESS) as readonly (keyof typeof LIVENESS)[])(
   },
 );
 
-test("[node-agent 97] the restart count of what fails its liveness probe reaches 5, and never goes down", async () => {
+test("[node-agent 97] the restart count of a failing liveness probe reaches 5 and never decreases", async () => {
   const node = await startedNode({ images: { "sick:1": { exec: () => ({ exitCode: 1 }) } } });
   const livenessProbe = { exec: { command: ["check"] }, initialDelaySeconds: 1, periodSeconds: 1, failureThreshold: 1 };
   await node.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe }] });
@@ -217,7 +217,7 @@ test("[node-agent 97] the restart count of what fails its liveness probe reaches
 });
 
 test.each(["exec", "http"])(
-  "[node-agent 98] postStart and preStop by %s: the one before the next container starts, the other before the stop",
+  "[node-agent 98] postStart and preStop by %s: the first runs before the next container starts, the other before the stop",
   async (kind) => {
     const heard: { readonly what: string; readonly atMs: number }[] = [];
     const hear = (what: string): void => void heard.push({ what, atMs: node.clock.now() });
@@ -260,13 +260,13 @@ test.each(["exec", "http"])(
   },
 );
 
-test("[node-agent 98] a postStart hook that fails ends its container, which is started again", async () => {
+test("[node-agent 98] a failing postStart hook kills its container, which is restarted", async () => {
   const node = await startedNode({ images: { "hooked:1": { exec: () => ({ exitCode: 1 }) } } });
   await node.create("p", { containers: [{ ...APP, image: "hooked:1", lifecycle: { postStart: { exec: { command: ["x"] } } } }] });
   await node.until("it was started again", () => (status(node, "p")?.restartCount ?? 0) >= 1);
 });
 
-test("[node-agent 99] a pod that is deleted is seen going before it is gone, and its containers end first", async () => {
+test("[node-agent 99] a deleted pod is observed terminating before it is gone, and its containers end first", async () => {
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: 4 * SECONDS } } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "slow:1" }] });
   await node.until("ready", () => node.isReady("p"));
@@ -284,7 +284,7 @@ test("[node-agent 99] a pod that is deleted is seen going before it is gone, and
   expect(await node.files.podsWithDirectories()).toEqual([]);
 });
 
-test("[node-agent 100] new labels reach the agent, and nothing is started anew", async () => {
+test("[node-agent 100] new labels reach the agent without restarts", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -294,7 +294,7 @@ test("[node-agent 100] new labels reach the agent, and nothing is started anew",
   expect(await node.containers(uid)).toHaveLength(1);
 });
 
-test("[node-agent 100] a deadline that is given to a running pod ends it: Failed, DeadlineExceeded", async () => {
+test("[node-agent 100] a deadline set on a running pod ends it: Failed, DeadlineExceeded", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));

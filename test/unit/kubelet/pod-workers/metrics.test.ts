@@ -9,7 +9,7 @@ import { startedNode } from "../../../harness/node/node.ts";
 
 const APP = { name: "app", image: "app:1" };
 
-test("[node-agent §15] counts what is started and what runs, and how long a pod took to run", async () => {
+test("[node-agent §15] counts started and running pods and containers, and the start latency", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics, images: { "init:1": { exitAfterMs: 500 } } });
   await node.create("p", { containers: [APP], initContainers: [{ name: "init", image: "init:1" }] });
@@ -40,7 +40,7 @@ test("[node-agent §15] counts what is started and what runs, and how long a pod
   expect(metrics.sums["kubelet_started_pods_errors_total{}"]).toBeUndefined();
 });
 
-test("[node-agent §15] counts the rows that are kept of pods, and none of pods that are gone", async () => {
+test("[node-agent §15] counts the NodeStore rows of pods, and none after their end", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics });
   const rows = (table: NodeTable): number | undefined => metrics.sums[`deltaloop_node_rows{table=${table}}`];
@@ -54,7 +54,7 @@ test("[node-agent §15] counts the rows that are kept of pods, and none of pods 
   expect(NODE_TABLES.map((table) => [table, rows(table)])).toEqual(NODE_TABLES.map((table) => [table, 0]));
 });
 
-test("[node-agent §15] counts what does not start, by why", async () => {
+test("[node-agent §15] counts failed starts by reason", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics });
   let refused = 0;
@@ -67,7 +67,7 @@ test("[node-agent §15] counts what does not start, by why", async () => {
   expect(metrics.sums["kubelet_started_containers_errors_total{container_type=container,code=ErrImageNeverPull}"]).toBeGreaterThan(0);
 });
 
-test("[node-agent 475] counts each end of a container once, by its code and reason", async () => {
+test("[node-agent 475] counts each exit of a container once, by code and reason", async () => {
   const metrics = countedMetrics();
   const images = { "init:1": { exitAfterMs: 500 }, "app:1": { exitAfterMs: 1_000, exitCode: 139 } };
   const node = await startedNode({ metrics, images });
@@ -83,7 +83,7 @@ test("[node-agent 475] counts each end of a container once, by its code and reas
   });
 });
 
-test("[node-agent 475] counts each end of a container that starts again, and none that stays as it is", async () => {
+test("[node-agent 475] counts each exit of a restarted container, and no repetition of an unchanged one", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics, images: { "app:1": { exitAfterMs: 1_000, exitCode: 3 } } });
   await node.create("p", { containers: [APP] });

@@ -13,7 +13,7 @@ function status(node: NodeHarness): ContainerStatusEntry | undefined {
 }
 
 describe("[node-agent 487] a container named constructor", () => {
-  test("waits with a reason while it is made", async () => {
+  test("waits with a reason during creation", async () => {
     const node = await startedNode({ remoteImages: { "late:1": { pullMs: 30 * SECONDS } } });
     await node.create("p", { containers: [{ name: NAME, image: "late:1" }] });
     await node.advance(10 * SECONDS);
@@ -22,7 +22,7 @@ describe("[node-agent 487] a container named constructor", () => {
     expect(await node.agent.ports.store.rows("reasons")).toEqual(new Map());
   });
 
-  test("is restarted at the first try, and then with back-off", async () => {
+  test("is restarted at once the first time, then with back-off", async () => {
     const node = await startedNode({ images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 } } });
     await node.create("p", { containers: [{ name: NAME, image: "fails:1" }] });
     await node.until("it waits", () => status(node)?.state?.waiting?.reason === "CrashLoopBackOff");
@@ -39,7 +39,7 @@ describe("[node-agent 487] a container named constructor", () => {
   });
 });
 
-test("[node-agent 487] a volume named constructor that cannot be mounted keeps its container from being started", async () => {
+test("[node-agent 487] a volume named constructor that cannot be mounted prevents the start of its container", async () => {
   const node = await startedNode();
   const volumes = [{ name: NAME, configMap: { name: "none" } }];
   await node.create("p", { volumes, containers: [{ name: "app", image: "app:1", volumeMounts: [{ name: NAME, mountPath: "/x" }] }] });

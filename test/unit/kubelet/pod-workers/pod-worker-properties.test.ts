@@ -78,7 +78,7 @@ class Pod {
     if (isFailed) await this.accept({ kind: "sync" });
   }
 
-  /** The message comes again while the turn that holds it goes on. */
+  /** The message is redelivered during its iteration. */
   loseMessage(): void {
     if (this.turn === undefined) return;
     this.ghosts.push(this.turn);
@@ -86,7 +86,7 @@ class Pod {
     this.messages += 1;
   }
 
-  /** Each ghost writes; only one that nobody has followed yet may. */
+  /** Each abandoned iteration writes; only the latest may succeed. */
   async ghostsWrite(): Promise<void> {
     for (const ghost of this.ghosts.splice(0)) {
       const before = await this.record();
@@ -158,7 +158,7 @@ const stepsOf = (...without: Step[]) =>
   fc.array(fc.tuple(fc.nat(PODS - 1), fc.constantFrom(...STEPS.filter((step) => !without.includes(step)))), { maxLength: 300 });
 
 describe("pod workers in any order", () => {
-  it("[node-agent 48] never forget a kill, and never sync after it", async () => {
+  it("[node-agent 48] never lose a kill, and never sync after it", async () => {
     const burst = async (pod: Pod) => {
       await pod.accept({ kind: "create" });
       await pod.accept({ kind: "kill" });
@@ -176,11 +176,11 @@ describe("pod workers in any order", () => {
     );
   });
 
-  it("[node-agent 48] never sync a pod after a kill, whenever that comes and whatever is lost", async () => {
+  it("[node-agent 48] never sync a pod after a kill, at any time and with any loss", async () => {
     await fc.assert(
       fc.asyncProperty(stepsOf(), async (steps) => {
         for (const pod of await pods(steps, (one) => one.accept({ kind: "create" }))) {
-          // The next tick of the work queue, which stands in for what a lost turn would have done.
+          // The next tick of the work queue, which replaces a lost iteration.
           await pod.accept({ kind: "sync" });
           await pod.drain();
           expect(pod.syncsAfterKill).toBe(0);
@@ -191,7 +191,7 @@ describe("pod workers in any order", () => {
     );
   });
 
-  it("[node-agent 49] see every pod at least once, and the last update of each", async () => {
+  it("[node-agent 49] process every pod at least once, and its last update", async () => {
     await fc.assert(
       fc.asyncProperty(stepsOf("kill", "loseMessage"), async (steps) => {
         for (const pod of await pods(steps, (one) => one.accept({ kind: "create" }))) {
@@ -205,7 +205,7 @@ describe("pod workers in any order", () => {
     );
   });
 
-  it("[node-agent 49] [node-agent 116] let a turn write nothing once the next one has begun", async () => {
+  it("[node-agent 49] [node-agent 116] an iteration writes nothing after the next one has begun", async () => {
     await fc.assert(
       fc.asyncProperty(stepsOf(), async (steps) => {
         const all = await pods(steps, (one) => one.accept({ kind: "create" }));

@@ -12,7 +12,7 @@ const PREEMPTED = { phase: "Failed", reason: "Preempting", message: "make room" 
 const GONE = { kind: "kill", runtimeOnly: true, graceOverrideSeconds: 1, specGracePeriodSeconds: 0, mayRun: true } as const;
 
 describe("acceptUpdate", () => {
-  it("[node-agent 40] makes a record of a new pod, and its first turn syncs it", () => {
+  it("[node-agent 40] creates a record for a new pod, and its first iteration syncs it", () => {
     const worker = new Worker();
     expect(worker.update({ kind: "create" })).toEqual({
       record: record({ pending: { kind: "create", sinceMs: NOW_MS } }),
@@ -24,7 +24,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toEqual(record({ startedAtMs: NOW_MS + 5, token: 1 }));
   });
 
-  it("[node-agent 41] notes that a UID came again while it terminates, and lets the first one end", () => {
+  it("[node-agent 41] records that a UID is recreated during termination, and terminates the first pod", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.drain();
@@ -39,7 +39,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, gracePeriodSeconds: 30, restartRequested: true });
   });
 
-  it("[node-agent 41] notes it also of a finished one, and ignores anything else of that", () => {
+  it("[node-agent 41] records it also for a finished pod, and ignores other updates of that", () => {
     const finished = started({ terminatingAtMs: NOW_MS, terminatedAtMs: NOW_MS, finished: true });
     expect(acceptUpdate(finished, update({ kind: "create" }))).toEqual({
       record: { ...finished, restartRequested: true },
@@ -103,12 +103,12 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, evicted: true, abnormalTerminations: [] });
   });
 
-  it("[node-agent 44] evicts when the kill says so, not when a status does: a pod may be disrupted otherwise", () => {
+  it("[node-agent 44] evicts by the kill's options, not by its status: other disruptions have one, too", () => {
     expect(acceptUpdate(started(), update({ kind: "kill", evict: true })).record).toMatchObject({ evicted: true });
     expect(acceptUpdate(started(), update({ kind: "kill", abnormal: EVICTED })).record).not.toHaveProperty("evicted");
   });
 
-  it("[node-agent 45] takes a pod of terminal phase through termination while the runtime may have something of it", () => {
+  it("[node-agent 45] terminates a pod of terminal phase while the runtime may have a part of it", () => {
     const worker = new Worker();
     const { record: first } = worker.update({ kind: "create", phaseIsTerminal: true, mayRun: true });
     expect(first).toMatchObject({ terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 });
@@ -116,7 +116,7 @@ describe("acceptUpdate", () => {
     expect(worker.drain().works).toEqual(["terminating", "terminated"]);
   });
 
-  it("[node-agent 45] takes one that is known to have stopped for terminated, and still cleans up after it", () => {
+  it("[node-agent 45] a pod that has stopped starts as terminated, and is cleaned up", () => {
     const worker = new Worker();
     const accepted = worker.update({ kind: "create", phaseIsTerminal: true });
     expect(accepted).toMatchObject({ cancel: false, enqueue: true });
@@ -126,7 +126,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true });
   });
 
-  it("[node-agent 46] kills an orphan at runtime with grace 1, and forgets it", () => {
+  it("[node-agent 46] kills an orphan of the runtime with grace 1 and removes its record", () => {
     const worker = new Worker();
     worker.update(GONE);
     expect(worker.record).toMatchObject({
@@ -141,11 +141,11 @@ describe("acceptUpdate", () => {
     expect(worker.record).toBeUndefined();
   });
 
-  it("[node-agent 46] gives an orphan grace 1 when nobody says how much", () => {
+  it("[node-agent 46] uses grace 1 for an orphan without a given one", () => {
     expect(acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true })).record?.gracePeriodSeconds).toBe(1);
   });
 
-  it("[node-agent 46] terminates it as a pod once a spec of it has come", () => {
+  it("[node-agent 46] terminates it as a pod once its spec is known", () => {
     const worker = new Worker();
     worker.update(GONE);
     worker.update({ kind: "update" });
@@ -164,7 +164,7 @@ describe("acceptUpdate", () => {
     expect(accepted.record).toBe(before);
   });
 
-  it("[node-agent 50] hands the override and the status of a kill to the turn, and the last status counts", () => {
+  it("[node-agent 50] passes override and status of a kill to the iteration, and the last status wins", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.drain();
@@ -190,7 +190,7 @@ describe("acceptUpdate", () => {
     expect([cancel, enqueue]).toEqual([false, true]);
   });
 
-  it("replaces what waits and keeps its age", () => {
+  it("replaces the pending update and keeps its start time", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.nowMs += 1_000;
@@ -198,7 +198,7 @@ describe("acceptUpdate", () => {
     expect(worker.record?.pending).toEqual({ kind: "sync", sinceMs: NOW_MS });
   });
 
-  it("[node-agent 118] ends the turn in progress when the grace gets shorter, and not when it would get longer", () => {
+  it("[node-agent 118] ends the sync iteration in progress when the grace period gets shorter, and not when it would get longer", () => {
     const worker = new Worker();
     worker.update({ kind: "create", specGracePeriodSeconds: 300 });
     worker.drain();
@@ -218,7 +218,7 @@ describe("acceptUpdate", () => {
 describe("startSync", () => {
   const waiting = record({ isStatic: true, pending: { kind: "create", sinceMs: NOW_MS } });
 
-  it("[node-agent 115] is idle when a message comes twice: during the turn, after it, and after the end", () => {
+  it("[node-agent 115] does nothing for a duplicate message: during the iteration, after it, and after the end", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     expect(worker.begin()).toBe("sync");
@@ -234,17 +234,17 @@ describe("startSync", () => {
     expect(worker.record).toBe(finished);
   });
 
-  it("leaves a pod alone that may not start yet", () => {
+  it("does not start a pod that the gate holds back", () => {
     expect(startSync(waiting, "notYet", NOW_MS)).toEqual({ record: waiting, work: "idle" });
   });
 
-  it("asks no gate of a pod that has started", () => {
+  it("does not check the gate for a started pod", () => {
     const running = started({ isStatic: true, pending: { kind: "sync", sinceMs: NOW_MS } });
     expect(startSync(running, "never", NOW_MS).work).toBe("sync");
   });
 
   it.each(["start", "notYet", "never"] as const)(
-    "[node-agent 53] finishes a static pod that was killed before it began, at gate %s",
+    "[node-agent 53] finishes a static pod that was killed before it started, at gate %s",
     (gate) => {
       const worker = new Worker();
       worker.gate = gate;
@@ -257,11 +257,11 @@ describe("startSync", () => {
     },
   );
 
-  it("never finishes a pod that nobody killed, whatever the gate says of it", () => {
+  it("never finishes a pod without a kill, whatever the gate's state", () => {
     expect(startSync(waiting, "never", NOW_MS)).toEqual({ record: waiting, work: "idle" });
   });
 
-  it("[node-agent 45] terminates a regular pod that was killed before it began", () => {
+  it("[node-agent 45] terminates a regular pod that was killed before it started", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     worker.update({ kind: "kill" });
@@ -317,19 +317,19 @@ describe("endSync", () => {
     expect(endSync(before, end, NOW_MS)).toEqual({ record: { ...before, lastTurnEndedAtMs: NOW_MS, ...want }, transition });
   });
 
-  it("lets nothing wait behind the end", () => {
+  it("leaves nothing pending after the end", () => {
     const before = started({ terminatingAtMs: 5, terminatedAtMs: 6, pending: { kind: "update", sinceMs: 7 } });
     expect(endSync(before, { kind: "terminatedDone" }, NOW_MS).record).not.toHaveProperty("pending");
   });
 
-  it("keeps an update that came during the turn", () => {
+  it("keeps an update that arrived during the iteration", () => {
     const before = started({ terminatingAtMs: 5, pending: { kind: "update", sinceMs: 7 } });
     expect(endSync(before, { kind: "terminatingDone" }, NOW_MS).record?.pending).toEqual({ kind: "update", sinceMs: 7 });
   });
 });
 
-describe("records that are lost", () => {
-  it("[node-agent 116] lets a turn that lost its message change nothing any more", async () => {
+describe("lost records", () => {
+  it("[node-agent 116] an iteration that lost its message changes nothing any more", async () => {
     const store = createMemoryNodeStore();
     const accept = () => store.update("workers", "u1", (row) => acceptUpdate(row, update({ kind: "sync", mayRun: true })).record);
     const begin = async () => {

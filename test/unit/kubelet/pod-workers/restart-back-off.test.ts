@@ -12,7 +12,7 @@ function decide(containers: readonly ObservedContainer[], entry?: BackOffEntry, 
   return restartDecision({ pod: nodePod(), container: FOO1, observed: observed({ containers }), entry, nowMs });
 }
 
-/** A runtime in small: waits as it is told, runs for `runMs` each time, and answers how long each wait was. */
+/** A minimal runtime: waits as decided, runs for `runMs` each time, and returns the length of each wait. */
 function waits(runsMs: readonly number[]): readonly number[] {
   let entry: BackOffEntry | undefined;
   let nowMs = NOW_MS;
@@ -35,12 +35,12 @@ describe("restartDecision", () => {
     expect(waits([0, 0, 0, 0, 0, 0, 0, 0, 660_000])).toEqual([0, 10, 20, 40, 80, 160, 300, 300, 0]);
   });
 
-  it("[node-agent 91] begins again at 10 s after a long run; a run of exactly 10 min is not long", () => {
+  it("[node-agent 91] restarts at 10 s after a long run; a run of exactly 10 min is not long", () => {
     expect(waits([0, 0, 660_000, 0, 0])).toEqual([0, 10, 0, 10, 20]);
     expect(waits([0, 0, 600_000, 600_001])).toEqual([0, 10, 20, 0]);
   });
 
-  it("counts the wait from the exit, and says so as kubectl shows it", () => {
+  it("counts the back-off from the exit, with kubectl's message", () => {
     const foo1 = exited("foo1", 1, { finishedAtMs: NOW_MS - 4000 });
     expect(decide([foo1], { delayMs: 10_000, lastUpdateMs: NOW_MS - 5000 })).toEqual({
       start: false,
@@ -60,7 +60,7 @@ describe("restartDecision", () => {
     expect(decision).toMatchObject({ start: false, message: expect.stringContaining(`back-off ${want} restarting`) });
   });
 
-  it("goes by the newest instance that exited, of this container alone", () => {
+  it("uses the newest exited instance of this container only", () => {
     const entry = { delayMs: 20_000, lastUpdateMs: NOW_MS - 30_000 };
     const instances = [
       exited("foo1", 1, { restartCount: 0, finishedAtMs: NOW_MS - 29_000 }),
@@ -71,18 +71,18 @@ describe("restartDecision", () => {
     expect(decide(instances, entry)).toMatchObject({ start: false, untilMs: NOW_MS + 15_000 });
   });
 
-  it("doubles on after a long time without an agent: only how long the container ran counts", () => {
+  it("keeps doubling after a long time without an agent: only the running time counts", () => {
     const entry = { delayMs: 80_000, lastUpdateMs: NOW_MS - 900_000 };
     const foo1 = exited("foo1", 1, { finishedAtMs: NOW_MS - 890_000 });
     expect(decide([foo1], entry)).toEqual({ start: true, entry: { delayMs: 160_000, lastUpdateMs: NOW_MS } });
   });
 
-  it("starts at once and stores nothing where nothing exited", () => {
+  it("starts at once and stores nothing without an exited instance", () => {
     const entry = { delayMs: 300_000, lastUpdateMs: NOW_MS };
     expect([decide([], entry), decide([container({ state: "CONTAINER_UNKNOWN" })], entry)]).toEqual([{ start: true }, { start: true }]);
   });
 
-  it("exit 0 and a missing time of exit: the former waits like any other, the latter does not hold back", () => {
+  it("exit 0 backs off like any other; a missing exit time does not delay", () => {
     const entry = { delayMs: 10_000, lastUpdateMs: NOW_MS - 1000 };
     const { finishedAtMs: _, ...timeless } = exited("foo1", 0);
     expect(decide([exited("foo1", 0, { finishedAtMs: NOW_MS - 500 })], entry).start).toBe(false);
@@ -91,7 +91,7 @@ describe("restartDecision", () => {
 });
 
 describe("restartBackOffKey", () => {
-  it("names pod, container and hash, so that a new image does not wait", () => {
+  it("consists of pod, container and hash, so that a new image does not wait", () => {
     expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v1" }))).toBe("foo_new_12345678_foo1_a7ccf167");
     expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v2" }))).not.toContain("a7ccf167");
   });

@@ -1,4 +1,4 @@
-// Would catch: two static pods of one name at once, one that waits for ever behind a dead one, a full name that nobody gives back.
+// Would catch: two static pods of one name at once, one that waits forever behind a dead one, a full name that is never released.
 import { describe, expect, it } from "vitest";
 import { joinWaiting, releaseFullName, startGate } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
 import type { StartVerdict } from "../../../../shared/node-agent/kubelet/pod-workers/static-start.ts";
@@ -117,8 +117,8 @@ describe("startGate", () => {
   });
 });
 
-describe("the row of a full name", () => {
-  it("[node-agent 53] is joined once, in order", () => {
+describe("the start row of a full name", () => {
+  it("[node-agent 53] adds each UID once, in order", () => {
     const one = joinWaiting(undefined, "a");
     const two = joinWaiting(one, "b");
     expect(two).toEqual({ waitingUids: ["a", "b"] });
@@ -144,7 +144,7 @@ describe("the row of a full name", () => {
     expect(releaseFullName(start, uid)).toEqual(want);
   });
 
-  it("[node-agent 126] goes from the old UID of an edited manifest to the new one only when the old one has finished", () => {
+  it("[node-agent 126] passes from the old UID of an edited manifest to the new one only after the old pod has finished", () => {
     const dying = { ...RUNNING, terminatingAtMs: 2 };
     const row = joinWaiting({ startedUid: "old", waitingUids: [] }, "new");
     const gate = (start: StaticStart | undefined, old: WorkerRecord) =>

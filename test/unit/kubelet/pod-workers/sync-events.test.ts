@@ -35,7 +35,7 @@ test.each([
   expect(warnings(node)).toEqual([want]);
 });
 
-test("[node-agent 136] a pod that cannot be stopped: only that is said", async () => {
+test("[node-agent 136] a pod that cannot be stopped emits only that Event", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -45,7 +45,7 @@ test("[node-agent 136] a pod that cannot be stopped: only that is said", async (
   expect(warnings(node).map((text) => text.split(":")[0])).toEqual(["FailedKillPod"]);
 });
 
-test("[node-agent 439] a cluster without DNS is told to pod and node, a name server too many to the pod", async () => {
+test("[node-agent 439] a cluster without DNS emits Events of pod and node, too many name servers one of the pod", async () => {
   const node = await startedNode({ nodeOptions: { clusterDns: [] } });
   await node.create("p", { containers: [APP], dnsConfig: { nameservers: ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"] } });
   await node.until("ready", () => node.isReady("p"));
@@ -59,7 +59,7 @@ test("[node-agent 439] a cluster without DNS is told to pod and node, a name ser
   ]);
 });
 
-test("[node-agent 443] a runtime class that is not there, or that nobody can look up: the pod waits, and it is said", async () => {
+test("[node-agent 443] a missing or unreadable runtime class: the pod waits, with an Event", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP], runtimeClassName: "gvisor" });
   await node.advance(4 * SECONDS);

@@ -1,4 +1,4 @@
-// Would catch: two turns that act at once, a pod started while it ends, an operation that nobody ends, state that is lost and missed.
+// Would catch: two concurrent iterations, a pod started during its termination, an operation that never ends, lost state that is needed.
 import { expect, test } from "vitest";
 import type { NodeStore, NodeTable } from "../../../../shared/node-agent/ports/node-store.ts";
 import { CONFIG_ANNOTATIONS, LABELS } from "../../../../shared/node-agent/kubelet/types/labels.ts";
@@ -18,7 +18,7 @@ function reasons(node: NodeHarness): readonly string[] {
     .map(({ body }) => String((body as { readonly reason?: string } | undefined)?.reason)); // an Event
 }
 
-/** What a pod whose record nobody kept looks like. */
+/** The state of a pod without a record. */
 async function orphan(node: NodeHarness, uid: string): Promise<string> {
   const sandbox = { metadata: { name: "lost", namespace: "default", uid, attempt: 0 }, labels: { [LABELS.podUid]: uid } };
   const sandboxId = await node.cri.runPodSandbox(sandbox);
@@ -38,7 +38,7 @@ async function flush(store: NodeStore): Promise<void> {
     for (const key of (await store.agenda(agenda)).keys()) await store.unschedule(agenda, key);
 }
 
-test("[node-agent 39] a sandbox that cannot be made for a pod that is to end is nobody's business", async () => {
+test("[node-agent 39] a failed sandbox of a terminating pod is not reported", async () => {
   const node = await startedNode();
   let held = false;
   node.fateOf = ({ verb }) => {
@@ -53,7 +53,7 @@ test("[node-agent 39] a sandbox that cannot be made for a pod that is to end is 
   expect(reasons(node).filter((reason) => reason.startsWith("Failed"))).toEqual([]);
 });
 
-test("[node-agent 46] what runs and belongs to nobody is ended with a grace of 1 s, and its record goes", async () => {
+test("[node-agent 46] kills running orphans with a grace of 1 s and removes their records", async () => {
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: "never" } } });
   const id = await orphan(node, "nobody");
   await node.until("it ended", async () => (await node.cri.containerStatus(id)).state === "CONTAINER_EXITED", 10 * SECONDS);
@@ -64,7 +64,7 @@ test("[node-agent 46] what runs and belongs to nobody is ended with a grace of 1
   expect([...(await node.cri.listContainers()), ...(await node.cri.listPodSandbox())]).toEqual([]);
 });
 
-test("[node-agent 115] a message that comes twice does nothing the second time, also when all is over", async () => {
+test("[node-agent 115] a duplicate message does nothing the second time, also after the end", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { restartPolicy: "Never", containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -83,7 +83,7 @@ test("[node-agent 115] a message that comes twice does nothing the second time, 
 });
 
 test.each(["createContainer", "runPodSandbox", "startContainer"])(
-  "[node-agent 116] a turn that stands still in %s and is given up for lost leaves one sandbox, one container and no word behind",
+  "[node-agent 116] an iteration abandoned in %s leaves one sandbox, one container and no record change",
   async (verb) => {
     const node = await startedNode();
     const lost: { token?: number } = {};
@@ -104,7 +104,7 @@ test.each(["createContainer", "runPodSandbox", "startContainer"])(
   },
 );
 
-test.each([5, 40])("[node-agent 118] a grace that gets shorter %i s after the deletion counts at once", async (later) => {
+test.each([5, 40])("[node-agent 118] a grace period shortened %i s after the deletion applies at once", async (later) => {
   const node = await startedNode({ images: { "deaf:1": { stopAfterMs: "never" } } });
   const uid = await node.create("p", { terminationGracePeriodSeconds: 300, containers: [{ ...APP, image: "deaf:1" }] });
   await node.until("ready", () => node.isReady("p"));
@@ -116,7 +116,7 @@ test.each([5, 40])("[node-agent 118] a grace that gets shorter %i s after the de
   await node.until("gone", () => node.pod("p") === undefined, 5 * SECONDS);
 });
 
-test("[node-agent 119] a pod that is deleted while its image comes never gets a container", async () => {
+test("[node-agent 119] a pod deleted during its pull never gets a container", async () => {
   const node = await startedNode({ remoteImages: { "big:1": { pullMs: 90 * SECONDS } } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "big:1" }] });
   await node.until("it is pulled", () => node.calls.some(({ verb }) => verb === "pullImage"));
@@ -129,7 +129,7 @@ test("[node-agent 119] a pod that is deleted while its image comes never gets a 
   expect(await node.cri.imageStatus({ image: "big:1" })).toBeUndefined(); // the pull was broken off, too
 });
 
-test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] a pod that is deleted during %s goes no further", async (verb) => {
+test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] stops starting a pod deleted during %s", async (verb) => {
   const node = await startedNode();
   let held = false;
   node.fateOf = (call) => {
@@ -146,7 +146,7 @@ test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] a pod t
 });
 
 test.each(["under a living host", "with the host"])(
-  "[node-agent 120] the NodeStore is lost %s: running pods stay, ending ones end, back-off starts over",
+  "[node-agent 120] the NodeStore is lost %s: running pods stay, terminating ones end, back-off starts over",
   async (how) => {
     const node = await startedNode({
       images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 }, "slow:1": { stopAfterMs: 20 * SECONDS } },
@@ -186,7 +186,7 @@ test.each(["under a living host", "with the host"])(
   },
 );
 
-test("[node-agent 121] as long as a source is silent nothing is ended, whoever it belongs to", async () => {
+test("[node-agent 121] kills nothing while a source is not ready", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -201,7 +201,7 @@ test("[node-agent 121] as long as a source is silent nothing is ended, whoever i
   expect(await node.running(uid)).toEqual(["app"]);
 });
 
-test("[node-agent 122] a host that was away for 60 s restarts nothing that runs, and tells the exits of meanwhile with their codes", async () => {
+test("[node-agent 122] a host that was down for 60 s restarts no running container, and reports earlier exits with their codes", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 50 * SECONDS, exitCode: 3 } } });
   const uid = await node.create("runs", { containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, periodSeconds: 5 } }] });
   await node.create("ends", { restartPolicy: "Never", containers: [{ ...APP, image: "ends:1" }] });
@@ -228,7 +228,7 @@ test("[node-agent 122] a host that was away for 60 s restarts nothing that runs,
   expect(node.isReady("runs")).toBe(true);
 });
 
-test("[node-agent 122] who was ready stays ready over a restart of the agent", async () => {
+test("[node-agent 122] ready containers stay ready over an agent restart", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, periodSeconds: 10 } }] });
   await node.until("ready", () => node.isReady("p"));
@@ -239,7 +239,7 @@ test("[node-agent 122] who was ready stays ready over a restart of the agent", a
   }
 });
 
-test("[node-agent 124] due times that are lost are back within 2 s", async () => {
+test("[node-agent 124] restores lost due times within 2 s", async () => {
   const node = await startedNode();
   const uids = [await node.create("a", { containers: [APP] }), await node.create("b", { containers: [APP] })];
   await node.until("ready", () => node.isReady("a") && node.isReady("b"));
@@ -250,7 +250,7 @@ test("[node-agent 124] due times that are lost are back within 2 s", async () =>
   expect([...(await store.agenda("pods")).keys()].toSorted()).toEqual(uids.toSorted());
 });
 
-test("[node-agent 126] a manifest that changes: the old pod ends wholly before the new one begins, and one mirror stands for it", async () => {
+test("[node-agent 126] a changed manifest: the old pod ends completely before the new one starts, with one mirror pod", async () => {
   const node = await startedNode({ manifests: true, images: { "slow:1": { stopAfterMs: 8 * SECONDS } } });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [{ ...APP, image: "slow:1" }] } });
   await node.until("ready", () => node.isReady("web-n1"));
@@ -272,7 +272,7 @@ test("[node-agent 126] a manifest that changes: the old pod ends wholly before t
   expect(node.pods()).toHaveLength(1);
 });
 
-test("[node-agent 126] what was said of the pod before counts for nothing: neither its restarts nor its end are the new one's", async () => {
+test("[node-agent 126] the new pod does not inherit restarts or status of the old one", async () => {
   const node = await startedNode({ manifests: true, images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 } } });
   const manifest = (restartPolicy: string, image: string) => ({ name: "web", spec: { restartPolicy, containers: [{ ...APP, image }] } });
   node.setManifest("web.yaml", manifest("Always", "fails:1"));
@@ -285,7 +285,7 @@ test("[node-agent 126] what was said of the pod before counts for nothing: neith
   expect(node.pod("web-n1")?.status?.containerStatuses?.[0]?.restartCount).toBe(0);
 });
 
-test("[node-agent 117] an instance that was never started counts, and is gone once its successor is there", async () => {
+test("[node-agent 117] an instance that never started counts as a restart, and is removed after its successor exists", async () => {
   const node = await startedNode();
   let failures = 0;
   node.fateOf = ({ verb }) => (verb === "startContainer" && ++failures <= 3 ? { fail: new CriError("Unavailable", "no answer") } : "live");
@@ -295,7 +295,7 @@ test("[node-agent 117] an instance that was never started counts, and is gone on
   expect(node.pod("p")?.status?.containerStatuses?.[0]?.restartCount).toBe(3);
 });
 
-test("a manifest that is taken away: its pod ends, and so does its mirror", async () => {
+test("a removed manifest: its pod ends, and so does its mirror", async () => {
   const node = await startedNode({ manifests: true });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [APP] } });
   await node.until("ready", () => node.isReady("web-n1"));

@@ -13,7 +13,7 @@ const mirrorOf = (hash: string, { name = "web", uid = `mirror-${hash}`, dying = 
   nodePod({ name, uid, annotations: { [HASH]: hash, [SOURCE]: "api", [MIRROR]: hash }, ...(dying && { deletionTimestamp: ago(1) }) });
 
 describe("mirrorPod", () => {
-  it("copies spec, labels and annotations, marks it and makes the node its controller", () => {
+  it("copies spec, labels and annotations, sets the mirror annotation and makes the node its controller", () => {
     const pod = nodePod({
       name: "web",
       uid: "h1",

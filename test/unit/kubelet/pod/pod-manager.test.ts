@@ -22,7 +22,7 @@ describe("PodManager", () => {
   }
   const regular = nodePod({ name: "regular", uid: "r" });
 
-  it("PM1 keeps mirrors apart and joins them with their static pods by name", () => {
+  it("PM1 separates mirrors and associates them with their static pods by name", () => {
     const manager = managing(mirrorOf("h1"), regular, staticOf("h1"));
     expect(manager.desired()).toEqual([regular, staticOf("h1")]);
     expect(manager.mirrors()).toEqual([mirrorOf("h1")]);
@@ -32,7 +32,7 @@ describe("PodManager", () => {
     expect(manager.orphanMirrors()).toEqual([]);
   });
 
-  it("names mirrors whose static pod is gone, and still finds them from its last spec", () => {
+  it("returns mirrors whose static pod is gone, and still finds them by its last spec", () => {
     const manager = managing(mirrorOf("h1"), staticOf("h1"), mirrorOf("h5", "never"));
     manager.remove("h1");
     expect(manager.orphanMirrors()).toEqual(["web_new", "never_new"]);
@@ -40,13 +40,13 @@ describe("PodManager", () => {
     expect(manager.mirrorOf(staticOf("h1"))).toEqual(mirrorOf("h1"));
   });
 
-  it("a mirror that is removed is gone at once", () => {
+  it("forgets a removed mirror at once", () => {
     const manager = managing(mirrorOf("h1"), staticOf("h1"));
     manager.remove("mirror-h1");
     expect([manager.mirrors(), manager.mirrorOf(staticOf("h1")), manager.get("mirror-h1")]).toEqual([[], undefined, undefined]);
   });
 
-  it("PM2 knows the last spec of a pod that is desired no longer, until it is forgotten", () => {
+  it("PM2 keeps the last spec of a pod that is no longer desired, until it is purged", () => {
     const manager = managing(regular);
     manager.remove("r");
     expect([manager.desired(), manager.get("r")]).toEqual([[], regular]);
@@ -54,7 +54,7 @@ describe("PodManager", () => {
     expect(manager.get("r")).toBeUndefined();
   });
 
-  it("PM2 forgets no pod that is desired (again)", () => {
+  it("PM2 purges no pod that is desired (again)", () => {
     const manager = managing(regular);
     manager.remove("r");
     manager.set({ ...regular, metadata: { ...regular.metadata, generation: 2 } });
@@ -64,7 +64,7 @@ describe("PodManager", () => {
     expect(manager.get("unknown")).toBeUndefined();
   });
 
-  it("[node-agent 126] PM3 an edited static pod takes the name over, and its mirror is the old one's until it is replaced", () => {
+  it("[node-agent 126] PM3 an edited static pod takes over the name, and its mirror belongs to the old one until it is replaced", () => {
     const manager = managing(staticOf("h1"), mirrorOf("h1"));
     manager.set(staticOf("h2"));
     expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h2"));
@@ -77,7 +77,7 @@ describe("PodManager", () => {
     expect(mirrorStep(staticOf("h2"), manager.mirrorOf(staticOf("h2")))).toBe("none");
   });
 
-  it("PM3 a name goes back to the pod that still has it", () => {
+  it("PM3 returns a name to the pod that still has it", () => {
     const manager = managing(staticOf("h1"), staticOf("h2"), mirrorOf("h1"));
     manager.remove("h2");
     expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h1"));

@@ -12,7 +12,7 @@ interface Asked {
   answer(): void;
 }
 
-/** A node whose network answers no probe but when it is told to. */
+/** A node whose network answers probes only on request. */
 async function silentNode(): Promise<{ readonly node: NodeHarness; readonly asked: readonly Asked[] }> {
   const asked: Asked[] = [];
   const ask = async (signal?: AbortSignal) =>
@@ -38,7 +38,7 @@ const KINDS = [
   { kind: "grpc", handler: { grpc: { port: 80 } } },
 ];
 
-test.each(KINDS)("[node-agent 485] a probe by $kind that nobody answers is given up with its pod", async ({ handler }) => {
+test.each(KINDS)("[node-agent 485] aborts an unanswered probe by $kind with its pod", async ({ handler }) => {
   const { node, asked } = await silentNode();
   await node.create("p", { containers: [{ name: "app", image: "app:1", readinessProbe: { ...handler, ...FOREVER } }] });
   await node.until("it is asked", () => asked.length > 0);
@@ -51,7 +51,7 @@ test.each(KINDS)("[node-agent 485] a probe by $kind that nobody answers is given
   expect(await node.agent.ports.store.rows("probes")).toEqual(new Map());
 });
 
-test("[node-agent 485] a command of a probe that does not end is given up with its pod", async () => {
+test("[node-agent 485] aborts a probe command that does not end with its pod", async () => {
   const node = await startedNode({ images: { "hangs:1": { exec: () => ({ afterMs: 2_147_483_647 * SECONDS }) } } });
   const readinessProbe = { exec: { command: ["x"] }, ...FOREVER };
   await node.create("p", { containers: [{ name: "app", image: "hangs:1", readinessProbe }] });
@@ -71,14 +71,14 @@ test("[node-agent 485] a probe that nobody answers is given up with its containe
   await node.until("the next one is asked", () => asked.length === 2);
   expect(statusOf(node)?.restartCount).toBe(1);
   expect(asked.map(({ signal }) => signal?.aborted)).toEqual([true, false]);
-  asked[0]?.answer(); // of the container before, and nobody listens
+  asked[0]?.answer(); // of the previous container, without a listener
   await node.advance(SECONDS);
   expect(node.isReady("p")).toBe(false);
   asked[1]?.answer();
   await node.until("ready", () => node.isReady("p"), 5 * SECONDS);
 });
 
-test("[node-agent 485] what is given up is no failure: nothing is told of it", async () => {
+test("[node-agent 485] an aborted probe is not a failure and reports nothing", async () => {
   const { node, asked } = await silentNode();
   await node.create("p", { containers: [{ name: "app", image: "ends:1", livenessProbe: { httpGet: { port: 80 }, ...FOREVER } }] });
   await node.until("it was given up", () => asked[0]?.signal?.aborted === true);

@@ -140,13 +140,13 @@ describe("[node-agent 98] hookRequest", () => {
 });
 
 describe("outcomes", () => {
-  it("[node-agent 97] of a command: its exit code, and both its outputs, cut", () => {
+  it("[node-agent 97] of a command: its exit code, and both its outputs, truncated", () => {
     expect(execOutcome({ exitCode: 0, stdout: "a", stderr: "b" })).toEqual({ result: "Success", output: "ab" });
     expect(execOutcome({ exitCode: 1, stdout: "x".repeat(10_000), stderr: "y".repeat(10_000) }).output).toHaveLength(10 * 1024);
     expect(execOutcome({ exitCode: 127, stdout: "", stderr: "" }).result).toBe("Failure");
   });
 
-  it("[node-agent 486] of what a command prints 10 KiB are kept, whole characters, and nothing else stays in memory", () => {
+  it("[node-agent 486] keep 10 KiB of a command's output, in whole characters, and nothing else in memory", () => {
     const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
     expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
     setFlagsFromString("--expose-gc");
@@ -160,11 +160,11 @@ describe("outcomes", () => {
     const kept = Array.from({ length: 20 }, () =>
       execOutcome({ exitCode: 1, stdout: Buffer.alloc(8_000_000, "x").toString(), stderr: "" }),
     );
-    expect(held() - before).toBeLessThan(80_000_000); // all of what was printed is 160 MB
+    expect(held() - before).toBeLessThan(80_000_000); // the whole output is 160 MB
     expect(kept).toHaveLength(20);
   });
 
-  it("[node-agent 85] a failure, an error and a warning are events, a success is none", () => {
+  it("[node-agent 85] a failure, an error and a warning emit events, a success does not", () => {
     expect(probeNote("liveness", { result: "Success", output: "ok" })).toBeUndefined();
     const note = { type: "Warning", reason: "Unhealthy" };
     expect(probeNote("liveness", { result: "Failure", output: "no" })).toEqual({ ...note, message: "Liveness probe failed: no" });

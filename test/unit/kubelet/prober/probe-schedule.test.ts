@@ -16,7 +16,7 @@ describe("nextDueMs", () => {
     expect(nextDueMs(due, period, now)).toBe(want);
   });
 
-  it("[node-agent 123] is on the grid, not missed, and the first such slot", () => {
+  it("[node-agent 123] is the first slot on the grid that is not missed", () => {
     const ms = fc.integer({ min: 0, max: 2 ** 41 });
     fc.assert(
       fc.property(ms, fc.integer({ min: 1, max: 3600 }), ms, (due, period, late) => {

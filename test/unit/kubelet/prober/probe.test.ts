@@ -279,7 +279,7 @@ describe("afterProbe", () => {
     expect(played.record).toMatchObject(ends);
   });
 
-  it("[node-agent 97] restarted five times, it asks for five kills", () => {
+  it("[node-agent 97] requests a kill for each of five restarts", () => {
     let now: ProbeRecord | undefined;
     let kills = 0;
     for (let second = 0; second < 60; second++) {
@@ -304,7 +304,7 @@ describe("afterProbe", () => {
 describe("probesOf", () => {
   const probes = { startupProbe: { periodSeconds: 1 }, readinessProbe: { periodSeconds: 2 }, livenessProbe: { periodSeconds: 3 } };
 
-  it("has those of regular containers and sidecars", () => {
+  it("returns those of regular containers and sidecars", () => {
     const pod = nodePod({
       containers: [containerSpec("app", probes), "quiet"],
       initContainers: [containerSpec("init", probes), sidecarSpec("side", { livenessProbe: { periodSeconds: 4 } })],
@@ -318,7 +318,7 @@ describe("probesOf", () => {
     ]);
   });
 
-  it("keys say which", () => {
+  it("keys identify the probe", () => {
     expect(probeKey("u-1", "app", "readiness")).toBe("u-1/app/readiness");
     for (const kind of KINDS) expect(splitProbeKey(probeKey("u-1", "app", kind))).toEqual({ uid: "u-1", container: "app", kind });
   });

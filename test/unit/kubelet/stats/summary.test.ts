@@ -1,4 +1,4 @@
-/** Would catch: a figure under another name than upstream's, one of another pod or disk, and a sum that stands for a part. */
+/** Would catch: a value under another name than upstream's, one of another pod or disk, and a sum in place of a part. */
 import { describe, expect, it } from "vitest";
 
 import { machineStats } from "../../../../shared/node-agent/system/node-usage.ts";
@@ -64,8 +64,8 @@ const WITH_DISK: Measured = {
 };
 const onImages = { ...shown, capacityBytes: 200 };
 
-describe("a summary", () => {
-  it("[node-agent 309] of everything", () => {
+describe("the stats summary", () => {
+  it("[node-agent 309] contains everything", () => {
     const { node, pods } = summaryOf(WITH_DISK);
     const [, eth0] = MEASURED.machine.network;
     expect(node).toEqual({
@@ -109,7 +109,7 @@ describe("a summary", () => {
     ]);
   });
 
-  it("[node-agent 309] of CPU and memory alone; a rate that is not known yet is left out", () => {
+  it("[node-agent 309] contains only CPU and memory on request; omits an unknown rate", () => {
     const { node, pods } = summaryOf({ ...MEASURED, nanoCores: new Map([["main", 3]]) });
     expect(Object.keys(node)).toEqual(["nodeName", "startTime", "cpu", "memory"]);
     expect(pods).toHaveLength(1);
@@ -118,7 +118,7 @@ describe("a summary", () => {
   });
 });
 
-it("[node-agent 310] a rate is between two looks a second apart, and of one process", () => {
+it("[node-agent 310] computes a rate over at least a second, of one process", () => {
   const rates = new CpuRates();
   const look = (timestampMs: number, nanoSeconds: number): number | undefined => rates.seen([["c", { timestampMs, nanoSeconds }]]).get("c");
   expect(look(0, 1_000)).toBeUndefined();
@@ -131,7 +131,7 @@ it("[node-agent 310] a rate is between two looks a second apart, and of one proc
   expect(look(8_000, 10)).toBeUndefined();
 });
 
-it("[node-agent 309] a machine's figures are its kernel's", () => {
+it("[node-agent 309] uses the kernel's values for the machine", () => {
   const heads =
     "Inter-|   Receive                  |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|bytes packets errs\n";
   const row = (name: string, rx: number): string => `${name}: ${rx} 1 2 0 0 0 0 0 ${rx + 1} 1 3 0 0 0 0 0\n`;

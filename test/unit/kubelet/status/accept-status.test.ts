@@ -33,13 +33,13 @@ function status(fields: Partial<PodStatus> = {}): PodStatus {
 }
 
 describe("versions", () => {
-  it("[node-agent 75] the same again is the same entry", () => {
+  it("[node-agent 75] an equal status keeps its entry", () => {
     const first = accept(undefined, status());
     expect(first).toMatchObject({ version: 1, sentVersion: 0, changedAtMs: NOW_MS });
     expect(accept(first, status(), { nowMs: LATER_MS })).toBe(first);
   });
 
-  it("[node-agent 77] each change is a new version of what is not sent yet", () => {
+  it("[node-agent 77] each change is a new version of the unsent status", () => {
     const first = accept(undefined, status());
     const second = accept(first, status({ phase: "Failed" }), { nowMs: LATER_MS });
     expect(second).toMatchObject({ version: 2, sentVersion: 0, changedAtMs: NOW_MS, status: { phase: "Failed" } });
@@ -47,7 +47,7 @@ describe("versions", () => {
     expect(third).toMatchObject({ version: 3, sentVersion: 2, changedAtMs: LATER_MS });
   });
 
-  it("[node-agent 82] force makes a version of what says the same, and finished sticks", () => {
+  it("[node-agent 82] force makes a version of an equal status, and finished is sticky", () => {
     const first = accept(undefined, status());
     const finished = accept(first, status(), { force: true, finished: true });
     expect(finished).toMatchObject({ version: 2, podIsFinished: true });
@@ -57,7 +57,7 @@ describe("versions", () => {
   });
 });
 
-describe("what is no news", () => {
+describe("unchanged statuses", () => {
   const table: readonly { name: string; before?: Partial<PodStatus>; next: Partial<PodStatus>; isNews: boolean }[] = [
     { name: "absent, null and empty", before: { reason: "" }, next: { ephemeralContainerStatuses: [] }, isNews: false },
     { name: "conditions of others", next: { conditions: [ready("True"), { type: "example.com/g", status: "False" }] }, isNews: false },
@@ -77,7 +77,7 @@ describe("what is no news", () => {
     { name: "a container", next: { containerStatuses: [running("a")] }, isNews: true },
     { name: "a message", next: { message: "m" }, isNews: true },
   ];
-  it.each(table)("$name → news $isNews", ({ before, next, isNews }) => {
+  it.each(table)("$name → changed $isNews", ({ before, next, isNews }) => {
     const cached = accept(undefined, status(before));
     expect(accept(cached, status(next)) !== cached).toBe(isNews);
   });
@@ -93,7 +93,7 @@ describe("[node-agent 76] times", () => {
       ],
     });
 
-  it("startTime is set once; only Ready's time moves when Ready flips", () => {
+  it("startTime is set once; only Ready's time changes when Ready flips", () => {
     const first = accept(undefined, all("False"));
     expect(first.status.startTime).toBe(ago(0));
     const flipped = accept(first, all("True"), { nowMs: LATER_MS });
@@ -103,7 +103,7 @@ describe("[node-agent 76] times", () => {
     expect(same.status.conditions?.[0]?.lastTransitionTime).toBe(ago(-30));
   });
 
-  it("come from the API server where there is no cache, and the generation never goes back", () => {
+  it("are the API server's without a cache, and the generation never decreases", () => {
     const api: PodStatus = { startTime: ago(500), conditions: [ready("True", { lastTransitionTime: ago(400) })], observedGeneration: 5 };
     const first = accept(undefined, status(), { pod: nodePod({ containers: ["a"], status: api }) });
     expect(first.status).toMatchObject({ startTime: ago(500), observedGeneration: 5 });
@@ -157,20 +157,20 @@ describe("leaving Terminated", () => {
       refused: false,
     },
   ];
-  it.each(table)("$name → refused $refused", ({ pod, was, is, refused }) => {
+  it.each(table)("$name → rejected $refused", ({ pod, was, is, refused }) => {
     const cached = accept(undefined, status({ containerStatuses: [was] }), { pod });
     const next = status({ containerStatuses: [is], phase: "Pending" });
     expect(accept(cached, next, { pod, force: true }) === cached).toBe(refused);
   });
 
-  it("[node-agent 80] holds for init containers, not for sidecars", () => {
+  it("[node-agent 80] applies to init containers, not to sidecars", () => {
     const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"], restartPolicy: "Never" });
     const cached = accept(undefined, status({ initContainerStatuses: [succeeded("i"), failed("s")] }), { pod });
     expect(accept(cached, status({ initContainerStatuses: [succeeded("i"), running("s")] }), { pod })).not.toBe(cached);
     expect(accept(cached, status({ initContainerStatuses: [running("i"), failed("s")] }), { pod })).toBe(cached);
   });
 
-  it("against the API server's word, without a cache, leaves nothing to send", () => {
+  it("without a cache leaves nothing to send, if the API status is Terminated", () => {
     const api: PodStatus = { phase: "Running", containerStatuses: [failed("a")] };
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never", status: api });
     const entry = accept(undefined, status({ containerStatuses: [running("a")] }), { pod });
@@ -182,7 +182,7 @@ describe("messages", () => {
   const bytes = (text: string): number => new TextEncoder().encode(text).length;
   const ending = (message: string): ContainerStatusEntry["state"] => ({ terminated: { exitCode: 1, message } });
 
-  it("share 12288 bytes among all containers, in state and lastState, and stay whole characters", () => {
+  it("share 12288 bytes among all containers, in state and lastState, in whole characters", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a", "b"], ephemeralContainers: ["e"] });
     const long = ended("a", 1, { state: ending("ä".repeat(9000)) ?? {}, lastState: ending(`x${"ä".repeat(9000)}`) ?? {} });
     const { status: kept } = accept(
@@ -198,7 +198,7 @@ describe("messages", () => {
     }
   });
 
-  it("within bounds stay as they are", () => {
+  it("within the limit are unchanged", () => {
     const { status: kept } = accept(undefined, status({ containerStatuses: [ended("a", 1, { state: ending("bye") ?? {} })] }));
     expect(kept.containerStatuses?.[0]?.state?.terminated?.message).toBe("bye");
   });

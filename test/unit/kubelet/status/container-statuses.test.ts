@@ -75,7 +75,7 @@ describe("without an instance", () => {
 });
 
 describe("with instances", () => {
-  it("tells everything of one that runs", () => {
+  it("reports all fields of a running container", () => {
     expect(statusOf({ instances: [container({ name: "a", restartCount: 1 })] })).toEqual({
       name: "a",
       image: IMAGE,
@@ -89,7 +89,7 @@ describe("with instances", () => {
     });
   });
 
-  it("[node-agent 137] ids stand behind the runtime's own name, and are known by what stands behind it", () => {
+  it("[node-agent 137] ids have the runtime's name as prefix, and are compared without it", () => {
     const pod = nodePod({ containers: ["a"] });
     const previous = [ended("a", 3, { containerID: "containerd://a-1" })];
     const known = { pod, observed: observed({ containers: [exited("a", 3, { restartCount: 1 }), exited("a", 2)] }), reasons: {} };
@@ -104,7 +104,7 @@ describe("with instances", () => {
     expect(containerStatuses(alone, group)[0]?.lastState).toEqual({});
   });
 
-  it("[node-agent 92] tells exit code, reason, message and times of one that ended", () => {
+  it("[node-agent 92] reports exit code, reason, message and times of an exited container", () => {
     expect(statusOf({ instances: [exited("a", 3, { message: "bye" })] }).state).toEqual({
       terminated: { exitCode: 3, reason: "Error", message: "bye", ...STARTED, finishedAt: ago(10), containerID: "containerd://a-0" },
     });
@@ -161,7 +161,7 @@ describe("with instances", () => {
 });
 
 describe("a start that failed", () => {
-  it("[node-agent 92] moves the end to the last state", () => {
+  it("[node-agent 92] moves the termination to lastState", () => {
     expect(statusOf({ instances: [exited("a", 1)], reason: CRASH })).toMatchObject({
       state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } },
       lastState: { terminated: { exitCode: 1 } },
@@ -196,26 +196,26 @@ describe("init containers", () => {
     return containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous, isInit: true });
   }
 
-  it("[node-agent 92] one that ended with 0 stays so, though the last try to start it failed", () => {
+  it("[node-agent 92] one that exited with 0 stays completed, although its last start failed", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     expect(initStatuses({ pod, instances: [exited("i", 0)] })[0]?.state?.terminated?.exitCode).toBe(0);
     expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
   });
 
-  it("a plain one that is gone must have ended well if a regular one was made; a sidecar will be started", () => {
+  it("a plain one without an instance counts as completed if a regular one was created; a sidecar will be started", () => {
     const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"] });
     const [plain, sidecar] = initStatuses({ pod, instances: [container({ name: "a", state: "CONTAINER_CREATED" })] });
     expect(plain?.state?.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
     expect(sidecar?.state).toEqual({ waiting: { reason: "PodInitializing" } });
   });
 
-  it("one that is gone stays what it was said to be", () => {
+  it("one without an instance keeps its last status", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     const instances = [container({ name: "a" })];
     expect(initStatuses({ pod, instances, previous: [ended("i", 0)], reasons: {} })[0]).toEqual(ended("i", 0));
   });
 
-  it("stand in spec order, others by name", () => {
+  it("are in spec order, others sorted by name", () => {
     const pod = nodePod({ initContainers: ["z", "b"], containers: ["y", "c", "a"], ephemeralContainers: ["e2", "e1"] });
     const known = { ...RUNTIME, pod, observed: observed({ containers: [] }), reasons: {} };
     const names = (containers: NodePod["spec"]["containers"], isInit: boolean): readonly string[] =>
@@ -225,24 +225,24 @@ describe("init containers", () => {
   });
 });
 
-describe("ended for its restart", () => {
+describe("stopped for a restart", () => {
   const cut = exited("a", 0, { endedForRestart: true });
   const lastState = { terminated: { exitCode: 0, containerID: "containerd://a-0" } };
 
-  it.each(["OnFailure", "Never"] as const)("[node-agent 127] %s: waits, and is not Terminated", (restartPolicy) => {
+  it.each(["OnFailure", "Never"] as const)("[node-agent 127] %s: is Waiting, and not Terminated", (restartPolicy) => {
     const pod = nodePod({ containers: ["a"], restartPolicy });
     expect(statusOf({ pod, instances: [cut] })).toMatchObject({ state: { waiting: { reason: "ContainerCreating" } }, lastState });
     expect(statusOf({ pod, instances: [cut], reason: CRASH })).toMatchObject({ state: { waiting: CRASH }, lastState });
   });
 
-  it("[node-agent 127] one that runs to its end is told as running, and its successor goes on from it", () => {
+  it("[node-agent 127] a container that is being stopped is reported as running, and its successor continues from it", () => {
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never" });
     expect(statusOf({ pod, instances: [container({ name: "a", endedForRestart: true })] }).state?.running).toBeDefined();
     const next = statusOf({ pod, instances: [cut, container({ name: "a", restartCount: 1 })], previous: backOff("a", 0) });
     expect(next).toMatchObject({ restartCount: 1, state: { running: {} }, lastState });
   });
 
-  it("[node-agent 127] an init container waits likewise", () => {
+  it("[node-agent 127] an init container is Waiting, too", () => {
     const pod = nodePod({ initContainers: ["a"], containers: ["b"], restartPolicy: "OnFailure" });
     const known = { pod, observed: observed({ containers: [cut] }), reasons: {}, ...RUNTIME };
     const [status] = containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous: undefined, isInit: true });
@@ -250,7 +250,7 @@ describe("ended for its restart", () => {
   });
 });
 
-it("volume mounts are those of the spec", () => {
+it("volume mounts equal the spec's", () => {
   const mounts = [
     { name: "v", mountPath: "/v" },
     { name: "r", mountPath: "/r", readOnly: true },
@@ -264,7 +264,7 @@ it("volume mounts are those of the spec", () => {
   expect(statusOf({ pod, instances: [container({ name: "a" })] }).volumeMounts).toEqual(want);
 });
 
-it("previous entries of containers that are not in the spec go", () => {
+it("drops entries of containers that are not in the spec", () => {
   const pod = nodePod({ containers: ["a"] });
   const known = { ...RUNTIME, pod, observed: observed({ containers: [exited("gone", 0)] }), reasons: {} };
   const statuses = containerStatuses(known, {

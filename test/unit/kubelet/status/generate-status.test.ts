@@ -27,7 +27,7 @@ const generate = (fields: Partial<StatusInput>): PodStatus => generateApiPodStat
 const statusOf = ({ conditions = [] }: PodStatus, type: string): string | undefined => conditions.find((one) => one.type === type)?.status;
 const phaseOf = ({ phase, reason, message }: PodStatus): readonly (string | undefined)[] => [phase, reason, message];
 
-it("tells all there is of a running pod", () => {
+it("reports all fields of a running pod", () => {
   const condition = (type: string): PodCondition => ({ type, status: "True", observedGeneration: 1 });
   expect(generate({})).toEqual({
     phase: "Running",
@@ -55,7 +55,7 @@ it("tells all there is of a running pod", () => {
   });
 });
 
-it("tells what is to come of a pod that nothing was made for", () => {
+it("reports the initial state of a pod without instances", () => {
   const pod = nodePod({ initContainers: ["i"], containers: ["a"], ephemeralContainers: ["e"] });
   const status = generate({ pod, observed: NOTHING });
   expect(status.phase).toBe("Pending");
@@ -85,7 +85,7 @@ describe("[node-agent 92] a container that exits has the expected status", () =>
     { policy: "Never", exitCode: 1, terminal: false, want: ["Failed", "terminated", "False"] },
     { policy: "Never", exitCode: 1, terminal: true, want: ["Failed", "terminated", "False"] },
   ];
-  it.each(table)("$policy, exit code $exitCode, pod over $terminal → $want", ({ policy, exitCode, terminal, want }) => {
+  it.each(table)("$policy, exit code $exitCode, pod terminal $terminal → $want", ({ policy, exitCode, terminal, want }) => {
     const pod = nodePod({ containers: ["a"], restartPolicy: policy });
     const before = generate({ pod });
     const current = observed({ containers: [exited("a", exitCode, { restartCount: 2 })] });
@@ -132,7 +132,7 @@ describe("the phase", () => {
   it.each(table)("$name", ({ given, want }) => expect(phaseOf(generate(given))).toEqual([want[0], want[1], want[2]]));
 });
 
-describe("an abnormal end", () => {
+describe("an abnormal termination", () => {
   const evict: AbnormalTermination = { phase: "Failed", reason: "Evicted", message: "low on memory", isDisruption: true };
   const disruption = {
     type: "DisruptionTarget",
@@ -142,7 +142,7 @@ describe("an abnormal end", () => {
     observedGeneration: 1,
   };
 
-  it("an eviction fails the pod and says so in DisruptionTarget, now and from the cache later", () => {
+  it("an eviction fails the pod and sets DisruptionTarget, which later statuses keep", () => {
     const first = generate({ abnormal: evict });
     expect(phaseOf(first)).toEqual(["Failed", "Evicted", "low on memory"]);
     expect(first.conditions).toContainEqual(disruption);
@@ -152,7 +152,7 @@ describe("an abnormal end", () => {
     expect(later.containerStatuses?.[0]?.state?.terminated?.exitCode).toBe(0);
   });
 
-  it("[node-agent 454] a shutdown leaves a pod that had just succeeded its success", () => {
+  it("[node-agent 454] a shutdown does not fail a pod that has just succeeded", () => {
     const never = nodePod({ containers: ["a"], restartPolicy: "Never" });
     const shutdown: AbnormalTermination = { ...evict, reason: "Terminated", unlessSucceeded: true };
     const ended = (exitCode: number, abnormal: AbnormalTermination): unknown =>
@@ -161,13 +161,13 @@ describe("an abnormal end", () => {
     expect(phaseOf(generate({ abnormal: shutdown }))).toEqual(["Failed", "Terminated", "low on memory"]);
   });
 
-  it("other ends have no such condition", () => {
+  it("other terminations have no such condition", () => {
     const status = generate({ abnormal: { phase: "Failed", reason: "Preempting", message: "m" } });
     expect(phaseOf(status)).toEqual(["Failed", "Preempting", "m"]);
     expect(statusOf(status, "DisruptionTarget")).toBeUndefined();
   });
 
-  it("comes too late for a pod that is over", () => {
+  it("is ignored for a terminal pod", () => {
     expect(phaseOf(generate({ pod: nodePod({ containers: ["a"], status: { phase: "Succeeded" } }), abnormal: evict }))).toEqual([
       "Succeeded",
       undefined,
@@ -190,7 +190,7 @@ describe("the active deadline", () => {
     expect(phaseOf(generate({ pod, previous: status }))[1]).toBe(want ? "DeadlineExceeded" : undefined);
   });
 
-  it("[node-agent 100] fails the pod with upstream's words, unless it is over already", () => {
+  it("[node-agent 100] fails the pod with upstream's message, unless it is terminal already", () => {
     const said = phaseOf(generate({ pod, previous: { phase: "Running", startTime: ago(61) } }));
     expect(said).toEqual(["Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"]);
     expect(phaseOf(generate({ pod, previous: { phase: "Succeeded", startTime: ago(61) } }))).toEqual(["Succeeded", undefined, undefined]);
@@ -202,7 +202,7 @@ describe("conditions", () => {
   const foreign: PodCondition = { type: "example.com/g", status: "True", lastTransitionTime: ago(9) };
   const disruption = (message: string): PodCondition => ({ type: "DisruptionTarget", status: "True", message });
 
-  it("[node-agent 79] of others stay as the API server has them; ours are made anew", () => {
+  it("[node-agent 79] of other owners stay as in the API; ours are computed again", () => {
     const status: PodStatus = { conditions: [foreign, { type: "Ready", status: "False" }, { type: "PodResizePending", status: "True" }] };
     const { conditions = [] } = generate({ pod: nodePod({ containers: ["a"], status }) });
     expect(conditions[0]).toEqual(foreign);
@@ -211,7 +211,7 @@ describe("conditions", () => {
     expect(statusOf({ conditions }, "PodResizePending")).toBeUndefined();
   });
 
-  it("DisruptionTarget of the cache counts before the API server's", () => {
+  it("DisruptionTarget of the cache wins over the API server's", () => {
     const status: PodStatus = { conditions: [disruption("api"), foreign] };
     const pod = nodePod({ containers: ["a"], status });
     const messages = (previous: PodStatus | undefined) =>
@@ -222,7 +222,7 @@ describe("conditions", () => {
     expect(messages({ conditions: [] })).toEqual(["api"]);
   });
 
-  it("[node-agent 84] readiness gates are read from others' conditions", () => {
+  it("[node-agent 84] readiness gates use other owners' conditions", () => {
     const gated = (conditions: PodCondition[]) =>
       nodePod({ containers: ["a"], spec: { readinessGates: [{ conditionType: "example.com/g" }] }, status: { conditions } });
     expect(statusOf(generate({ pod: gated([foreign]) }), "Ready")).toBe("True");
@@ -231,7 +231,7 @@ describe("conditions", () => {
   });
 });
 
-it("probes are asked with the runtime's id, and what they say decides readiness", () => {
+it("uses probe results of the runtime's container id for readiness", () => {
   const asked: string[] = [];
   const probes: StatusInput["probes"] = {
     readiness: (id) => (asked.push(id), "Failure"),
@@ -244,7 +244,7 @@ it("probes are asked with the runtime's id, and what they say decides readiness"
   expect(statusOf(status, "Ready")).toBe("False");
 });
 
-it("without a cached status the API server's is what was before", () => {
+it("uses the API status as the previous one without a cached status", () => {
   const status: PodStatus = { phase: "Running", containerStatuses: [running("a", { restartCount: 2 })], podIPs: [{ ip: "10.1.1.1" }] };
   const current = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [] });
   const { containerStatuses, podIP } = generate({ pod: nodePod({ containers: ["a"], status }), observed: current });

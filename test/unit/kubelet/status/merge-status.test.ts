@@ -72,7 +72,7 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     expect(conditions).toEqual([cached.conditions?.[1]]);
   });
 
-  it("comes whole when they have stopped: DisruptionTarget of this moment, and not ready", () => {
+  it("is sent completely when they have stopped: current DisruptionTarget, and not ready", () => {
     const { phase, reason, message, conditions } = merge(api, cached);
     expect([phase, reason, message]).toEqual(["Failed", "Evicted", "low on memory"]);
     expect(conditions).toEqual([
@@ -81,14 +81,14 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     ]);
   });
 
-  it("takes the place of a DisruptionTarget that others had set, and keeps its time while the status is the same", () => {
+  it("replaces another writer's DisruptionTarget, and keeps its time while the status is the same", () => {
     const before = { ...api, conditions: [disruption("api", ago(30)), foreign("True")] };
     expect(merge(before, cached).conditions?.slice(0, 2)).toEqual([disruption("low on memory", ago(30)), foreign("True")]);
     const off = { ...before, conditions: [{ ...disruption("api"), status: "False" }] };
     expect(merge(off, cached).conditions?.[0]).toEqual(disruption("low on memory", ago(0)));
   });
 
-  it("was made already: nothing is held, DisruptionTarget is not sent again", () => {
+  it("already in the API: holds nothing back and does not send DisruptionTarget again", () => {
     const over: PodStatus = { phase: "Failed", conditions: [] };
     const { phase, conditions } = merge(over, cached, true);
     expect(phase).toBe("Failed");
@@ -101,14 +101,14 @@ describe("[node-agent 83] a move to a terminal phase", () => {
   });
 });
 
-it("claims of resources are the API server's", () => {
+it("keeps the API server's resource claims", () => {
   const api: PodStatus = { resourceClaimStatuses: [{ name: "c" }] };
   expect(merge(api, { phase: "Running" }).resourceClaimStatuses).toEqual([{ name: "c" }]);
   expect(merge({}, { phase: "Running", ...api }).resourceClaimStatuses).toBeUndefined();
 });
 
 describe("statusPatch", () => {
-  it("[node-agent 75] is nothing when the API server says the same in its own words", () => {
+  it("[node-agent 75] is empty for equal statuses in another notation", () => {
     const merged: PodStatus = { phase: "Running", conditions: [ready("True")], containerStatuses: [ended("a", 1)] };
     const served = {
       phase: "Running",
@@ -119,11 +119,11 @@ describe("statusPatch", () => {
     expect(statusPatch({ uid: "u" }, served, merged)).toBeUndefined();
   });
 
-  it("[node-agent 78] names the UID, so that another pod of that name refuses it", () => {
+  it("[node-agent 78] contains the UID, so that another pod of that name rejects it", () => {
     expect(statusPatch({ uid: "u" }, undefined, { phase: "Running" })).toEqual({ metadata: { uid: "u" }, status: { phase: "Running" } });
   });
 
-  it("[node-agent 79] carries only what differs; what must go is null or deleted, others' conditions are not in it", () => {
+  it("[node-agent 79] contains only differences; removed fields are null or deleted, others' conditions are absent", () => {
     const api: PodStatus = {
       phase: "Pending",
       reason: "old",
@@ -193,7 +193,7 @@ describe("statusPatch", () => {
     );
   const TYPES = ["Ready", "Initialized", "PodResizePending", "DisruptionTarget", "example.com/g"];
 
-  it("brings any status to any merged one, and has nothing to say afterwards", () => {
+  it("transforms any status into any merged one, after which it is empty", () => {
     fc.assert(
       fc.property(statuses(TYPES), statuses(TYPES), fc.boolean(), (api, cached, mayRun) => {
         const merged = merge(api, cached, mayRun);

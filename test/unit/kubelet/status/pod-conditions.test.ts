@@ -93,7 +93,7 @@ describe("Ready with gates", () => {
     expect(brief(podReadyCondition(pod, conditions, [ready("a")], "Running"))).toEqual(want);
   });
 
-  it("[node-agent 84] containers come first", () => {
+  it("[node-agent 84] container readiness comes first", () => {
     const want: Said = ["False", "ContainersNotReady", "containers with unready status: [a]"];
     expect(brief(podReadyCondition(pod, [], [running("a")], "Running"))).toEqual(want);
   });
@@ -135,7 +135,7 @@ describe("Initialized", () => {
   });
 });
 
-it("PodReadyToStartContainers tells whether a sandbox must be made; PodScheduled is always True", () => {
+it("PodReadyToStartContainers is False if a sandbox must be created; PodScheduled is always True", () => {
   const types = (current: typeof NOTHING): readonly string[] =>
     ownedConditions(nodePod(), current, { phase: "Pending", statuses: [], others: [] })
       .filter(({ status }) => status === "True")
@@ -147,7 +147,7 @@ it("PodReadyToStartContainers tells whether a sandbox must be made; PodScheduled
   expect(types(observed({ containers: [] }))).toContain("PodReadyToStartContainers");
 });
 
-it("every condition says which generation it was made from, if there is one", () => {
+it("every condition has the generation it was computed from, if known", () => {
   const conditions = (pod: NodePod): readonly PodCondition[] =>
     ownedConditions(pod, NOTHING, { phase: "Pending", statuses: [], others: [] });
   const generations = (pod: NodePod) => new Set(conditions(pod).map(({ observedGeneration }) => observedGeneration));
@@ -155,7 +155,7 @@ it("every condition says which generation it was made from, if there is one", ()
   expect(generations(nodePod({ metadata: { generation: 0 } }))).toEqual(new Set([undefined]));
 });
 
-it("owned are exactly upstream's", () => {
+it("owns exactly upstream's condition types", () => {
   const types = ["PodScheduled", "Ready", "Initialized", "ContainersReady", "PodReadyToStartContainers", "PodResizePending"];
   expect(types.filter((type) => !isOwnedCondition(type))).toEqual([]);
   expect(["DisruptionTarget", "example.com/g", "ready"].filter((type) => isOwnedCondition(type))).toEqual([]);
@@ -167,7 +167,7 @@ describe("withTerminalReadiness", () => {
     { type: "ContainersReady", status: "False", reason: "x", message: "y", lastTransitionTime: ago(40) },
     { type: "mine", status: "True" },
   ];
-  it("takes readiness back, and moves only the time of what was True", () => {
+  it("sets readiness to False, and changes only the time of conditions that were True", () => {
     expect(withTerminalReadiness(before, "Failed", ago(0))).toEqual([
       { type: "Ready", status: "False", reason: "PodFailed", lastTransitionTime: ago(0), observedGeneration: 3 },
       { type: "ContainersReady", status: "False", reason: "PodFailed", lastTransitionTime: ago(40) },
@@ -176,7 +176,7 @@ describe("withTerminalReadiness", () => {
     expect(withTerminalReadiness(before, "Succeeded", ago(0))[0]?.reason).toBe("PodCompleted");
   });
 
-  it("leaves alone what is not over, and what is not ready", () => {
+  it("does not change non-terminal or unready pods", () => {
     expect(withTerminalReadiness(before, "Running", ago(0))).toBe(before);
     const unready = before.slice(1);
     expect(withTerminalReadiness(unready, "Failed", ago(0))).toBe(unready);

@@ -12,7 +12,7 @@ interface Row {
   readonly name: string;
   readonly statuses: readonly ContainerStatusEntry[];
   readonly terminal?: boolean;
-  /** Whether a regular container stands in the current sandbox. Default: no. */
+  /** Whether a regular container is in the current sandbox. Default: no. */
   readonly hasRun?: boolean;
   readonly want: string;
 }
@@ -62,7 +62,7 @@ describe("regular containers", () => {
     expect(POLICIES.map((policy) => phase(pod(policy), { name, statuses, want: "" }))).toEqual(want);
   });
 
-  it("[node-agent 69] a static pod whose containers ended stays Running, also when it is over", () => {
+  it("[node-agent 69] a static pod whose containers exited stays Running, also when terminal", () => {
     const pod = nodePod({ containers: ["a", "b"], annotations: { "kubernetes.io/config.source": "file" } });
     expect(podPhase(pod, [succeeded("a"), failed("b")], NOTHING, true)).toBe("Running");
   });
@@ -83,7 +83,7 @@ describe("regular containers", () => {
     { name: "OnFailure failed", policies: ["Never", "OnFailure"], statuses: [succeeded("a"), failed("b")], want: "Running" },
     { name: "Always succeeded", policies: ["Always", "Never"], statuses: [succeeded("a"), failed("b")], want: "Running" },
   ];
-  it.each(own)("containers' own policies $policies count before the pod's: $name → $want", ({ policies: [a, b], statuses, want }) => {
+  it.each(own)("containers' own policies $policies override the pod's: $name → $want", ({ policies: [a, b], statuses, want }) => {
     const containers = [containerSpec("a", { restartPolicy: a }), containerSpec("b", { restartPolicy: b })];
     expect(podPhase(nodePod({ containers }), statuses, NOTHING, false)).toBe(want);
   });
@@ -109,7 +109,7 @@ describe("with a plain init container x", () => {
     expect(podPhase(pod("Always"), [succeeded("x"), running("a"), running("b")], NOTHING, false)).toBe("Running");
   });
 
-  it("its own policy counts before the pod's", () => {
+  it("its own policy overrides the pod's", () => {
     const own = (restartPolicy: Policy): NodePod => nodePod({ initContainers: [containerSpec("x", { restartPolicy })], containers: ["a"] });
     expect(podPhase(own("Never"), [failed("x")], NOTHING, false)).toBe("Failed");
     expect(podPhase(own("OnFailure"), [failed("x")], NOTHING, false)).toBe("Pending");
@@ -196,23 +196,23 @@ describe("with a sidecar x", () => {
     expect(phase(nodePod({ initContainers: ["x", sidecarSpec("y")], containers: ["a"] }), row)).toBe(row.want);
   });
 
-  it("a sandbox that is not READY is no current sandbox", () => {
+  it("a sandbox that is not READY is not current", () => {
     const pod = nodePod({ initContainers: [sidecarSpec("x")], containers: ["a"] });
     const dead = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [container({ name: "a" })] });
     expect(podPhase(pod, [running("x"), running("a")], dead, false)).toBe("Pending");
   });
 });
 
-describe("what was ended for its restart", () => {
+describe("containers stopped for a restart", () => {
   const cut = observed({ containers: [exited("a", 0, { endedForRestart: true }), exited("x", 0, { endedForRestart: true })] });
-  it.each(POLICIES)("[node-agent 127] %s: the pod is not over, whatever it ended with", (restartPolicy) => {
+  it.each(POLICIES)("[node-agent 127] %s: the pod is not terminal, whatever the exit code", (restartPolicy) => {
     const pod = nodePod({ containers: ["a", "b"], restartPolicy });
     expect(podPhase(pod, [backOff("a", 0), succeeded("b")], cut, false)).toBe("Running");
     expect(podPhase(pod, [backOff("a", 0), waiting("b")], cut, false)).toBe("Pending");
     expect(podPhase(pod, [backOff("a", 1), running("b")], cut, false)).toBe("Running");
   });
 
-  it("[node-agent 127] an init container is still to come", () => {
+  it("[node-agent 127] an init container is pending", () => {
     const pod = nodePod({ initContainers: ["x"], containers: ["a"], restartPolicy: "OnFailure" });
     expect(podPhase(pod, [backOff("x", 0), backOff("a", 0)], cut, false)).toBe("Pending");
   });

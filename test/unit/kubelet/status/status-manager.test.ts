@@ -22,7 +22,7 @@ function sent(node: NodeHarness, method: string, end: string): readonly SentRequ
   return node.requests.filter((request) => request.method === method && request.path.endsWith(end));
 }
 
-test("[node-agent 75] a status that does not change is sent once, however often the pod is looked at", async () => {
+test("[node-agent 75] sends an unchanged status once, however often it is computed", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -36,7 +36,7 @@ test("[node-agent 75] a status that does not change is sent once, however often 
   expect(statuses(node)).toHaveLength(before);
 });
 
-test("[node-agent 77] of what changes while the API server takes no status only the newest is sent, once", async () => {
+test("[node-agent 77] sends only the newest status, once, after the API server was unavailable", async () => {
   const node = await startedNode();
   node.fateOf = ({ port, verb, args }) => {
     const isOfPod = verb === "get" ? args[0] === "pods" : verb === "patch";
@@ -52,7 +52,7 @@ test("[node-agent 77] of what changes while the API server takes no status only 
   expect(statuses(node)).toEqual([expect.objectContaining({ status: expect.objectContaining({ phase: "Running" }) })]);
 });
 
-test("[node-agent 78] of a pod that is gone nothing is sent, and what is sent of one whose name is another's by now changes nothing", async () => {
+test("[node-agent 78] sends nothing for a deleted pod, and a patch for a reused name changes nothing", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -73,7 +73,7 @@ test("[node-agent 78] of a pod that is gone nothing is sent, and what is sent of
   await node.until("the old one is forgotten", async () => (await node.agent.ports.store.read("statuses", uid)) === undefined);
 });
 
-test("[node-agent 470] of a pod whose statuses are answered the first is sent after a look, and no other", async () => {
+test("[node-agent 470] reads a pod before its first status, and not before later ones", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 5 * SECONDS } } });
   let reads = 0;
   node.fateOf = ({ port, verb, args }) => {
@@ -85,7 +85,7 @@ test("[node-agent 470] of a pod whose statuses are answered the first is sent af
   expect([reads, statuses(node).length]).toEqual([1, expect.toSatisfy((count: number) => count > 3)]);
 });
 
-test("[node-agent 470] after a lost answer the API server is asked what it has", async () => {
+test("[node-agent 470] reads the pod again after a lost answer", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 20 * SECONDS } } });
   await node.create("p", { containers: [{ ...APP, image: "ends:1" }] });
   // The next end is followed by a pause.
@@ -111,7 +111,7 @@ test("[node-agent 470] after a lost answer the API server is asked what it has",
   expect(node.isReady("p")).toBe(true);
 });
 
-test("[node-agent 79] what others alter is put right within 10 s, and what is theirs stays", async () => {
+test("[node-agent 79] repairs changes by other writers within 10 s, and keeps their own fields", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -125,7 +125,7 @@ test("[node-agent 79] what others alter is put right within 10 s, and what is th
   }
 });
 
-test("[node-agent 82] a pod is deleted only when it has ended and its terminal status was sent, with its uid and without grace", async () => {
+test("[node-agent 82] deletes a pod only after it has ended and its terminal status was sent, with its uid and grace 0", async () => {
   const node = await startedNode({ images: { "slow:1": { stopAfterMs: "never" } } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "slow:1" }] });
   await node.until("ready", () => node.isReady("p"));
@@ -142,7 +142,7 @@ test("[node-agent 82] a pod is deleted only when it has ended and its terminal s
   expect(deletion?.atMs).toBeGreaterThan(terminal?.atMs ?? Infinity);
 });
 
-test("[node-agent 82] a pod whose name is another's by the time of its deletion is gone, and no failure", async () => {
+test("[node-agent 82] treats a pod whose name is reused at its deletion as gone, without a failure", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -164,7 +164,7 @@ test("[node-agent 82] a pod whose name is another's by the time of its deletion 
   expect([deletions, await node.agent.ports.store.read("statuses", uid)]).toEqual([1, undefined]);
 });
 
-test("[node-agent 82] a pod that ends by itself is not deleted", async () => {
+test("[node-agent 82] does not delete a pod that ends by itself", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: SECONDS } } });
   await node.create("p", { restartPolicy: "Never", containers: [{ ...APP, image: "ends:1" }] });
   await node.until("it ended", () => node.phase("p") === "Succeeded");
@@ -172,7 +172,7 @@ test("[node-agent 82] a pod that ends by itself is not deleted", async () => {
   expect(sent(node, "DELETE", "/pods/p")).toEqual([]);
 });
 
-test("[node-agent 82] the deletion of a mirror pod is never finished from its status, but it is made anew", async () => {
+test("[node-agent 82] never finalises the deletion of a mirror pod, but recreates it", async () => {
   const node = await startedNode({ manifests: true });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [APP] } });
   await node.until("its mirror is ready", () => node.isReady("web-n1"));
@@ -185,7 +185,7 @@ test("[node-agent 82] the deletion of a mirror pod is never finished from its st
   expect(await node.containers(node.manifestUid("web.yaml"))).toHaveLength(1);
 });
 
-test("[node-agent 125] an older status that lands after a newer one does not stay", async () => {
+test("[node-agent 125] an older status that arrives after a newer one is replaced", async () => {
   const node = await startedNode();
   let late: SentStatus | undefined;
   node.fateOf = ({ port, verb, args }) => {

@@ -1,4 +1,4 @@
-// Would catch: a deleted pod that never reaches a terminal phase, or one shown as a success whose end nobody saw.
+// Would catch: a deleted pod that never reaches a terminal phase, or one reported as Succeeded whose end was not observed.
 import { describe, expect, it } from "vitest";
 import { terminatedStatus } from "../../../../shared/node-agent/kubelet/status/accept-status.ts";
 import type { ContainerStatusEntry, NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
@@ -22,24 +22,24 @@ function codes(list: readonly ContainerStatusEntry[] | undefined): readonly (num
   return (list ?? []).map(({ state }) => state?.terminated?.exitCode ?? "-");
 }
 
-it("[node-agent 81] a running container that nobody saw end failed, and so did the pod", () => {
+it("[node-agent 81] fails a running container whose exit was not observed, and its pod", () => {
   const status = terminatedStatus(plain, { phase: "Running", containerStatuses: [started("a")] }, NOW_MS);
   expect(status).toEqual({ phase: "Failed", containerStatuses: [{ ...started("a"), state: UNSEEN, ready: false, started: false }] });
 });
 
-it.each(["Succeeded", "Failed"])("[node-agent 81] %s stays, and so do exit codes that are known", (phase) => {
+it.each(["Succeeded", "Failed"])("[node-agent 81] %s is unchanged, and so are known exit codes", (phase) => {
   const before: PodStatus = { phase, reason: "R", message: "M", containerStatuses: [succeeded("a")] };
   expect(terminatedStatus(plain, before, NOW_MS)).toEqual(before);
 });
 
-it.each(["Pending", "Running", "Unknown", undefined])("phase %s becomes Failed, but not of a static pod", (phase) => {
+it.each(["Pending", "Running", "Unknown", undefined])("phase %s becomes Failed, except of a static pod", (phase) => {
   const before: PodStatus = phase === undefined ? {} : { phase };
   expect(terminatedStatus(plain, before, NOW_MS).phase).toBe("Failed");
   const manifest = nodePod({ containers: ["a"], annotations: { "kubernetes.io/config.source": "file" } });
   expect(terminatedStatus(manifest, before, NOW_MS).phase).toBe(phase);
 });
 
-it("is ready no more", () => {
+it("is no longer ready", () => {
   const conditions = [
     { type: "Ready", status: "True", lastTransitionTime: ago(50) },
     { type: "mine", status: "True" },
@@ -50,7 +50,7 @@ it("is ready no more", () => {
   ]);
 });
 
-describe("init containers i, j, k and a regular one that waits", () => {
+describe("init containers i, j, k and a waiting regular one", () => {
   const table: readonly {
     name: string;
     init: readonly ContainerStatusEntry[];
@@ -82,7 +82,7 @@ describe("init containers i, j, k and a regular one that waits", () => {
     expect(status.phase).toBe("Failed");
   });
 
-  it("what the API server knows of its start counts too", () => {
+  it("also counts starts that only the API status shows", () => {
     const before: PodStatus = { initContainerStatuses: [waiting("i")], containerStatuses: [waiting("a")] };
     expect(codes(terminatedStatus(withInit({ containerStatuses: [started("a")] }), before, NOW_MS).containerStatuses)).toEqual([137]);
   });

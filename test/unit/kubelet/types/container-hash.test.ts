@@ -12,11 +12,11 @@ const table = [
   { container: { name: "c2959", image: "i" }, want: "89f3d" },
 ];
 
-it.each(table)("$container.name → $want, as the kubelet has it, without leading zeros [node-agent 463]", ({ container, want }) => {
+it.each(table)("$container.name → $want, as in the kubelet, without leading zeros [node-agent 463]", ({ container, want }) => {
   expect(containerHash(container)).toBe(want);
 });
 
-it("counts name and image, nothing else", () => {
+it("covers only name and image", () => {
   const hash = containerHash(containerSpec("foo1"));
   expect(containerHash(containerSpec("foo1", { command: ["sh"], env: [{ name: "A", value: "1" }] }))).toBe(hash);
   expect(containerHash(containerSpec("foo2"))).not.toBe(hash);

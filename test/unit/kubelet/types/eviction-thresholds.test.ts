@@ -89,7 +89,7 @@ it.each<Settings & { readonly want: string }>([
   expect(() => parsed(settings)).toThrow(expect.objectContaining({ name: "EvictionSettingError", message: want }));
 });
 
-it("[node-agent 249] what is hard for the node's memory is hard for that of all pods, where their limit is enforced", () => {
+it("[node-agent 249] copies the node's hard memory threshold to that of all pods, if their limit is enforced", () => {
   const of = (hardOnes: string, enforcesPods: boolean) =>
     parseThresholds({
       hard: parseStatements(hardOnes, "<"),
@@ -107,7 +107,7 @@ it("[node-agent 249] what is hard for the node's memory is hard for that of all 
   expect(of("nodefs.available<5", true)).toEqual([]);
 });
 
-it("[node-agent 200] what holds where nothing is set", () => {
+it("[node-agent 200] has defaults without flags", () => {
   expect(DEFAULT_EVICTION).toEqual({
     thresholds: parsed({
       hard: "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
@@ -117,7 +117,7 @@ it("[node-agent 200] what holds where nothing is set", () => {
   });
 });
 
-it("[node-agent 200] a share is cut to a whole number", () => {
+it("[node-agent 200] truncates a percentage to a whole number", () => {
   expect([amountOf({ share: Math.fround(0.1) }, 1005), amountOf({ amount: 7 }, 1005)]).toEqual([100, 7]);
 });
 

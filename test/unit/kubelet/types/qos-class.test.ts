@@ -27,6 +27,6 @@ it.each(table)("$name → $want", ({ resources, init, want }) => {
   expect(qosClass(pod)).toBe(want);
 });
 
-it("what the API server wrote stays, whatever the spec says later", () => {
+it("keeps the API server's value, whatever the spec contains later", () => {
   expect(qosClass(nodePod({ containers: [containerSpec("a", { resources: full })], status: { qosClass: "Burstable" } }))).toBe("Burstable");
 });

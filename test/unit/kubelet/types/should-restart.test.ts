@@ -39,7 +39,7 @@ describe("shouldContainerBeRestarted", () => {
     expect(shouldContainerBeRestarted(deleted, spec, seen)).toBe(false);
   });
 
-  it("goes by the container's own policy first, and by Always where nothing is said", () => {
+  it("uses the container's own policy first, and Always by default", () => {
     const seen = observed({ containers: [exited("foo1", 0)] });
     expect(shouldContainerBeRestarted(nodePod({ restartPolicy: "Never" }), sidecarSpec("foo1"), seen)).toBe(true);
     expect(shouldContainerBeRestarted(nodePod(), containerSpec("foo1", { restartPolicy: "Never" }), seen)).toBe(false);

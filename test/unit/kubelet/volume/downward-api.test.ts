@@ -31,11 +31,11 @@ describe("podFieldText", () => {
     expect(podFieldText(pod, fieldPath)).toBe(want);
   });
 
-  it("refuses what no volume can show", () => {
+  it("rejects fields that no volume can show", () => {
     expect(() => podFieldText(pod, "status.podIP")).toThrow(new VolumeError("unsupported fieldPath: status.podIP"));
   });
 
-  it("shows nothing of a pod without labels", () => {
+  it("is empty for a pod without labels", () => {
     expect(podFieldText(nodePod(), "metadata.labels")).toBe("");
   });
 });
@@ -72,7 +72,7 @@ describe("resourceFieldText", () => {
     );
   });
 
-  it("refuses what it does not know", () => {
+  it("rejects unknown resources", () => {
     const text = (containerName: string, resource: string) => () => resourceFieldText(pod, { containerName, resource }, allocatable);
     expect(text("nobody", "limits.cpu")).toThrow(new VolumeError("container nobody not found"));
     expect(text("sized", "limits.gpu")).toThrow(new VolumeError("unsupported container resource : limits.gpu"));

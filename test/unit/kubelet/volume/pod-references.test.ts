@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { podReferences } from "../../../../shared/node-agent/kubelet/volume/prepare-volumes.ts";
 import { containerSpec, nodePod } from "../fixtures.ts";
 
-it("[node-agent 108] names what environment, volumes and image pulls refer to, each once, optional or not", () => {
+it("[node-agent 108] lists references of environment, volumes and image pulls, each once, optional or not", () => {
   const env = (suffix: string) => ({
     env: [
       { name: "A", valueFrom: { configMapKeyRef: { name: `cm-env-${suffix}`, key: "k" } } },
@@ -66,4 +66,4 @@ it("[node-agent 108] names what environment, volumes and image pulls refer to, e
   });
 });
 
-it("is empty for a pod that refers to nothing", () => expect(podReferences(nodePod())).toEqual({ configMaps: [], secrets: [] }));
+it("is empty for a pod without references", () => expect(podReferences(nodePod())).toEqual({ configMaps: [], secrets: [] }));

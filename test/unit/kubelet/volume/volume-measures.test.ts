@@ -17,11 +17,11 @@ interface Measuring {
   readonly measures: VolumeMeasures;
   readonly asked: string[];
   readonly said: () => readonly unknown[];
-  /** Goes on to the next look of eviction's. */
+  /** Advances to the next check of the eviction manager. */
   readonly look: (...pods: readonly ReturnType<typeof podOf>[]) => Promise<void>;
 }
 
-/** @param answer of a volume, as `uid/name`, after so many ms */
+/** @param answer of a volume, as `uid/name`, after this many ms */
 function measuring(answer: (volume: string) => { readonly afterMs?: number; readonly usage: VolumeUsage | Error | undefined }): Measuring {
   const clock = createVirtualClock(0);
   const asked: string[] = [];
@@ -45,7 +45,7 @@ function measuring(answer: (volume: string) => { readonly afterMs?: number; read
   };
 }
 
-it("[node-agent 493] a pod is measured anew after a minute and a half, with a limit of its own at each look, and what it cannot go for never", async () => {
+it("[node-agent 493] measures a pod again after a minute and a half, with a limit of its own at each check, and never without a use", async () => {
   const { measures, asked, look } = measuring(() => ({ usage: disk(5) }));
   const plain = podOf("plain", scratch("s"), { name: "token", secret: { secretName: "x" } });
   for (let round = 0; round < 18; round++) await look(plain, podOf("limited", limited("l")), podOf("none"));
@@ -55,7 +55,7 @@ it("[node-agent 493] a pod is measured anew after a minute and a half, with a li
   expect([measures.of("plain"), measures.of("none"), measures.of("unknown")]).toEqual([new Map([["s", disk(5)]]), new Map(), new Map()]);
 });
 
-it("[node-agent 493] a measure that takes 20 s is not begun again meanwhile, nor for nine times as long after, and others' are", async () => {
+it("[node-agent 493] does not repeat a measurement of 20 s meanwhile, nor for nine times as long afterwards, and does not delay others", async () => {
   const { measures, asked, look } = measuring((volume) => ({ afterMs: volume.startsWith("great") ? 20_000 : 0, usage: disk(7) }));
   const pods = [podOf("great", limited("g")), podOf("small", limited("s"))];
   await look(...pods);
@@ -93,7 +93,7 @@ it("[node-agent 492] a volume that cannot be measured, or only in part, is told 
   ]);
 });
 
-it("[node-agent 493] what is not there yet is looked for again at the next look, and who is gone is forgotten", async () => {
+it("[node-agent 493] retries a missing volume at the next check, and forgets removed pods", async () => {
   let isThere = false;
   const { measures, asked, look } = measuring(() => ({ usage: isThere ? disk(3) : undefined }));
   await look(podOf("p", scratch("s")));

@@ -125,11 +125,11 @@ describe("volumePayload", () => {
       want: ["color 644 red"],
     },
   ];
-  it.each(table)("holds $name", ({ volume, pod, want }) => {
+  it.each(table)("contains $name", ({ volume, pod, want }) => {
     expect(payload(volume, pod)).toEqual(want);
   });
 
-  it("[node-agent 108] keeps binary keys byte by byte", () => {
+  it("[node-agent 108] preserves binary keys byte by byte", () => {
     const [file] = volumePayload({
       pod: nodePod(),
       volume: { name: "v", configMap: { name: "app", items: [{ key: "raw", path: "raw" }] } },
@@ -168,7 +168,7 @@ describe("volumePayload", () => {
       want: "token 600",
     },
   ];
-  it.each(tokenTable)("[node-agent 109] makes a token $name", ({ pod, want }) => {
+  it.each(tokenTable)("[node-agent 109] has a token $name", ({ pod, want }) => {
     expect(payload(token, pod)).toEqual([`${want} token(vault,3600)`]);
   });
 
@@ -196,12 +196,12 @@ describe("volumePayload", () => {
       want: '[secret "s" not found, configmap "c" not found]',
     },
   ];
-  it.each(errorTable)("[node-agent 108] says $name", ({ volume, want }) => {
+  it.each(errorTable)("[node-agent 108] reports $name", ({ volume, want }) => {
     expect(() => payload(volume)).toThrow(new VolumeError(want));
   });
 });
 
-it("[node-agent 109] names every token of a pod, with the API's defaults", () => {
+it("[node-agent 109] lists every token of a pod, with the API's defaults", () => {
   const volumes: VolumeSpec[] = [
     { name: "a", projected: { sources: [{ serviceAccountToken: { path: "t" } }, { configMap: { name: "c" } }] } },
     { name: "b", configMap: { name: "c" } },

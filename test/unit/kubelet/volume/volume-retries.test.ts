@@ -1,4 +1,4 @@
-// Would catch: a pod that waits long for a volume whose trouble has passed, a trouble asked after without end, two hands at one volume.
+// Would catch: a pod that waits long for a repaired volume, endless retries, concurrent changes of one volume.
 import { expect, test } from "vitest";
 import { NodeFilesError } from "../../../../shared/node-agent/ports/node-files.ts";
 import { startedNode } from "../../../harness/node/node.ts";
@@ -10,7 +10,7 @@ const APP = { name: "app", image: "app:1" };
 const DATA = { containers: [APP], volumes: [{ name: "data", emptyDir: {} }] };
 const SETTINGS = { containers: [APP], volumes: [{ name: "settings", configMap: { name: "settings" } }] };
 
-/** When the agent called `verb` of NodeFiles; as long as `fails` says so, in vain. */
+/** The times of calls of `verb` of NodeFiles, which fail while `fails` is true. */
 function watched(node: NodeHarness, verb: string, fails: (count: number) => boolean): readonly number[] {
   const times: number[] = [];
   node.fateOf = (call) => {
@@ -27,7 +27,7 @@ function mountEvents(node: NodeHarness): number {
   return node.requests.filter(({ body }) => (body as { readonly reason?: string } | undefined)?.reason === "FailedMount").length;
 }
 
-test("[node-agent 134] a volume whose trouble passes is tried again after half a second, and then after a second", async () => {
+test("[node-agent 134] retries a failed volume after half a second, and then after a second", async () => {
   const node = await startedNode();
   const times = watched(node, "makeEmptyDir", (count) => count <= 2);
   await node.create("p", DATA);
@@ -36,7 +36,7 @@ test("[node-agent 134] a volume whose trouble passes is tried again after half a
   expect(mountEvents(node)).toBeGreaterThan(0);
 });
 
-test("[node-agent 134] while the trouble lasts the wait doubles, up to 122 s; once it has passed the next one begins anew", async () => {
+test("[node-agent 134] doubles the delay up to 122 s while the failure lasts; a success resets it", async () => {
   const node = await startedNode();
   let isBroken = true;
   const times = watched(node, "makeEmptyDir", () => isBroken);
@@ -55,7 +55,7 @@ test("[node-agent 134] while the trouble lasts the wait doubles, up to 122 s; on
   expect(backOffs.filter((key) => key.startsWith(uid))).toEqual([]);
 });
 
-test("[node-agent 134] a message that comes during the wait tries nothing, and says nothing", async () => {
+test("[node-agent 134] a message during the delay starts no attempt and emits no Event", async () => {
   const node = await startedNode();
   const times = watched(node, "makeEmptyDir", () => true);
   const uid = await node.create("p", DATA);
@@ -68,7 +68,7 @@ test("[node-agent 134] a message that comes during the wait tries nothing, and s
   expect([times.length, mountEvents(node)]).toEqual([tried, said]);
 });
 
-test("[node-agent 134] a ConfigMap that comes a second after its pod is seen within a second more", async () => {
+test("[node-agent 134] mounts a ConfigMap that is created a second after its pod within another second", async () => {
   const node = await startedNode();
   await node.create("p", SETTINGS);
   await node.advance(SECONDS);
@@ -77,7 +77,7 @@ test("[node-agent 134] a ConfigMap that comes a second after its pod is seen wit
   await node.until("ready", () => node.isReady("p"), 2.5 * SECONDS);
 });
 
-test("[node-agent 134] a pod that is deleted while it waits for a volume waits no more", async () => {
+test("[node-agent 134] a pod deleted while it waits for a volume stops waiting", async () => {
   const node = await startedNode();
   const times = watched(node, "makeEmptyDir", () => true);
   await node.create("p", DATA);
@@ -86,7 +86,7 @@ test("[node-agent 134] a pod that is deleted while it waits for a volume waits n
   await node.until("gone", () => node.pod("p") === undefined, 3 * SECONDS);
 });
 
-test("[node-agent 135] a volume that cannot be taken away is tried again after half a second", async () => {
+test("[node-agent 135] retries a failed removal after half a second", async () => {
   const node = await startedNode();
   const times = watched(node, "removePodDirectory", (count) => count <= 2);
   await node.create("p", DATA);
@@ -96,7 +96,7 @@ test("[node-agent 135] a volume that cannot be taken away is tried again after h
   expect(gaps(times)).toEqual([500, 1000]);
 });
 
-test("[node-agent 135] as long as a pod's worker takes its volumes away, housekeeping does not", async () => {
+test("[node-agent 135] housekeeping does not remove volumes while the pod's worker does", async () => {
   const node = await startedNode();
   await node.create("p", DATA);
   await node.until("ready", () => node.isReady("p"));
@@ -114,7 +114,7 @@ test("[node-agent 135] as long as a pod's worker takes its volumes away, houseke
   expect([removals, await node.files.podsWithDirectories()]).toEqual([1, []]);
 });
 
-test("[node-agent 494] volumes that take a minute to remove hold no turn, and their pod goes when they are gone", async () => {
+test("[node-agent 494] volumes that take a minute to remove block no iteration, and their pod finishes after it", async () => {
   const node = await startedNode();
   await node.create("p", DATA);
   await node.until("ready", () => node.isReady("p"));

@@ -93,7 +93,7 @@ describe("volumePlans", () => {
     expect(volumePlans(nodePod({ spec: { volumes: [{ name: "v", ...volume }] } }))).toEqual([want]);
   });
 
-  it("keeps the order of the spec, and answers nothing for a pod without volumes", () => {
+  it("keeps the order of the spec, and is empty for a pod without volumes", () => {
     const volumes = [{ name: "b" }, { name: "a", hostPath: { path: "/a" } }];
     expect(volumePlans(nodePod({ spec: { volumes } })).map(({ name }) => name)).toEqual(["b", "a"]);
     expect(volumePlans(nodePod())).toEqual([]);
@@ -140,7 +140,7 @@ describe("volumePlans", () => {
       wantMi: 7,
     },
   ];
-  it.each(boundTable)("bounds memory by $name", ({ sizeLimit, pod, allocatableMi, wantMi }) => {
+  it.each(boundTable)("limits memory by $name", ({ sizeLimit, pod, allocatableMi, wantMi }) => {
     const volumes = [{ name: "v", emptyDir: { medium: "Memory", ...(sizeLimit !== undefined && { sizeLimit }) } }];
     const plans = volumePlans(
       nodePod({ ...pod, spec: { ...pod?.spec, volumes } }),
@@ -152,7 +152,7 @@ describe("volumePlans", () => {
   });
 });
 
-it("knows the group of a pod's volumes", () => {
+it("returns the pod's fsGroup", () => {
   expect(fsGroupOf(nodePod({ spec: { securityContext: { fsGroup: 2000 } } }))).toBe(2000);
   expect(fsGroupOf(nodePod())).toBeUndefined();
 });

@@ -13,7 +13,7 @@ export interface Exchange {
   readonly request: string;
   readonly type?: string;
   readonly accept?: string;
-  /** `@name` stands for the uid of the object of that name, `(x×300)` for as many characters. */
+  /** `@name` is replaced by the uid of the object of that name, `(x×300)` by as many characters. */
   readonly body?: Json;
   /** A body that is not JSON, in base64. */
   readonly raw?: string;

@@ -22,7 +22,7 @@ test("the revision of a DELETED event is that of the deletion", async () => {
 });
 
 test.each([{ query: {} }, { query: { resourceVersion: "0" } }])(
-  "a watch without a revision begins with the state: $query",
+  "a watch without a revision starts with the current state: $query",
   async ({ query }) => {
     const { post, watch } = setUp();
     await post(CONFIGMAPS, { metadata: { name: "a" } });

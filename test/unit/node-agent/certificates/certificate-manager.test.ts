@@ -1,4 +1,7 @@
-/** Would catch: a certificate that is not replaced in time, or lost on the way to the disk; a denied request that ends the agent; a request repeated without end. */
+/**
+ * Would catch: a certificate that is not replaced in time, or lost on the way to the disk; a denied request that ends the agent; an
+ * endlessly repeated request.
+ */
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { lstat, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -40,7 +43,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What happens to each request, in order; the last one goes on. */
+/** The result of each request, in order; the last one repeats. */
 type Fate = "sign" | "deny" | "forget" | "unreachable" | "starting" | "unauthorized" | "forbidden" | "invalid";
 
 function signer(...fates: readonly Fate[]): SigningKube & { readonly asked: readonly string[]; approve(): Promise<void> } {
@@ -119,7 +122,7 @@ async function until(what: string, holds: () => boolean | Promise<boolean>): Pro
 }
 
 describe("a manager without a certificate", () => {
-  it("asks for one, and keeps it as a kubelet does [node-agent 424]", async () => {
+  it("requests one, and stores it as a kubelet does [node-agent 424]", async () => {
     const manager = await managed(signer("sign"));
     expect(manager.current()).toBeUndefined();
     void manager.run(ending.signal);
@@ -139,7 +142,7 @@ describe("a manager without a certificate", () => {
     expect(await files().current()).toEqual(manager.current());
   });
 
-  it("tries again, with other keys, when it is refused or nobody answers [node-agent 425]", async () => {
+  it("retries with other keys when it is refused or unanswered [node-agent 425]", async () => {
     const kube = signer("unreachable", "unauthorized", "deny", "sign");
     const log = recordingLog();
     const manager = await managed(kube, { log });
@@ -161,7 +164,7 @@ describe("a manager without a certificate", () => {
     );
   });
 
-  it("gives up a request that nobody approves in 15 minutes, and asks anew [node-agent 425]", async () => {
+  it("abandons a request that is not approved in 15 minutes, and sends another [node-agent 425]", async () => {
     const kube = signer("forget", "sign");
     const manager = await managed(kube);
     void manager.run(ending.signal);
@@ -180,7 +183,7 @@ describe("a manager with a certificate", () => {
     return { cert: certificate, key };
   };
 
-  it("replaces it between 70 and 90 % of its 30 days, and goes on with the old one meanwhile [node-agent 426]", async () => {
+  it("replaces it after 70 to 90 % of its 30 days, and uses the old one meanwhile [node-agent 426]", async () => {
     await files().update(await given());
     clock = createVirtualClock(Date.now() + 0.7 * 30 * DAY_MS - 60_000);
     const kube = signer("forget");
@@ -198,7 +201,7 @@ describe("a manager with a certificate", () => {
     expect(seen).toEqual([before?.cert, manager.current()?.cert]);
   });
 
-  it("is without one once it has ended [node-agent 426]", async () => {
+  it("has none after it has expired [node-agent 426]", async () => {
     await files().update(await given());
     const manager = await managed(signer("forget"));
     expect(manager.current()).toBeDefined();
@@ -207,7 +210,7 @@ describe("a manager with a certificate", () => {
     expect((await managed(signer("forget"))).current()).toBeUndefined();
   });
 
-  it("uses one that it was given, and replaces it at once [node-agent 426]", async () => {
+  it("uses a given one, and replaces it at once [node-agent 426]", async () => {
     const first = await given();
     const manager = await managed(signer("sign"), { first });
     expect(manager.current()).toBe(first);
@@ -215,7 +218,7 @@ describe("a manager with a certificate", () => {
     await until("replaced", () => manager.current() !== first);
   });
 
-  it("asks for another one when the node has another address, and not for the one before [node-agent 427]", async () => {
+  it("requests another one when the node's address changes, and cancels the previous request [node-agent 427]", async () => {
     const kube = signer("forget");
     let ipAddresses = ["10.0.0.7"];
     const manager = await managed(kube, { template: () => ({ ...clientTemplate("node-a"), ipAddresses }) });
@@ -228,7 +231,7 @@ describe("a manager with a certificate", () => {
   });
 });
 
-describe("what is told of it [node-agent 464]", () => {
+describe("its metrics [node-agent 464]", () => {
   const counted = (): Metrics & { readonly told: (name: string) => readonly number[] } => {
     const all: (readonly [name: string, value: number])[] = [];
     const note = (name: string, _labels: object, value = 1): void => void all.push([name, value]);
@@ -248,7 +251,7 @@ describe("what is told of it [node-agent 464]", () => {
       "kubelet_server_expiration_renew_errors",
       "kubelet_certificate_manager_server_rotation_seconds",
     ],
-  ] as const)("of %s: how long it lasts, what failed, how long the one before was there", async (signerName, ttl, failures, lived) => {
+  ] as const)("of %s: time to expiry, failures, age at rotation", async (signerName, ttl, failures, lived) => {
     const metrics = counted();
     const kube = signer("unreachable", "deny", "sign", "forget");
     const manager = await managed(kube, { metrics, signerName });
@@ -264,7 +267,7 @@ describe("what is told of it [node-agent 464]", () => {
     expect(new Set(metrics.told(ttl))).toEqual(new Set([Infinity]));
     const { notBeforeMs, notAfterMs } = readCertificate(manager.current()?.cert ?? "");
     await clock.advance(1_000);
-    // It is told each second, not when it is asked for.
+    // It is updated each second, not when it is read.
     expect([0, 1]).toContain((metrics.told(ttl).at(-1) ?? 0) - Math.trunc((notAfterMs - clock.now()) / 1_000));
 
     ending.abort();
@@ -278,13 +281,13 @@ describe("what is told of it [node-agent 464]", () => {
     expect(metrics.told(failures)).toHaveLength(2);
   });
 
-  it("is +Inf for both where nobody manages them", () => {
+  it("are +Inf for both without rotation", () => {
     const metrics = counted();
     reportUnmanagedCertificates(metrics);
     for (const kind of ["client", "server"]) expect(metrics.told(`kubelet_certificate_manager_${kind}_ttl_seconds`)).toEqual([Infinity]);
   });
 
-  it("is +Inf once it has ended", async () => {
+  it("are +Inf after expiry", async () => {
     const { certificate: cert, key } = await ca.pki.clientCertificate("system:node:node-a", ["system:nodes"]);
     await files().update({ cert, key });
     clock = createVirtualClock(readCertificate(cert).notAfterMs - 3_500);
@@ -297,7 +300,7 @@ describe("what is told of it [node-agent 464]", () => {
 });
 
 describe("the files", () => {
-  it("refuse a key that is another's, a file in the link's place, and keep what there was [node-agent 428]", async () => {
+  it("reject another key, or a file in the link's place, and keep the existing ones [node-agent 428]", async () => {
     const [one, other] = await Promise.all(["a", "b"].map((name) => ca.pki.clientCertificate(name, [])));
     const store = files();
     const first = { cert: one?.certificate ?? "", key: one?.key ?? "" };
@@ -322,7 +325,7 @@ describe("joining [node-agent 429]", () => {
     };
   };
 
-  it("finds its own request after it was cut off", async () => {
+  it("finds its own request after an interruption", async () => {
     const kube = signer("forget");
     const pending = pendingKey();
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pending, clock, log: recordingLog() };
@@ -345,7 +348,7 @@ describe("joining [node-agent 429]", () => {
   it.each([
     { title: "a minute", given: {}, asked: 31 },
     { title: "the startup timeout", given: { startupTimeoutMs: 20_000 }, asked: 11 },
-  ])("waits for the API server for $title, then says what is wrong", async ({ given, asked }) => {
+  ])("waits for the API server for $title, then reports the error", async ({ given, asked }) => {
     const kube = signer("unreachable");
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog(), ...given };
     const joining = joinCluster(options, ending.signal);
@@ -356,7 +359,7 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked).toHaveLength(asked);
   });
 
-  it("waits for an API server that is there and not ready yet: its answer, its tokens, its roles", async () => {
+  it("waits for an API server that is not ready yet: its answer, its tokens, its roles", async () => {
     const kube = signer("starting", "unauthorized", "forbidden", "forbidden", "sign");
     const pending = pendingKey();
     const joining = joinCluster(
@@ -374,7 +377,7 @@ describe("joining [node-agent 429]", () => {
   it.each([
     { fate: "forbidden", asked: 31, want: { reason: "Forbidden" } },
     { fate: "invalid", asked: 1, want: { reason: "Invalid" } },
-  ] as const)("that is refused for good says so: $fate, after $asked calls", async ({ fate, asked, want }) => {
+  ] as const)("reports a permanent refusal: $fate, after $asked calls", async ({ fate, asked, want }) => {
     const kube = signer(fate);
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     const joining = joinCluster(options, ending.signal).catch((error: unknown) => error);

@@ -62,7 +62,7 @@ const calls = async (): Promise<readonly string[]> =>
 const auth = { "*.dkr.ecr.*.amazonaws.com": { username: "AWS", password: "5ecret-COUNT" } };
 
 describe("a credential provider [node-agent 448]", () => {
-  it("is run as it was named, for images that match, and its answer is kept for the registry until it ends", async () => {
+  it("runs as configured for matching images, and its response is cached for the registry until it expires", async () => {
     await program({ cacheKeyType: "Registry", cacheDuration: "1h", auth });
     const node = credentials();
     expect(await node.lookup("web:1")).toEqual([]);
@@ -76,7 +76,7 @@ describe("a credential provider [node-agent 448]", () => {
     expect(await node.lookup(`${ECR}/web:1`)).toEqual([{ username: "AWS", password: "5ecret-2" }]);
   });
 
-  it("is run once for pulls of one image at once, and for each where nothing is to be kept", async () => {
+  it("runs once for concurrent pulls of one image, and for each pull without caching", async () => {
     await program({ cacheKeyType: "Image", cacheDuration: "0s", auth });
     const node = credentials();
     await Promise.all([node.lookup(`${ECR}/web:1`), node.lookup(`${ECR}/web:1`)]);
@@ -85,7 +85,7 @@ describe("a credential provider [node-agent 448]", () => {
     expect(await calls()).toHaveLength(2);
   });
 
-  it("that fails gives none, and says why without its answer", async () => {
+  it("returns nothing after a failure, and reports the reason without its response", async () => {
     await program({ cacheKeyType: "Image", auth }, "cat $0.none 2>/dev/null; echo no session >&2; exit 3");
     expect(await credentials().lookup(`${ECR}/web:1`)).toEqual([]);
     expect(log.lines).toMatchObject([
@@ -106,7 +106,7 @@ describe("the node's docker configuration [node-agent 449]", () => {
   const users = async (node: NodeCredentials): Promise<readonly unknown[]> =>
     (await node.lookup(`${ECR}/web`)).map(({ username }) => username);
 
-  it("is the first that can be read, goes before providers, and is read again after 5 minutes", async () => {
+  it("is the first readable file, precedes providers, and is read again after 5 minutes", async () => {
     await program({ cacheKeyType: "Image", auth });
     await put("c/.dockercfg", "c");
     const node = credentials();
@@ -123,7 +123,7 @@ describe("the node's docker configuration [node-agent 449]", () => {
     expect(JSON.stringify(log.lines)).not.toContain("5ecret");
   });
 
-  it("without auths is the one that is taken, as upstream takes it: none behind it is asked", async () => {
+  it("counts without auths, as upstream: later files are not read", async () => {
     await program({ cacheKeyType: "Image", auth });
     await put("b/config.json", "b");
     await put("c/.dockercfg", "c");
@@ -154,7 +154,7 @@ describe("the flags of credential providers [node-agent 447]", () => {
     await writeFile(join(folder, name), JSON.stringify(config));
   };
 
-  it("belong together, and name programs that are there, each once", async () => {
+  it("belong together, and name existing programs, each once", async () => {
     await program({});
     await expect(of(join(folder, "none.yaml"), undefined)).rejects.toThrow("belong together");
     await expect(of(join(folder, "none.yaml"), folder)).rejects.toThrow("ENOENT");

@@ -37,8 +37,8 @@ function watch(): Watched {
   return { clock, store, looks, taken, ending, ended: run() };
 }
 
-describe("[node-agent 482] looking for probes", () => {
-  it("is not done while there is none, and begins with the first", async () => {
+describe("[node-agent 482] the timer for probes", () => {
+  it("does not run without a probe, and starts with the first", async () => {
     const { clock, store, looks, taken } = watch();
     await clock.advance(3_600_000);
     expect(looks).toEqual([0]);
@@ -50,7 +50,7 @@ describe("[node-agent 482] looking for probes", () => {
     expect(taken).toEqual(new Map([["a", 3_601_050]]));
   });
 
-  it("is done for all that is due close together at once", async () => {
+  it("fires once for probes that are due close together", async () => {
     const { clock, store, looks, taken } = watch();
     for (let at = 1_000; at < 2_000; at += 10) await store.schedule("probes", `${at}`, at);
     await clock.advance(3_000);
@@ -67,7 +67,7 @@ describe("[node-agent 482] looking for probes", () => {
     expect(clock.now()).toBeLessThan(10_000);
   });
 
-  it("is never late by more than a tenth of a second", async () => {
+  it("is late by at most a tenth of a second", async () => {
     const calls = fc.array(fc.record({ afterMs: fc.nat(500), dueInMs: fc.nat(3_000) }), { maxLength: 20 });
     const law = fc.asyncProperty(calls, async (scheduled) => {
       const { clock, store, looks, taken, ending, ended } = watch();

@@ -1,4 +1,4 @@
-// Would catch: a call of the runtime that nobody counts, a refusal that is swallowed or not counted, and a wrapper that loses arguments.
+// Would catch: an uncounted call of the runtime, an error that is swallowed or not counted, and a wrapper that loses arguments.
 import { expect, it } from "vitest";
 
 import { createMemoryCri } from "../../../../shared/node-agent/memory/cri/cri.ts";
@@ -9,7 +9,7 @@ import type { Clock } from "../../../../shared/base/clock.ts";
 
 const SANDBOX = { metadata: { name: "p", namespace: "default", uid: "u1", attempt: 0 } };
 
-it("[node-agent §15] counts and times each call, failed ones twice, and passes on what it is given and told", async () => {
+it("[node-agent §15] counts and times each call, failed ones twice, and returns results unchanged", async () => {
   let nowMs = 0;
   const clock: Clock = { now: () => (nowMs += 500), after: () => Promise.reject(new Error("nobody waits here")) };
   const metrics = createPrometheusMetrics("node");

@@ -34,7 +34,7 @@ test("[node-agent 484] a thousand probes that never answer keep no other waiting
   expect(ran).toHaveLength(1_001);
 });
 
-test("a probe that is due while it runs is run once more when it has ended", async () => {
+test("a probe that is due during its run runs once more afterwards", async () => {
   const ends: (() => void)[] = [];
   const { clock, store } = hosted(async () => await new Promise<void>((resolve) => void ends.push(resolve)));
   await store.schedule("probes", "p/app/liveness", 0);

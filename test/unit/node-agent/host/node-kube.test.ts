@@ -25,8 +25,8 @@ function start(...errors: readonly Error[]) {
   return { kube: createNodeKube({ heartbeats: kube, calls: kube }, clock), clock, calls };
 }
 
-describe("a node's way to the API server", () => {
-  it("asks again for what it is refused, until the authorizer has seen the pod", async () => {
+describe("a node's client of the API server", () => {
+  it("retries refused reads until the authorizer has seen the pod", async () => {
     const { kube, clock, calls } = start(forbidden, forbidden);
     const got = kube.get("pods", "default", "web");
     await clock.advance(1_000);
@@ -42,7 +42,7 @@ describe("a node's way to the API server", () => {
     expect(calls).toHaveLength(4);
   });
 
-  it("does not repeat what failed for another reason, nor what it makes on its own behalf", async () => {
+  it("does not retry other failures, nor calls on its own behalf", async () => {
     const conflict = new KubeApiError({ code: 409, reason: "Conflict" });
     const once = start(conflict);
     await expect(once.kube.get("pods", "default", "web")).rejects.toBe(conflict);
@@ -51,7 +51,7 @@ describe("a node's way to the API server", () => {
     expect([once.calls.length, own.calls.length]).toEqual([1, 1]);
   });
 
-  it("a call for the Node or its lease ends within its tick of 10 s, any other within 22 s; who retries does not begin anew", async () => {
+  it("a call for the Node or its Lease ends within its tick of 10 s, any other within 22 s, retries included", async () => {
     const clock = createVirtualClock(1_000);
     const told: string[] = [];
     const note =
@@ -75,7 +75,7 @@ describe("a node's way to the API server", () => {
     expect(told).toEqual(["get 10000 default", "get 9900 default", "get 9600 default", "get 8700 default"]);
   });
 
-  it("[node-agent 488] the Node and its Lease do not wait behind what pods need", async () => {
+  it("[node-agent 488] calls for the Node and its Lease do not wait behind those for pods", async () => {
     const answer = async (): Promise<object> => ({});
     const verbs = { get: answer, list: answer, create: answer, patch: answer, replace: answer };
     const never = async (): Promise<never> => await new Promise(() => undefined);

@@ -11,7 +11,7 @@ import { recordingLog } from "../../recording-log.ts";
 
 const SECONDS = 1_000;
 
-/** A queue whose turns end when they are told to. */
+/** A queue whose iterations end on request. */
 function started({ concurrencyMax = 10 } = {}) {
   const clock = createVirtualClock(0);
   const log = recordingLog();
@@ -44,7 +44,7 @@ function started({ concurrencyMax = 10 } = {}) {
   };
 }
 
-test("TQ1 pods have their turns in parallel, one pod has one at a time", async () => {
+test("TQ1 syncs pods in parallel, and each pod once at a time", async () => {
   const { send, end, reasons } = started();
   await send(["a", "1"], ["b", "1"]);
   await send(["a", "2"]);
@@ -55,7 +55,7 @@ test("TQ1 pods have their turns in parallel, one pod has one at a time", async (
   expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
 });
 
-test("TQ1 at most concurrencyMax at once, those first that have waited longest, and none waits for one that is held", async () => {
+test("TQ1 runs at most concurrencyMax at once, the longest waiting first, and does not wait for a pod in progress", async () => {
   const { send, end, reasons } = started({ concurrencyMax: 2 });
   await send(["a", "1"], ["b", "1"], ["c", "1"]);
   await send(["a", "2"], ["d", "1"]);
@@ -65,7 +65,7 @@ test("TQ1 at most concurrencyMax at once, those first that have waited longest, 
   expect(reasons()).toEqual(["a 1", "b 1", "c 1", "d 1"]);
 });
 
-test("TQ2 one that waits says it for all that came after it, and what comes during a turn gets one more", async () => {
+test("TQ2 a waiting message covers all later ones, and a message during an iteration leads to one more", async () => {
   const { send, end, reasons } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"], ["b", "2"], ["a", "2"], ["a", "3"]);
   await end("a");
@@ -75,7 +75,7 @@ test("TQ2 one that waits says it for all that came after it, and what comes duri
   expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
 });
 
-test("TQ3 a turn that failed comes again 120 s after it began, and what came meanwhile comes with it", async () => {
+test("TQ3 redelivers a failed message 120 s after its start, together with later ones", async () => {
   const { send, end, begun, clock, log } = started();
   await send(["a", "1"]);
   await clock.advance(20 * SECONDS);
@@ -95,7 +95,7 @@ test("TQ3 a turn that failed comes again 120 s after it began, and what came mea
   ]);
 });
 
-test("TQ3 after five turns that failed the message is dropped, and the next one counts anew", async () => {
+test("TQ3 drops a message after five failures, and counts the next one from zero", async () => {
   const { send, end, begun, clock } = started();
   await send(["a", "1"]);
   for (let turn = 0; turn < 9; turn++) {
@@ -107,7 +107,7 @@ test("TQ3 after five turns that failed the message is dropped, and the next one 
   expect(begun).toHaveLength(6);
 });
 
-test("TQ3 a handler that throws before its first await is a turn that failed", async () => {
+test("TQ3 counts a handler that throws before its first await as failed", async () => {
   const { queue, clock, log } = started();
   queue.start(() => {
     throw new Error("at once");
@@ -117,7 +117,7 @@ test("TQ3 a handler that throws before its first await is a turn that failed", a
   expect(log.lines).toMatchObject([{ fields: { error: "Error: at once" } }]);
 });
 
-test("TQ4 a turn that hangs gives its place away after 110 s, its pod after 120 s, and is not heard any more", async () => {
+test("TQ4 a hanging iteration frees its slot after 110 s and its pod after 120 s, and its result is ignored", async () => {
   const { send, end, reasons, clock } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   await clock.advance(110 * SECONDS - 1);
@@ -132,7 +132,7 @@ test("TQ4 a turn that hangs gives its place away after 110 s, its pod after 120 
   expect(reasons()).toEqual(["a 1", "b 1", "a 1", "a 2"]);
 });
 
-test("what is sent before the start waits for it", async () => {
+test("keeps messages sent before the start", async () => {
   const clock = createVirtualClock(0);
   const queue = new PodQueue({ name: "q", concurrencyMax: 1, clock, log: recordingLog() });
   const seen: string[] = [];
@@ -142,7 +142,7 @@ test("what is sent before the start waits for it", async () => {
   expect(seen).toEqual(["early"]);
 });
 
-test("a stop begins nothing more and waits for the turns that run", async () => {
+test("a stop starts nothing more and waits for running iterations", async () => {
   const { queue, send, end, reasons } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   let stopped = false;

@@ -19,7 +19,7 @@ describe("the lock of an agent's root", () => {
   });
   afterEach(() => rm(join(root, ".."), { recursive: true }));
 
-  it("is held by one agent at a time, and given back", async () => {
+  it("is held by one agent at a time, and released", async () => {
     const unlock = await lockRoot(root);
     const refusal = lockRoot(root);
     await expect(refusal).rejects.toBeInstanceOf(RootInUseError);
@@ -33,13 +33,13 @@ describe("the lock of an agent's root", () => {
     )();
   });
 
-  it("of a process that was killed is free", async () => {
+  it("of a killed process is free", async () => {
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
     await once(child, "spawn");
     await lockRoot(root);
     const lock = join(root, "deltaloop-node.lock");
     const [, start] = (await readFile(lock, "utf8")).split(" ");
-    // Somebody else's process has the pid by now: it began at another time.
+    // Another process has the pid now: it started at another time.
     await writeFile(lock, `${child.pid} ${start}`);
     const unlock = await lockRoot(root);
     expect((await readFile(lock, "utf8")).split(" ")[0]).toBe(String(process.pid));
@@ -49,7 +49,7 @@ describe("the lock of an agent's root", () => {
     await ended;
   });
 
-  it("that says nothing readable is free", async () => {
+  it("with unreadable content is free", async () => {
     const unlock = await lockRoot(root);
     await unlock();
     await writeFile(join(root, "deltaloop-node.lock"), "");

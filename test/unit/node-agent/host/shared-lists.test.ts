@@ -6,7 +6,7 @@ import type { PodSandbox } from "../../../../shared/node-agent/ports/cri-types.t
 
 const PODS = ["a", "b", "c", "d", "e"];
 
-/** Answers when `end` is called, with what there is then; `asked` says by what it was asked. */
+/** Returns the current objects when `end` is called; `asked` has the filters of the calls. */
 function heldRuntime(): { readonly cri: Cri; readonly asked: unknown[]; readonly pods: string[]; end(): void; fail(error: Error): void } {
   const asked: unknown[] = [];
   const pods = [...PODS];
@@ -35,7 +35,7 @@ function heldRuntime(): { readonly cri: Cri; readonly asked: unknown[]; readonly
 const of = (uid: string): { readonly labelSelector: { readonly uid: string } } => ({ labelSelector: { uid } });
 const turn = async (): Promise<void> => await new Promise((resolve) => setImmediate(resolve));
 
-it("LI2 asks for one pod when one asks, and passes on what chooses by more than labels", async () => {
+it("LI2 lists a single pod for a single caller, and passes on filters beyond labels", async () => {
   const { cri, asked, end } = heldRuntime();
   const one = cri.listPodSandbox(of("b"));
   const ready = cri.listPodSandbox({ ...of("b"), state: "SANDBOX_READY" });
@@ -45,7 +45,7 @@ it("LI2 asks for one pod when one asks, and passes on what chooses by more than 
   expect(await ready).toMatchObject([{ id: "sandbox of b" }]);
 });
 
-it("LI1 many who ask while a list is on its way share the next one, which sees what came meanwhile", async () => {
+it("LI1 callers during a list share the next one, which includes later changes", async () => {
   const { cri, asked, pods, end } = heldRuntime();
   const first = cri.listPodSandbox(of("a"));
   const others = ["b", "c", "f", "e"].map((uid) => cri.listPodSandbox(of(uid)));
@@ -65,7 +65,7 @@ it("LI1 many who ask while a list is on its way share the next one, which sees w
   ]);
 });
 
-it("a few are asked for one by one, but not beside one who wants all", async () => {
+it("reads a few one by one, but not beside a caller that needs all", async () => {
   const { cri, asked, end } = heldRuntime();
   const round = async (filters: readonly (ReturnType<typeof of> | undefined)[]): Promise<readonly unknown[]> => {
     asked.length = 0;
@@ -88,7 +88,7 @@ it("a few are asked for one by one, but not beside one who wants all", async () 
   ]);
 });
 
-it("tells everybody who shared a list that it failed, and lists again for the next", async () => {
+it("a failed shared list fails every caller, and the next one lists again", async () => {
   const { cri, fail, end } = heldRuntime();
   const first = cri.listPodSandbox(of("a"));
   const others = PODS.map((uid) => cri.listPodSandbox(of(uid)));

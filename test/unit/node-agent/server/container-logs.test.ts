@@ -32,7 +32,7 @@ beforeEach(async () => {
 });
 afterEach(() => fixture.stop());
 
-/** What came so far. */
+/** The bytes received so far. */
 function reading(response: IncomingMessage): { text: string } {
   const so = { text: "" };
   response.setEncoding("utf8").on("data", (chunk: string) => (so.text += chunk));
@@ -58,7 +58,7 @@ function openFiles(path: string): number {
 }
 
 describe("a container's log", () => {
-  it("is shown to its end, also to one that is not complete [node-agent 103]", async () => {
+  it("is read to its end, also an incomplete one [node-agent 103]", async () => {
     writeFileSync(fixture.logPath, `${line("one")}${line("two")}${line("half").trimEnd()}`);
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: "one\ntwo\nhalf" });
   });
@@ -74,7 +74,7 @@ describe("a container's log", () => {
     expect(await fixture.ask(`${LOGS}?tailLines=-1`)).toEqual({ code: 422, body: `{"message": "Invalid request."}` });
   });
 
-  it("that is large comes whole", async () => {
+  it("is sent completely if large", async () => {
     const text = Array.from({ length: 100_000 }, (_, index) => line(`line ${index}`)).join("");
     writeFileSync(fixture.logPath, text);
     const { body } = await fixture.ask(LOGS);
@@ -82,14 +82,14 @@ describe("a container's log", () => {
     expect(body.endsWith("line 99999\n")).toBe(true);
   });
 
-  it("skips what is not in CRI's format, unless nothing is [node-agent 103]", async () => {
+  it("skips lines that are not in CRI's format, unless all are [node-agent 103]", async () => {
     writeFileSync(fixture.logPath, `${line("one")}garbage\n${line("two")}`);
     expect((await fixture.ask(LOGS)).body).toBe("one\ntwo\n");
     writeFileSync(fixture.logPath, "garbage\n");
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: `failed to get parse function: unsupported log format: "garbage\\n"` });
   });
 
-  it("of a pod, container or instance that there is not is refused in upstream's words [node-agent 103]", async () => {
+  it("of a missing pod, container or instance is refused with upstream's message [node-agent 103]", async () => {
     expect(await fixture.ask("/containerLogs/shop/api/main")).toEqual({ code: 404, body: `pod "api" does not exist` });
     expect(await fixture.ask("/containerLogs/shop/web/side")).toEqual({ code: 404, body: `container "side" not found in pod "web"` });
     const none = { code: 400, body: `previous terminated container "main" in pod "web" not found` };
@@ -98,15 +98,15 @@ describe("a container's log", () => {
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: "unable to retrieve container logs for containerd://c1" });
   });
 
-  it("is no other file of the machine, whatever the runtime says", async () => {
+  it("never reads another file of the node, whatever the runtime reports", async () => {
     fixture.script.logPath = "/etc/hostname";
     const { body } = await fixture.ask(LOGS);
     expect(body).toMatch(/^log file "\/etc\/hostname" is not in /u);
   });
 });
 
-describe("a follow", () => {
-  it("shows lines as they come, whole ones only, and ends with the container [node-agent 103]", async () => {
+describe("following a log", () => {
+  it("sends lines as they are written, whole ones only, and ends with the container [node-agent 103]", async () => {
     appendFileSync(fixture.logPath, line("one"));
     const response = await fixture.open(`${LOGS}?follow=true`);
     const so = reading(response);
@@ -121,13 +121,13 @@ describe("a follow", () => {
     expect(so.text).toBe("one\ntwo\nthree\nlast\n");
   });
 
-  it("begins before there is anything to show", async () => {
+  it("starts before there is a line", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     expect(response.statusCode).toBe(200);
     response.destroy();
   });
 
-  it("of a container that has ended shows what there is and ends, also when it is gone meanwhile", async () => {
+  it("of an exited container sends the existing lines and ends, also when it is removed meanwhile", async () => {
     writeFileSync(fixture.logPath, line("all"));
     fixture.script.containerState = "CONTAINER_EXITED";
     expect((await fixture.ask(`${LOGS}?follow=true`)).body).toBe("all\n");
@@ -137,7 +137,7 @@ describe("a follow", () => {
     expect(await bodyOf(response)).toBe("all\n");
   });
 
-  it("ends where its bytes end, and begins at its tail [node-agent 114]", async () => {
+  it("ends at its byte limit, and starts at its tail [node-agent 114]", async () => {
     writeFileSync(fixture.logPath, ["one", "two"].map(line).join(""));
     const response = await fixture.open(`${LOGS}?follow=true&tailLines=1&limitBytes=6`);
     const so = reading(response);
@@ -148,7 +148,7 @@ describe("a follow", () => {
     expect(so.text).toBe("two\nth");
   });
 
-  it("asks the runtime seldom while there is much to show", async () => {
+  it("queries the runtime rarely while there are many lines", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     for (let index = 0; index < 50; index++) {
       const shown = once(response, "data");
@@ -159,7 +159,7 @@ describe("a follow", () => {
     expect(fixture.statusCalls()).toBeLessThan(20);
   });
 
-  it("goes on while the runtime is away", async () => {
+  it("continues while the runtime is unavailable", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     const so = reading(response);
     fixture.script.containerState = "unavailable";
@@ -170,7 +170,7 @@ describe("a follow", () => {
     response.destroy();
   });
 
-  it("goes across rotations without losing a line, also one written to the old file after the new one was there", async () => {
+  it("continues across rotations without losing a line, also one written to the old file after the new one existed", async () => {
     appendFileSync(fixture.logPath, line("one"));
     const response = await fixture.open(`${LOGS}?follow=true`);
     const so = reading(response);
@@ -191,7 +191,7 @@ describe("a follow", () => {
     expect(so.text).toBe("one\ntwo\nthree\nfour\n");
   });
 
-  it("ends at once when the client goes away", async () => {
+  it("ends at once when the client disconnects", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     await eventually("the log is open", () => openFiles(fixture.logPath) === 1);
     response.destroy();

@@ -36,11 +36,11 @@ const T = "2026-03-01T10:00:00.000000000Z";
 
 export type Review = { readonly kind: "TokenReview" | "SubjectAccessReview"; readonly spec: Readonly<Record<string, unknown>> };
 
-/** What the API server and the runtime say from now on; a test changes it as it goes. */
+/** The answers of the API server and the runtime; a test may change them. */
 export interface Script {
   /** Answers `status`, at once or later, or throws. */
   review: (review: Review) => object | Promise<object>;
-  /** What `now()` is ahead of the machine. */
+  /** Milliseconds by which `now()` is ahead of the machine. */
   skewMs: number;
   lastLoopMs: number;
   /** Sees each wait as it begins. */
@@ -62,7 +62,7 @@ export interface Fixture {
   readonly attaches: readonly AttachRequest[];
   /** Sandbox and ports. */
   readonly forwards: readonly (readonly [string, readonly number[]])[];
-  /** How often the runtime was asked about a container. */
+  /** How often the runtime inspected a container. */
   statusCalls(): number;
   readonly log: ReturnType<typeof recordingLog>;
   readonly logPath: string;

@@ -1,4 +1,4 @@
-/** Would catch: a tail that begins in the wrong place, a line torn at the edge of a block, and a file that is nobody's log. */
+/** Would catch: a tail that begins in the wrong place, a line torn at the edge of a block, and a file that is not a log. */
 import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -53,7 +53,7 @@ describe("a log file", () => {
     expect((await all(await openLogFile(path, { podLogsDir: root }, tail))) === want).toBe(true);
   });
 
-  it("is read whole, lines across blocks too, and goes on when it grows", async () => {
+  it("is read completely, lines across blocks too, and continues when it grows", async () => {
     const text = Array.from({ length: 5_000 }, (_, index) => `${"y".repeat(index % 97)}${index}\n`).join("");
     writeFileSync(path, `${text}ha`);
     const file = await openLogFile(path, { podLogsDir: root });
@@ -65,7 +65,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("half\n");
   });
 
-  it("is replaced when another file has its name, and not while there is none", async () => {
+  it("is replaced when another file has its name, and kept while there is none", async () => {
     writeFileSync(path, "a\n");
     const file = await openLogFile(path, { podLogsDir: root });
     expect(await file.isReplaced()).toBe(false);
@@ -76,7 +76,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("a\n");
   });
 
-  it("is nothing outside of the pod log directory, by whatever way", async () => {
+  it("is never outside of the pod log directory", async () => {
     const secret = join(directory, "secret");
     writeFileSync(secret, "secret\n");
     symlinkSync(secret, path);
@@ -90,14 +90,14 @@ describe("a log file", () => {
     await expect(openLogFile(join(root, "none.log"), { podLogsDir: root })).rejects.toThrow("failed to open log file");
   });
 
-  it("is a regular file: one that somebody has to write to first keeps nobody [node-agent 503]", async () => {
+  it("must be a regular file: opening a FIFO does not block [node-agent 503]", async () => {
     execFileSync("mkfifo", [path]);
     await expect(openLogFile(path, { podLogsDir: root })).rejects.toThrow("is not a regular file");
     mkdirSync(join(root, "1.log"));
     await expect(openLogFile(join(root, "1.log"), { podLogsDir: root })).rejects.toThrow("is not a regular file");
   });
 
-  it("is where the runtime's own link leads, and asked for by its place among the pods' logs alone", async () => {
+  it("is the target of the runtime's link, and is addressed only by its path below the pod log directory", async () => {
     const runtimeLogsDir = join(directory, "runtime");
     mkdirSync(runtimeLogsDir);
     writeFileSync(join(runtimeLogsDir, "1f-json.log"), "a\n");

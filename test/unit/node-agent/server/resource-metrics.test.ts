@@ -1,4 +1,4 @@
-// Would catch: figures under the wrong container, pod or unit, of containers that do not run, and a runtime's failure that looks like no pods.
+// Would catch: metrics of the wrong container, pod or unit, of containers that do not run, and a runtime's failure that looks like no pods.
 import { expect, it } from "vitest";
 
 import { machineUsage, processesOf } from "../../../../shared/node-agent/system/node-usage.ts";
@@ -31,7 +31,7 @@ const stats = (id: string, seconds: number, bytes: number, timestampMs: number):
   memory: { timestampMs, workingSetBytes: bytes },
 });
 
-it("[node-agent §15] tells node, containers and pods in upstream's words, and of pods the sum", async () => {
+it("[node-agent §15] exposes node, containers and pods as upstream, and pods as sums", async () => {
   const containers = [container("1", labelsOf("main", "web")), container("2", labelsOf("side", "web")), container("4", {})];
   const cri = {
     listContainers: async () => containers,
@@ -54,7 +54,7 @@ it("[node-agent §15] tells node, containers and pods in upstream's words, and o
   ]);
 });
 
-it("[node-agent §15] says when the runtime does not answer, and nothing else then", async () => {
+it("[node-agent §15] exposes only the scrape error when the runtime does not answer", async () => {
   const cri = { listContainers: async () => [], listContainerStats: () => Promise.reject(new Error("away")) };
   expect((await resourceMetrics(cri, async () => NODE)).split("\n").filter((line) => !line.startsWith("#"))).toEqual([
     "resource_scrape_error 1",
@@ -62,7 +62,7 @@ it("[node-agent §15] says when the runtime does not answer, and nothing else th
   ]);
 });
 
-it("reads the machine's figures as the kernel writes them", () => {
+it("parses the kernel's statistics", () => {
   const stat = "cpu  100 20 30 9999 9999 4 6 0 50 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n";
   const meminfo = "MemTotal:       1000 kB\nMemFree:         300 kB\nInactive:        250 kB\nInactive(file):  200 kB\n";
   expect(machineUsage(stat, meminfo)).toEqual({ cpuSeconds: 1.6, memoryBytes: expect.any(Number) as number, workingSetBytes: 500 * 1024 });

@@ -1,4 +1,4 @@
-/** Would catch: a pod that is listed though nothing of it runs, one that is left out, containers of two pods in one, and foreign ones among them. */
+/** Would catch: a listed pod without running containers, an omitted one, mixed containers of two pods, and another client's containers. */
 import { expect, it } from "vitest";
 
 import { runningPods } from "../../../../shared/node-agent/server/running-pods.ts";
@@ -19,7 +19,7 @@ const sandbox = (pod: string, labels = labelsOf(pod)): PodSandbox => ({
   ...{ createdAtMs: 1, labels, annotations: {} },
 });
 
-it("[node-agent 306] running pods are what the runtime runs, each with its containers, also one without any yet", async () => {
+it("[node-agent 306] lists the runtime's running pods with their containers, also pods without containers", async () => {
   const asked: unknown[] = [];
   const text = await runningPods({
     listPodSandbox: async (filter) => {

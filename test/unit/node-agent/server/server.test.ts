@@ -1,6 +1,6 @@
 /**
- * Would catch: somebody served who should not be, by certificate, token, path or upgrade; answers other than upstream's; a token in
- * a log; and connections that stay when the server stops.
+ * Would catch: an unauthorised client that is served, by certificate, token, path or upgrade; other answers than upstream's; a token in a
+ * log; and connections that outlive the server.
  */
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -47,8 +47,8 @@ async function start(): Promise<Fixture> {
 const asked = ({ reviews }: Fixture, kind: Review["kind"]): readonly object[] =>
   reviews.filter((each) => each.kind === kind).map(({ spec }) => spec);
 
-describe("who asks", () => {
-  it("is nobody without certificate and token, whatever is asked and however", async () => {
+describe("authentication", () => {
+  it("rejects a request without certificate and token on every path and method", async () => {
     const { ask, upgrade, reviews } = await start();
     for (const path of [LOGS, EXEC, "/pods", "/healthz", "/attach/shop/web/main", "/nothing", "/"])
       expect(await ask(path, { token: null }), path).toEqual({ code: 401, body: "Unauthorized" });
@@ -58,7 +58,7 @@ describe("who asks", () => {
     expect(reviews).toEqual([]);
   });
 
-  it("is whom a certificate of our CA names, with its groups and what identifies it", async () => {
+  it("returns the subject of a certificate of the configured CA, with its groups and extra fields", async () => {
     await start();
     expect(await fixture.ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 200 });
     expect(asked(fixture, "TokenReview")).toEqual([]);
@@ -72,7 +72,7 @@ describe("who asks", () => {
     ]);
   });
 
-  it("is nobody by a certificate of another CA, by one without a name, and by one that is over", async () => {
+  it("rejects a certificate of another CA, one without a name, and an expired one", async () => {
     const { ask, script } = await start();
     const foreign = await stranger.pki.clientCertificate("bob", ["system:masters"]);
     const nameless = await ca.pki.clientCertificate("", ["system:masters"]);
@@ -82,7 +82,7 @@ describe("who asks", () => {
     expect(await ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 401 });
   });
 
-  it("is nobody on a TLS session that goes on without a certificate, though such a one counts as verified", async () => {
+  it("rejects a resumed TLS session without a certificate, although it counts as verified", async () => {
     const { port } = await start();
     const target = { host: "127.0.0.1", port, rejectUnauthorized: false };
     const ask = (session?: Buffer): Promise<{ readonly reused: boolean; readonly text: string; readonly session: Buffer }> =>
@@ -102,12 +102,12 @@ describe("who asks", () => {
     expect([first, second].map(({ text }) => text.split("\r\n")[0])).toEqual(["HTTP/1.1 401 Unauthorized", "HTTP/1.1 401 Unauthorized"]);
   });
 
-  it("is nobody by certificate where no CA was given", async () => {
+  it("rejects certificates without a configured CA", async () => {
     fixture = await startFixture({ tls });
     expect(await fixture.ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 401 });
   });
 
-  it("is whom the API server knows by the token, asked once in two minutes, and never shown in a log", async () => {
+  it("returns the API server's user of a token, reviewed once in two minutes, and never logs the token", async () => {
     const { ask, script, log } = await start();
     for (const token of [TOKEN, TOKEN, "wrong", "wrong"])
       expect(await ask(LOGS, { token }), token).toMatchObject({ code: token === TOKEN ? 200 : 401 });
@@ -150,7 +150,7 @@ describe("who asks", () => {
     expect(answers.length).toBe(8);
   });
 
-  it("[node-agent 500] is asked for by a few, however many come with the same token at once", async () => {
+  it("[node-agent 500] reviews a token a few times at most, for any number of concurrent requests", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = async (one) => {
@@ -162,7 +162,7 @@ describe("who asks", () => {
     expect(asked(fixture, "TokenReview").length).toBeLessThanOrEqual(8);
   });
 
-  it("is nobody while the API server refuses to say, and is asked for again", async () => {
+  it("rejects a token while the API server does not answer, and reviews it again", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = () => {
@@ -174,7 +174,7 @@ describe("who asks", () => {
   });
 });
 
-describe("what somebody may", () => {
+describe("authorization", () => {
   const rights: readonly { readonly path: string; readonly want: readonly string[] }[] = [
     { path: "/containerLogs/a/b/c", want: ["proxy"] },
     { path: "/exec/a/b/c", want: ["proxy"] },
@@ -193,9 +193,9 @@ describe("what somebody may", () => {
     { path: "/checkpoint/a/b/c", want: ["checkpoint"] },
     { path: "/", want: ["proxy"] },
   ];
-  it.each(rights)("at $path is a right to any of $want of the node", ({ path, want }) => expect(subresourcesOf(path)).toEqual(want));
+  it.each(rights)("requires one of $want of the node for $path", ({ path, want }) => expect(subresourcesOf(path)).toEqual(want));
 
-  it("is refused in upstream's words, and asked again after 30 s; what is allowed is asked again after 5 min", async () => {
+  it("refuses with upstream's message, and reviews a refusal again after 30 s, a permission after 5 min", async () => {
     const { ask, upgrade, script } = await start();
     const { review } = script;
     script.review = (each) => (each.kind === "TokenReview" ? review(each) : { allowed: false });
@@ -227,7 +227,7 @@ describe("what somebody may", () => {
     expect(questions()).toBe(5);
   });
 
-  it("is 500 when the API server does not say, and nothing when it says both", async () => {
+  it("answers 500 when the API server does not decide, and refuses when it both allows and denies", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) => {
@@ -239,7 +239,7 @@ describe("what somebody may", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 403 });
   });
 
-  it("is asked again while the API server does not answer", async () => {
+  it("reviews again while the API server does not answer", async () => {
     const { ask, script } = await start();
     const { review } = script;
     let failures = 1;
@@ -250,7 +250,7 @@ describe("what somebody may", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 200 });
   });
 
-  it("is looked up for the path that is served, whatever way it is written", async () => {
+  it("reviews the path that is served, in any notation", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) =>
@@ -269,7 +269,7 @@ describe("what somebody may", () => {
 });
 
 describe("the paths", () => {
-  it("that there are not are 404, and wrong methods 405", async () => {
+  it("answers 404 for unknown ones, and 405 for wrong methods", async () => {
     const { ask } = await start();
     for (const path of [
       "/",
@@ -291,7 +291,7 @@ describe("the paths", () => {
     expect(await ask("/portForward/shop/web/u1/main")).toMatchObject({ code: 404 });
   });
 
-  it("say what the agent was told, and what the runtime runs [node-agent 305] [node-agent 306]", async () => {
+  it("return the agent's options, and the runtime's pods [node-agent 305] [node-agent 306]", async () => {
     const { ask } = await start();
     expect(JSON.parse((await ask("/configz")).body)).toEqual({ kubeletconfig: { kind: "KubeletConfiguration", maxPods: 110 } });
     for (const path of ["/runningpods", "/runningpods/"])
@@ -299,7 +299,7 @@ describe("the paths", () => {
     expect(await ask("/runningpods/", { method: "POST" })).toMatchObject({ code: 405 });
   });
 
-  it("say what is used, all of it or CPU and memory alone [node-agent 308]", async () => {
+  it("return statistics, all or only CPU and memory [node-agent 308]", async () => {
     const { ask, script } = await start();
     const path = "/stats/summary";
     expect(await ask(path)).toEqual({ code: 200, body: '{"asked":{"onlyCpuAndMemory":false}}' });
@@ -310,7 +310,7 @@ describe("the paths", () => {
     expect(await ask(path)).toEqual({ code: 500, body: "Internal Error: nobody answers" });
   });
 
-  it("say how the agent is", async () => {
+  it("return the agent's health", async () => {
     const { ask, script } = await start();
     expect(await ask("/healthz")).toEqual({ code: 200, body: "ok" });
     expect(await ask("/healthz?verbose")).toEqual({ code: 200, body: "[+]ping ok\n[+]syncloop ok\nhealthz check passed\n" });
@@ -338,7 +338,7 @@ describe("the paths", () => {
 });
 
 describe("the server", () => {
-  it("makes a certificate of its own for the node and its address", async () => {
+  it("creates a self-signed certificate for the node and its address", async () => {
     fixture = await startFixture();
     const socket = tlsConnect({ host: "127.0.0.1", port: fixture.port, rejectUnauthorized: false });
     await once(socket, "secureConnect");
@@ -348,7 +348,7 @@ describe("the server", () => {
     expect(subject.CN).toMatch(/^n1@\d+$/u);
   });
 
-  it("says what to do where there is no openssl", async () => {
+  it("reports the remedy without openssl", async () => {
     const path = process.env["PATH"];
     process.env["PATH"] = "/nonexistent";
     try {
@@ -358,7 +358,7 @@ describe("the server", () => {
     }
   });
 
-  it("says which port is taken", async () => {
+  it("reports a port in use", async () => {
     const { port } = await start();
     await expect(startFixture({ tls, port })).rejects.toThrow(`EADDRINUSE: address already in use 127.0.0.1:${port}`);
   });
@@ -382,7 +382,7 @@ describe("the server", () => {
     expect((await ask("/healthz")).code).toBe(200);
   });
 
-  it("lets go of every connection when it stops: idle ones, half-made ones, and followers", async () => {
+  it("closes every connection when it stops: idle, incomplete and followed ones", async () => {
     const { port, open, stop } = await start();
     const raw = connect(port, "127.0.0.1");
     await once(raw, "connect");
@@ -399,8 +399,8 @@ describe("the server", () => {
   });
 });
 
-describe("figures", () => {
-  it("[node-agent §15] are told at two pages, to whom may read nodes/metrics", async () => {
+describe("metrics", () => {
+  it("[node-agent §15] are served on two paths, to clients that may read nodes/metrics", async () => {
     const { ask, reviews } = await start();
     expect(await ask("/metrics")).toEqual({ code: 200, body: "figures 1\n" });
     expect(await ask("/metrics/resource")).toMatchObject({

@@ -41,7 +41,7 @@ afterEach(async () => {
 interface Runtime {
   readonly url: string;
   readonly requests: readonly IncomingMessage[];
-  /** What is done with an upgraded connection. Default: every byte comes back. */
+  /** The handler of an upgraded connection. Default: echoes every byte. */
   serve: (socket: Duplex) => void;
   /** Refuses instead. */
   refusal?: { readonly code: number; readonly body: string };
@@ -90,7 +90,7 @@ async function drained(socket: Duplex): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Takes 20 ms for each chunk, which `said` has then, and ends when it is told to. */
+/** Takes 20 ms for each chunk, which it appends to `said`, and ends on request. */
 function slowReader(options: DuplexOptions = {}): { readonly slow: Duplex; readonly said: readonly string[] } {
   const said: string[] = [];
   const slow = new Duplex({
@@ -115,7 +115,7 @@ const closed = (socket: Duplex): Promise<void> =>
   });
 
 describe("a command in a container", () => {
-  it("is handed to the runtime as it was asked for, in the newest container that runs [node-agent 102]", async () => {
+  it("is passed to the runtime unchanged, in the newest running container [node-agent 102]", async () => {
     const socket = await upgraded();
     socket.destroy();
     expect(fixture.execs).toEqual([
@@ -123,13 +123,13 @@ describe("a command in a container", () => {
     ]);
   });
 
-  it("has one output when it has a terminal", async () => {
+  it("has one output with a terminal", async () => {
     const { socket } = await fixture.upgrade("/exec/shop/web/u1/main?command=sh&output=1&error=1&tty=1");
     socket?.destroy();
     expect(fixture.execs).toEqual([{ containerId: "c1", cmd: ["sh"], tty: true, stdin: false, stdout: true, stderr: false }]);
   });
 
-  it("gets the client's own request, protocols and all, but not its token [node-agent 102]", async () => {
+  it("receives the client's request, protocols included, without its token [node-agent 102]", async () => {
     const protocols = ["v4.channel.k8s.io", "v3.channel.k8s.io", "channel.k8s.io"];
     const socket = await upgraded({ headers: { "x-stream-protocol-version": protocols } });
     socket.destroy();
@@ -141,7 +141,7 @@ describe("a command in a container", () => {
     expect(JSON.stringify(fixture.log.lines)).not.toContain("HOME");
   });
 
-  it("gets every byte and gives every byte back, then both sides are closed [node-agent 102]", async () => {
+  it("receives every byte and returns every byte, then both sides are closed [node-agent 102]", async () => {
     const socket = await upgraded();
     const back = drained(socket);
     const sent = Buffer.alloc(LARGE_BYTES, "0123456789\n");
@@ -150,7 +150,7 @@ describe("a command in a container", () => {
     await closed(socket);
   });
 
-  it("is heard to its last byte when the runtime ends first", async () => {
+  it("is read to its last byte when the runtime ends first", async () => {
     const said = Buffer.alloc(LARGE_BYTES, "abcdefghij\n");
     runtime.serve = (socket) => void socket.end(said);
     const socket = await upgraded();
@@ -158,7 +158,7 @@ describe("a command in a container", () => {
     await closed(socket);
   });
 
-  it("is let go of when its client is gone, and its client when the runtime is", async () => {
+  it("is closed when its client disconnects, and the client when the runtime does", async () => {
     const seen = Promise.withResolvers<Duplex>();
     runtime.serve = (socket) => seen.resolve(socket.resume());
     const client = await upgraded();
@@ -169,7 +169,7 @@ describe("a command in a container", () => {
     await closed(await upgraded());
   });
 
-  it("is ended with the server", async () => {
+  it("ends with the server", async () => {
     const seen = Promise.withResolvers<Duplex>();
     runtime.serve = (socket) => seen.resolve(socket.resume());
     const client = await upgraded();
@@ -193,20 +193,20 @@ describe("a command that cannot be run", () => {
     { name: "in a pod that there is not", path: "/exec/shop/api/main?output=1", want: { code: 404, body: "pod does not exist" } },
     { name: "in a pod of another uid", path: "/exec/shop/web/u2/main?output=1", want: { code: 404, body: "pod does not exist" } },
   ];
-  it.each(refused)("is refused in upstream's words: $name", async ({ path, want }) => {
+  it.each(refused)("is refused with upstream's message: $name", async ({ path, want }) => {
     const { answer } = await fixture.upgrade(path);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual(want);
     expect(fixture.execs).toEqual([]);
   });
 
-  it("is refused when nothing is upgraded, and when no container of that name runs", async () => {
+  it("is refused without an upgrade, and without a running container of that name", async () => {
     expect(await fixture.ask(EXEC, { method: "POST" })).toEqual({ code: 500, body: "Upgrade request required\n" });
     fixture.script.containerState = "CONTAINER_EXITED";
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 500, body: `container not found ("main")\n` });
   });
 
-  it("is told what the runtime says, and that it does not answer", async () => {
+  it("fails with the runtime's message, or with its timeout", async () => {
     runtime.refusal = { code: 404, body: "no such token" };
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 404, body: "no such token" });
@@ -223,7 +223,7 @@ describe("a command that cannot be run", () => {
     "http://[::2]/",
     "nonsense",
     "",
-  ])("is not carried to %j", async (url) => {
+  ])("is not forwarded to %j", async (url) => {
     fixture.script.execUrl = url;
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toMatchObject({
@@ -232,14 +232,14 @@ describe("a command that cannot be run", () => {
     });
   });
 
-  it.each(["http://127.0.0.1:1/exec/x", "http://127.1.2.3:1/", "http://[::1]:1/", "http://localhost:1/"])("is carried to %j", (url) => {
+  it.each(["http://127.0.0.1:1/exec/x", "http://127.1.2.3:1/", "http://[::1]:1/", "http://localhost:1/"])("is forwarded to %j", (url) => {
     expect(streamingAddress(url).href).toBe(url);
   });
 });
 
-describe("a process that runs already", () => {
+describe("attaching to a running process", () => {
   const attach = "/attach/shop/web";
-  it("is attached to with the streams that were asked for, and with the terminal that it has [node-agent 300]", async () => {
+  it("uses the requested streams, and the container's terminal [node-agent 300]", async () => {
     (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1`)).socket?.destroy();
     (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1&tty=1`)).socket?.destroy();
     (await fixture.upgrade(`${attach}/u1/shell?input=1&output=1&error=1`)).socket?.destroy();
@@ -252,7 +252,7 @@ describe("a process that runs already", () => {
     expect(runtime.requests).toHaveLength(3);
   });
 
-  it("is refused in upstream's words [node-agent 300]", async () => {
+  it("is refused with upstream's message [node-agent 300]", async () => {
     const refusal = async (path: string): Promise<readonly [number | undefined, string]> => {
       const { answer } = await fixture.upgrade(path);
       return [answer.statusCode, await bodyOf(answer)];
@@ -271,7 +271,7 @@ describe("ports of a pod", () => {
   const forward = "/portForward/shop/web";
   const overWebSocket = { method: "GET", headers: { upgrade: "websocket" } };
 
-  it("are forwarded into its newest sandbox; a WebSocket client names them first [node-agent 301]", async () => {
+  it("are forwarded into its newest sandbox; a WebSocket client sends the port numbers first [node-agent 301]", async () => {
     (await fixture.upgrade(forward)).socket?.destroy();
     (await fixture.upgrade(`${forward}/u1`)).socket?.destroy();
     (await fixture.upgrade(`${forward}?port=80,443&port=8080`, overWebSocket)).socket?.destroy();
@@ -289,22 +289,22 @@ describe("ports of a pod", () => {
     ["?port=65536", 400, `unable to parse "65536" as a port`],
     ["?port=0", 400, `port "0" must be > 0`],
     ["/u2?port=80", 404, "pod not found"],
-  ])("of a WebSocket client are looked at: %j is %i %s [node-agent 301]", async (query, code, body) => {
+  ])("of a WebSocket client are validated: %j is %i %s [node-agent 301]", async (query, code, body) => {
     const { answer } = await fixture.upgrade(`${forward}${query}`, overWebSocket);
     expect([answer.statusCode, await bodyOf(answer)]).toEqual([code, body]);
     expect(fixture.forwards).toEqual([]);
   });
 
-  it("are nobody's while no sandbox of the pod is ready [node-agent 301]", async () => {
+  it("are refused while no sandbox of the pod is ready [node-agent 301]", async () => {
     fixture.script.sandboxes = [];
     const { answer } = await fixture.upgrade(forward);
     expect([answer.statusCode, await bodyOf(answer)]).toEqual([500, `pod not found ("web_shop")`]);
   });
 });
 
-describe("a command that is run", () => {
+describe("the run endpoint", () => {
   const post = { method: "POST" };
-  it("answers with what it said, or with how it ended [node-agent 302]", async () => {
+  it("returns the command's output or exit code [node-agent 302]", async () => {
     fixture.script.execSync = (cmd) => ({ stdout: `${cmd.join("|")}\n`, stderr: "err\n", exitCode: cmd[0] === "false" ? 3 : 0 });
     expect(await fixture.ask("/run/shop/web/main?cmd=ls+-l", post)).toEqual({ code: 200, body: "ls|-l\nerr\n" });
     expect(await fixture.ask("/run/shop/web/u1/main?cmd=false", post)).toEqual({ code: 500, body: "command 'false' exited with 3: err\n" });
@@ -347,7 +347,7 @@ describe("two joined streams", () => {
     return ends as [Duplex, Duplex]; // of two
   }
 
-  it("may go on for a while in one direction, and not for ever", async () => {
+  it("may stay open in one direction for a while, and not forever", async () => {
     const [[a, farA], [b, farB]] = [pair(), pair()];
     const joined = joinStreams(a, b, { lingerMs: 50 });
     farA.end("bye");
@@ -358,7 +358,7 @@ describe("two joined streams", () => {
     expect([a.destroyed, b.destroyed]).toEqual([true, true]);
   });
 
-  it("give a slow reader all of it, though the other side is closed by then", async () => {
+  it("deliver all bytes to a slow reader, although the other side is closed", async () => {
     const { slow, said } = slowReader({ highWaterMark: 100 });
     const quick = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done(), allowHalfOpen: false });
     for (const word of ["a", "b", "c", null]) quick.push(word);
@@ -366,12 +366,12 @@ describe("two joined streams", () => {
     expect(said.join("")).toBe("abc");
   });
 
-  it("give a slow reader all of it, though the other side broke off by then [node-agent 466]", async () => {
+  it("deliver all bytes to a slow reader, although the other side was reset [node-agent 466]", async () => {
     const { slow, said } = slowReader();
     const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
     const quick = new Duplex({
       read: () => undefined,
-      // It has said all and is closed; what it said last is still to be read.
+      // It has sent everything and is closed; its last bytes are still unread.
       write: (_chunk, _encoding, done) => {
         for (const word of ["b", "c", null]) setTimeout(() => quick.push(word), 5);
         done(broken);
@@ -380,12 +380,12 @@ describe("two joined streams", () => {
     });
     const joined = joinStreams(slow, quick);
     quick.push("a");
-    for (const word of ["window", "window"]) setTimeout(() => slow.push(word), 10); // what nobody takes any more
+    for (const word of ["window", "window"]) setTimeout(() => slow.push(word), 10); // unread bytes
     await joined;
     expect(said.join("")).toBe("abc");
   });
 
-  it("end when nobody says anything for the idle time", async () => {
+  it("end after the idle timeout", async () => {
     runtime.serve = () => undefined;
     const [a, b] = [await upgraded(), await upgraded()];
     await joinStreams(a, b, { idleMs: 50 });

@@ -66,7 +66,7 @@ describe("with an API server", () => {
   }
   const names = (pods: readonly NodePod[]): string => pods.map(({ metadata }) => metadata.name).join(" ");
 
-  it("follows the pods of its node, and of no other, over ended, expired and forgotten watches", async () => {
+  it("follows only the pods of its node, over ended, expired and forgotten watches", async () => {
     const { server, kube, create, close } = await serve();
     try {
       await create("a");
@@ -111,7 +111,7 @@ describe("with an API server", () => {
   });
 });
 
-describe("what it asks, and when", () => {
+describe("its requests and deliveries", () => {
   const object = (name: string, rv: string, phase = "Pending"): object => ({
     metadata: { name, namespace: "shop", uid: `uid-${name}`, resourceVersion: rv },
     spec: { containers: [{ name: "c", image: "i" }] },
@@ -157,7 +157,7 @@ describe("what it asks, and when", () => {
 
   const wait = (): Promise<void> => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 
-  it("lists all pages of its node, watches from there with bookmarks, and tells once for what arrived together", async () => {
+  it("lists all pages of its node, watches from there with bookmarks, and delivers simultaneous changes once", async () => {
     const { kube, clock, asked } = scripted(
       [
         { rv: "10", items: [object("a", "3")], next: "token" },
@@ -183,7 +183,7 @@ describe("what it asks, and when", () => {
     ]);
   });
 
-  it("a list that is streamed is told once, when it is whole, with what happened to it meanwhile", async () => {
+  it("delivers a streamed list once, when it is complete, including changes made meanwhile", async () => {
     const end = line("BOOKMARK", { metadata: { resourceVersion: "20", annotations: { "k8s.io/initial-events-end": "true" } } });
     const group = [line("ADDED", object("a", "3")), line("ADDED", object("b", "4")), line("ADDED", object("c", "5"))];
     const more = [line("DELETED", object("c", "18")), line("MODIFIED", object("a", "19", "Running")), end];
@@ -195,7 +195,7 @@ describe("what it asks, and when", () => {
     await running;
   });
 
-  it("resumes from the last event or bookmark, without a list and without telling", async () => {
+  it("resumes from the last event or bookmark, without a list or a delivery", async () => {
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [object("a", "3")] }],
       [[[line("ADDED", object("b", "11"))], [bookmark("30")]], [[line("ADDED", object("c", "31"))], new UnansweredError("reset")], [IDLE]],
@@ -225,7 +225,7 @@ describe("what it asks, and when", () => {
     expect(asked.at(-1)?.query.resourceVersion).toBe("40");
   });
 
-  it("keeps what it knows while the API server is away, and waits longer and longer, up to a minute", async () => {
+  it("keeps its pods while the API server is unavailable, and backs off up to a minute", async () => {
     const away = new UnansweredError("connection refused");
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [object("a", "3")] }],
@@ -247,7 +247,7 @@ describe("what it asks, and when", () => {
     expect(gaps.length).toBeGreaterThan(8);
   });
 
-  it("tells nothing before a list was complete", async () => {
+  it("delivers nothing before a list is complete", async () => {
     const { kube, clock } = scripted(
       [
         { rv: "10", items: [object("a", "3")], next: "token" },
@@ -263,14 +263,14 @@ describe("what it asks, and when", () => {
     expect(source.seen()).toEqual(["a b"]);
   });
 
-  it("an empty list is told: the source is there", async () => {
+  it("delivers an empty list: the source is ready", async () => {
     const { kube, clock } = scripted([{ rv: "10", items: [] }], [[IDLE]]);
     const source = start({ kube, clock });
     await wait();
     expect(source.seen()).toEqual([""]);
   });
 
-  it("a pod that cannot be understood is named and left as it was; its neighbours go on", async () => {
+  it("reports an invalid pod and leaves it unchanged; others are processed", async () => {
     const broken = { metadata: { name: "broken", namespace: "shop", uid: "u", resourceVersion: "3" }, spec: {} };
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [broken, 7, object("a", "3")] }],
@@ -293,7 +293,7 @@ describe("what it asks, and when", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("a pod of which a new list cannot be understood stays, too", async () => {
+  it("keeps a pod that is invalid in a new list, too", async () => {
     const { kube, clock } = scripted(
       [
         { rv: "10", items: [object("a", "3"), object("b", "4")] },
@@ -306,7 +306,7 @@ describe("what it asks, and when", () => {
     expect(source.seen()).toEqual(["a b", "a"]);
   });
 
-  it("a line that is no event a second time leads to a list that is no older", async () => {
+  it("a second undecodable line leads to a list that is not older", async () => {
     const { kube, clock, asked } = scripted([{ rv: "10", items: [] }], [[["{torn"]], [["{torn"]]]);
     start({ kube, clock });
     await wait();
@@ -319,7 +319,7 @@ describe("what it asks, and when", () => {
     });
   });
 
-  it("a line that is no event drops the connection, and what came before it counts", async () => {
+  it("an undecodable line drops the connection, and earlier lines count", async () => {
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [] }],
       [[[line("ADDED", object("a", "11")), "{torn", line("ADDED", object("b", "12"))]], [[line("ADDED", object("b", "12"))], IDLE]],
@@ -332,7 +332,7 @@ describe("what it asks, and when", () => {
     expect(asked.at(-1)?.query.resourceVersion).toBe("11");
   });
 
-  it("ends when it is told to, also while it waits", async () => {
+  it("ends on a stop, also while it waits", async () => {
     const { kube, clock } = scripted([new UnansweredError("refused")], []);
     start({ kube, clock });
     await wait();

@@ -82,7 +82,7 @@ function start(path: string, clock: Clock): Source {
 const write = (name: string, text: string): Promise<void> => writeFile(join(directory, name), text);
 
 describe("a directory", () => {
-  it("[node-agent 64] gives the good ones, in the order of their names, and says what is wrong with the others", async () => {
+  it("[node-agent 64] returns valid manifests sorted by name, and reports errors in others", async () => {
     await write("b.yaml", YAML("second"));
     await write(
       "a.json",
@@ -107,7 +107,7 @@ describe("a directory", () => {
     expect(await source.next()).toEqual([]);
   });
 
-  it("is read whole every 20 s, and a trouble is logged once", async () => {
+  it("is read completely every 20 s, and logs an error once", async () => {
     const clock = createVirtualClock(0);
     await write("a.yaml", YAML("a"));
     await write("bad.yaml", "x");
@@ -123,7 +123,7 @@ describe("a directory", () => {
     expect(source.log.lines).toHaveLength(1);
   });
 
-  it("tells of new, changed and removed files soon", async () => {
+  it("detects new, changed and removed files soon", async () => {
     const source = start(directory, createSystemClock());
     await source.next();
     await write("a.yaml", YAML("a"));
@@ -136,7 +136,7 @@ describe("a directory", () => {
     await source.next((names) => names.length === 0);
   });
 
-  it("a file that has just become bad keeps its pod until the next whole reading", async () => {
+  it("a newly invalid file keeps its pod until the next complete read", async () => {
     const clock = createVirtualClock(0);
     await write("a.yaml", YAML("a"));
     await write("b.yaml", YAML("b"));
@@ -154,7 +154,7 @@ describe("a directory", () => {
     expect(await source.next()).toEqual(["b-n1"]);
   });
 
-  it("is found when it is made later, also with its parents, and when it is made anew", async () => {
+  it("is found when it is created later, also with its parents, and when it is recreated", async () => {
     const path = join(directory, "etc", "manifests");
     const source = start(path, createSystemClock());
     expect(await source.next()).toEqual([]);
@@ -170,7 +170,7 @@ describe("a directory", () => {
 });
 
 describe("a file", () => {
-  it("that has not changed is not parsed again", async () => {
+  it("is not parsed again if unchanged", async () => {
     await write("a.yaml", YAML("a"));
     await write("bad.yaml", "kind: P");
     const clock = createVirtualClock(0);
@@ -188,7 +188,7 @@ describe("a file", () => {
     expect(third).not.toBe(first);
   });
 
-  it("is one pod; bad, it changes nothing; gone, it is an empty list", async () => {
+  it("is one pod; invalid, it changes nothing; removed, it is an empty list", async () => {
     await write("web.yaml", YAML("web"));
     await write("other.yaml", YAML("other"));
     const clock = createVirtualClock(0);
@@ -235,7 +235,7 @@ describe("a file", () => {
 describe("manifestPod", () => {
   const defaulted = manifestPod(YAML("web"), "/m/web.yaml", "n1");
 
-  it("is YAML as a kubelet reads it: a mode is octal, `yes` a boolean, a time a text, and the last of two equal keys counts", () => {
+  it("parses YAML as a kubelet does: a mode is octal, `yes` a boolean, a time a string, and the last of two equal keys counts", () => {
     const text = `
 apiVersion: v1
 kind: Pod
@@ -251,7 +251,7 @@ spec:
     });
   });
 
-  it("sets the defaults that an API server would", () => {
+  it("sets the API server's defaults", () => {
     expect(defaulted.spec).toMatchObject({
       restartPolicy: "Always",
       terminationGracePeriodSeconds: 30,
@@ -269,14 +269,14 @@ spec:
     expect(defaulted.metadata).not.toHaveProperty("creationTimestamp");
   });
 
-  it("[node-agent 65] a default that is written out is no change, another value is", () => {
+  it("[node-agent 65] an explicit default value is no change, another value is", () => {
     const uidOf = (text: string): string => manifestPod(text, "/m/web.yaml", "n1").metadata.uid;
     expect(uidOf(`${YAML("web")}  restartPolicy: Always\n`)).toBe(defaulted.metadata.uid);
     expect(uidOf(`${YAML("web")}  restartPolicy: Never\n`)).not.toBe(defaulted.metadata.uid);
   });
 });
 
-/** Lets the source's own I/O go on. */
+/** Lets the source's own I/O continue. */
 async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise((resolve) => setImmediate(resolve));
 }

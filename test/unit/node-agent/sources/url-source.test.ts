@@ -1,5 +1,5 @@
-// Would catch: pods that end because a server was away or sent nonsense; a list taken in part; a header or a password in a log, or sent
-// to somebody else's server; a server that never ends and holds the source for ever.
+// Would catch: pods that end because a server was unavailable or sent invalid data; a partly accepted list; a header or a password in a
+// log, or sent to another server; an endless response that blocks the source forever.
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -86,7 +86,7 @@ function start(url: string, headers: readonly (readonly [string, string])[] = []
 }
 
 describe("the HTTP source", () => {
-  it("[node-agent 64a] asks every 20 s with its headers, and tells what is new only", async () => {
+  it("[node-agent 64a] reads every 20 s with its headers, and delivers only changes", async () => {
     const serving = await serve(text(JSON.stringify(pod("web"))));
     const source = start(`http://127.0.0.1:${serving.port}/pods`, [["X-Token", SECRET]]);
     await source.settled();
@@ -131,7 +131,7 @@ describe("the HTTP source", () => {
     expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
   });
 
-  it("[node-agent 64a] an empty answer is an empty list and an error; what was there before counts again after it", async () => {
+  it("[node-agent 64a] an empty response is an empty list and an error; the previous manifest is accepted again after it", async () => {
     const serving = await serve(text(""));
     const source = start(`http://127.0.0.1:${serving.port}/`);
     await source.settled();
@@ -144,7 +144,7 @@ describe("the HTTP source", () => {
     expect(source.names()).toEqual([[], ["web-n1"], [], ["web-n1"]]);
   });
 
-  it("a server that is away is said, and nothing is told", async () => {
+  it("logs an unavailable server, and delivers nothing", async () => {
     const serving = await serve(text(JSON.stringify(pod("web"))));
     serving.close();
     const source = start(`http://127.0.0.1:${serving.port}/`);
@@ -166,7 +166,7 @@ describe("the HTTP source", () => {
     expect(source.troubles()).toEqual(["no complete response within 10 s"]);
   });
 
-  it("a user and a password are sent, a header of that name is preferred; neither leaves the URL's origin nor stands in a log", async () => {
+  it("sends user and password, prefers a header of that name; neither leaves the URL's origin nor is logged", async () => {
     const elsewhere = await serve(text(JSON.stringify(pod("web"))));
     const serving = await serve((response, { url }) =>
       url === "/pods"
@@ -193,14 +193,14 @@ describe("[node-agent 65] static pods of a URL", () => {
     podsOf(JSON.stringify(pod(name)), url, node)[0]?.metadata.uid;
   const URL_1 = "http://127.0.0.1/one";
 
-  it("have the same UID on each node, another one from another URL", () => {
+  it("have the same UID on each node, and another one from another URL", () => {
     expect(uidOf("web", URL_1)).toMatch(/^[0-9a-f]{32}$/);
     expect(uidOf("web", URL_1, "n2")).toBe(uidOf("web", URL_1));
     expect(uidOf("web", "http://127.0.0.1/two")).not.toBe(uidOf("web", URL_1));
     expect(uidOf("db", URL_1)).not.toBe(uidOf("web", URL_1));
   });
 
-  it("have their defaults, in a list too, and no toleration that files have", () => {
+  it("have their defaults, in a list too, and not the toleration of files", () => {
     const [{ spec } = { spec: undefined }] = podsOf(
       list({ metadata: { name: "web" }, spec: { containers: [{ name: "c", image: "i" }] } }),
       URL_1,

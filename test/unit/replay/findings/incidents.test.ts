@@ -296,7 +296,7 @@ function crashOf(name: string): Placed {
   );
 }
 
-it("tells what was changed before, by which field manager, and until when the controller waits", () => {
+it("lists earlier changes, their field manager, and until when the controller waits", () => {
   const text = verdictText(
     verdictOn(pod({ state: { ...waiting("ErrImageNeverPull", 'Container image "app:v2" is not present with pull policy of Never') } })),
   );

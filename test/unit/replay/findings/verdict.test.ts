@@ -66,7 +66,7 @@ it.each([
   { message: undefined, words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: 'Back-off pulling image "app:v2"', words: "cannot be pulled: reason ImagePullBackOff (certain)" },
   { message: "a text of another kubelet", words: "the message is of no known format, reason ImagePullBackOff (certain)" },
-])("of an image pull with the message $message it says what is known", ({ message, words }) => {
+])("reports what is known of an image pull with the message $message", ({ message, words }) => {
   expect(textOf(backOff(message))).toContain(words);
 });
 
@@ -107,7 +107,7 @@ it("names what a rolling update waits for, until when, and no rules", () => {
   expect(text).not.toMatch(/§|none:/);
 });
 
-it("tells a capture from a cluster in what is unknown", () => {
+it("distinguishes a capture from a cluster in its unknowns", () => {
   const verdict = verdictOn(pod({ state: { ...waiting("ContainerCreating") } }));
   expect(verdictText(verdict)).toContain("Unknown   not read: events");
   expect(verdictText(verdict, { recorded: true })).toContain("Unknown   not recorded: events");

@@ -34,7 +34,7 @@ function budgets.parse(list)
 end
 function budgets.format(entry) return string.format("%.17g", math.max(0, entry.tokens)) .. US .. text(entry.at) end
 
--- Read once, changed in place, and written by `save`: whatever is asked for is changed.
+-- Read once, changed in place, and written by `save`: every value read is changed.
 local function recall(of, field)
   local entry = of.entries[field]
   if not entry then

@@ -35,7 +35,7 @@ for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
 end
 if less(fence, greatest) then return { "fenced", greatest } end
 
--- Every gate shuts in this step, and no run of before goes on; its key is due at once.
+-- Every gate closes in this step, and no earlier run continues; its key is due at once.
 local function lost(kind, why)
   for _, resource in ipairs(resources) do suspect(resource.m, why) end
   for at = queuesAt, queuesEnd do

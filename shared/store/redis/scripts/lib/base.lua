@@ -13,7 +13,7 @@ else
   serverNow = tonumber(clock)
 end
 
--- The Store's time (informer §12.5): `now` goes on from the last checkpoint by the server's clock, for CLOCK_TRUST_MS at most (ST2).
+-- The Store's time (informer §12.5): `now` advances from the last checkpoint by the server's clock, by CLOCK_TRUST_MS at most (ST2).
 -- `uncheckedNow` is without that limit. Field `clock` of ep: the checkpoint that wrote it, the server's time then, what the server's clock
 -- is ahead of the Store's, the leader's time. It is void once an older build has checkpointed.
 local header = call("HMGET", epochKey, "epoch", "checkpoint", "clock")
@@ -32,15 +32,15 @@ local function less(a, b)
   return a < b
 end
 
--- Whether what is cached at version `cached` stands when `came` comes, of a list at `listRV` if it is not "" (IX9). The same as
+-- Whether a cached version `cached` is kept when `came` arrives, from a list at `listRV` if it is not "" (IX9). The same as
 -- isCurrent in shared/kube/objects/resource-version.ts.
 local function isCurrent(cached, came, listRV)
   if cached == came then return true end
   return less(came, cached) and (listRV == "" or less(listRV, cached))
 end
 
--- Who serves this: the replication id, which another one has after every restart and every promotion; a replica is nobody. Empty
--- where the server does not say. Managed services allow INFO where they refuse CONFIG.
+-- The serving primary: the replication id, which differs after every restart and every promotion; a replica is none. Empty if the server
+-- does not report it. Managed services allow INFO where they refuse CONFIG.
 local function primaryNow()
   local info = redis.pcall("INFO", "replication")
   if type(info) ~= "string" then return "" end
@@ -49,8 +49,8 @@ local function primaryNow()
 end
 local OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing"
 
--- Shuts the gate until a generation that is opened after this has been listed. `meta`: m of the resource. One that was never listed
--- stays INIT: its gate is shut, and it will be listed anyway.
+-- Closes the gate until a generation opened after this has been listed. `meta`: m of the resource. One that was never listed
+-- stays INIT: its gate is closed, and it will be listed anyway.
 local function suspect(meta, reason)
   local fields = call("HMGET", meta, "state", "gen")
   if (fields[1] or "INIT") ~= "INIT" then
@@ -78,14 +78,14 @@ local function otherEpoch()
   return nil
 end
 
--- FU1: what follows is done in a full store, too. Redis asks a script's first write alone whether it may take memory, and this one
+-- FU1: the following writes succeed in a full store, too. Redis asks a script's first write alone whether it may take memory, and this one
 -- takes none. For what frees, or is small and does not add up.
 local function evenIfFull()
   call("HDEL", epochKey, "")
 end
 
--- What a full store answers to whoever would take memory; nil while there is room. The script goes on all the same (FU1), and it is noted
--- when that was: a moment later, without this very call's own text in its memory, it may have room for small things (FU4). To be asked
+-- The error of a full store for a write that takes memory; nil while there is room. The script continues (FU1), and the time is recorded: a
+-- moment later, without this very call's own text in its memory, it may have room for small things (FU4). To be asked
 -- before the first write.
 local FULL = "the store is full: what came had no room"
 local function storeFull()

@@ -15,7 +15,7 @@ local function lane(base)
   return state
 end
 
--- Writes wait until `flush`, so that one command carries a pack; what is asked meanwhile counts them in.
+-- Writes wait until `flush`, so that one command carries a pack; reads meanwhile include them.
 local puts, dels = {}, {}
 
 local function put(slot, field, value)
@@ -38,7 +38,7 @@ local function del(slot, field)
   list[#list + 1] = field
 end
 
--- Number of entries of a slice as it will be, what waits counted in. Not to be asked after `flush`.
+-- Number of entries of a slice including pending writes. Do not call it after `flush`.
 local sizes, grown = {}, {}
 local function size(slot)
   if not sizes[slot] then sizes[slot] = call("HLEN", KEYS[slot]) end
@@ -273,7 +273,7 @@ local function isGone(row)
   return string.byte(row, -1) ~= 31
 end
 
--- Flags a row and its entry as gone: readers treat them as deleted until the stream says so too.
+-- Flags a row and its entry as gone: readers treat them as deleted until the stream confirms it.
 local GONE = "g" .. text(now)
 local function flagGone(rows, slice, key, row)
   call("HSET", rows, key, row .. GONE)
@@ -281,7 +281,7 @@ local function flagGone(rows, slice, key, row)
   if entry then call("HSET", slice, key, GONE .. entry) end
 end
 
--- A14: whether what is to go still stands there.
+-- A14: whether the value to be removed is unchanged.
 local function standsForged(i, meta, row, tomb)
   local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
   for _, each in ipairs(forgedTexts[i]) do
@@ -360,7 +360,7 @@ local function change(i, meta, row, tomb)
       call("HDEL", KEYS[ownBase + F], key)
       call("SREM", KEYS[meta.k], key)
     else
-      -- Also when neither has changed: whoever spoilt `u` or `k` kept the key from ever being handed out again.
+      -- Also when neither has changed: damage to `u` or `k` would keep the key from ever being handed out again.
       local u = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)")
       keyState(ownBase, key).u = u
       call("HSET", KEYS[ownBase + U], key, u)
@@ -372,7 +372,7 @@ local function change(i, meta, row, tomb)
   end
 end
 
--- What follows from a changed row: intents it answers (the stream's answer wakes whoever registered them), keys it concerns.
+-- The effects of a changed row: intents it lowers (the stream enqueues the key that registered them), and affected keys.
 local function settle(i, meta, quiet, skip)
   if meta.c > 0 and intentsExist[meta.c] ~= false then
     lower(meta.c, "c:" .. string.match(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY], "/(.*)$"), quiet)
@@ -403,7 +403,7 @@ local function leftOut(state, meta)
   state.frozen = true
 end
 
--- IX10: whether what nobody has read is nothing, or to the signature what the item would write. A genuine text is nobody else's.
+-- IX10: whether an unread row is absent, or equals the item's row including the signature. Only a signer can write a valid row.
 local function asGuessed(i, meta, row, tomb)
   local at = itemsAt + ITEMS_SIZE * (i - 1)
   if meta.delete or meta.gone or tomb then return false end
@@ -411,7 +411,7 @@ local function asGuessed(i, meta, row, tomb)
   return ARGV[at + ITEMS_EXPECTED] == ""
 end
 
--- What stands where the items from `first` on go: row, tombstone, entry of the slice that the item names; "" for none.
+-- The stored values of the items from `first` on: row, tombstone, entry of the slice that the item names; "" for none.
 local function standing(first)
   local out = {}
   for i = first, itemsCount do
@@ -424,7 +424,7 @@ local function standing(first)
   return out
 end
 
--- Whether an item took the place of what is of a history that is no more (IX9).
+-- Whether an item replaced a row or tombstone of a lost history (IX9).
 local historyLost = false
 
 -- Applies the items in order. `listed`: A6 does not bind (L). `listRV`: the version of their list, or "" (IX9).

@@ -4,7 +4,7 @@
 --   z hash key -> end of the last run, and if it was given up (WQ6) 0x1F failures
 local BELL_YOUNG_MS = 5000
 
--- What is known of a key: at = readyAt or nil, u = "uid 0x1F ownerUid" or false, b = {at, due} or false, z = end of the last
+-- The queue state of a key: at = readyAt or nil, u = "uid 0x1F ownerUid" or false, b = {at, due} or false, z = end of the last
 -- run or now while one is in progress, held = whether one is. Read once in a call; written when the call ends (flushQueue).
 local keyStates = {} -- base -> key -> state
 local bells = {} -- states whose doorbell is to be rung, in order, each once
@@ -140,7 +140,7 @@ local function add(state, at)
 end
 
 -- token, leaseUntil of the run that holds `key`, or nil. It is live while now < leaseUntil. Third: the starts right before it that never
--- ended, which stand last in `p`.
+-- ended, the last field of `p`.
 local function holder(base, key)
   local value = call("HGET", KEYS[base + P], key)
   if not value then return nil end
