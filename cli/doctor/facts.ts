@@ -47,6 +47,8 @@ export interface ApiFacts {
   readonly identity: Seen<ClusterIdentity>;
   /** `name`: `<namespace>/<name>`. */
   readonly lease: { readonly name: string; readonly seen: Seen<LeaseFacts | undefined> };
+  /** Whether the guard's canary exists. */
+  readonly canary: { readonly name: string; readonly seen: Seen<boolean> };
 }
 
 export interface LeaseFacts {

@@ -34,7 +34,7 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
 }
 
 /** A stop is a failure even where it is ignored. */
-function judgeGuard({ guard, cache }: Facts): Finding {
+function judgeGuard({ guard, cache, api: { canary } }: Facts): Finding {
   if (cache.guard.kind === "unseen") return notChecked("watcher.guard", cache.guard.why);
   const { stop } = cache.guard.value;
   if (stop?.kind === "unbelieved")
@@ -63,6 +63,12 @@ function judgeGuard({ guard, cache }: Facts): Finding {
       "watcher.guard",
       "off: writes of another controller are not detected",
       "Set DELTALOOP_GUARD=on for watcher and functions, unless something else ensures that.",
+    );
+  if (canary.seen.kind === "seen" && !canary.seen.value)
+    return warning(
+      "watcher.guard",
+      `there is no ReplicaSet ${canary.name}: another controller of the whole cluster would stop single namespaces only`,
+      "Run kubectl apply -f infra/manifests/canary.yaml.",
     );
   return ok("watcher.guard", "no other controller was seen");
 }

@@ -15,7 +15,7 @@ import { openCache, redisStore } from "@deltaloop/controllers/lambda";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { AUDIT_SETTLE_MS } from "@deltaloop/base";
 import { LEASE_TERMS, parseTerms } from "@deltaloop/controllers/cache";
-import { serviceAccount, ROLES, watcherLease } from "@deltaloop/controllers/registry";
+import { CANARY, serviceAccount, ROLES, watcherLease } from "@deltaloop/controllers/registry";
 import { readApiServer } from "../cluster/api-server.ts";
 import { reviewRole } from "../cluster/rights.ts";
 import type { ApiFacts, AuditFacts, CacheFacts, Facts, LeaseFacts, QueueSight, RoleFacts, Seen } from "./facts.ts";
@@ -90,13 +90,14 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
     return { server: new URL(config.server).origin, client, kube: kubeOver(client) };
   });
   const name = watcherLease(configuration.deployment);
-  const [version, identity, lease, roles] = await Promise.all([
+  const [version, identity, lease, canary, roles] = await Promise.all([
     seen(async (): Promise<SeenValue<ApiFacts["version"]>> => {
       const { server, client } = await reached;
       return { server, ...(await readApiServer(client)) };
     }),
     seen(async () => await readClusterIdentity((await reached).kube)),
     seen(async () => leaseFacts((await (await reached).kube.get("leases", leaseNamespace, name)) as Lease | undefined)), // the resource names the type
+    seen(async () => (await (await reached).kube.get("replicasets", leaseNamespace, CANARY)) !== undefined),
     Promise.all(
       ROLES.map(async (role): Promise<RoleFacts> => ({
         role: role.name,
@@ -112,7 +113,11 @@ async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions)
   const ifSeen = <T>(part: Seen<T>): Seen<T> =>
     version.kind === "seen" || part.kind === "seen" ? part : unseen("the API server does not answer");
   return {
-    api: { version, identity: ifSeen(identity), lease: { name: `${leaseNamespace}/${name}`, seen: ifSeen(lease) } },
+    api: {
+      ...{ version, identity: ifSeen(identity) },
+      lease: { name: `${leaseNamespace}/${name}`, seen: ifSeen(lease) },
+      canary: { name: `${leaseNamespace}/${CANARY}`, seen: ifSeen(canary) },
+    },
     roles: roles.map((role) => ({ ...role, seen: ifSeen(role.seen) })),
   };
 }

@@ -37,6 +37,7 @@ export const HEALTHY: Facts = {
         terms: [{ term: "t1", count: 5 }],
       }),
     },
+    canary: { name: "deltaloop/deltaloop-canary", seen: seen(true) },
   },
   roles: ROLES.map(({ name }) => ({
     role: name,

@@ -315,6 +315,16 @@ const ROWS: readonly Row[] = [
   { name: "shadow, which takes no Lease", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.lease", "notChecked", /no Lease/] },
   { name: "shadow mode, which has no guard", facts: { ...HEALTHY, mode: "shadow" }, want: ["watcher.guard", "notChecked", /shadow/] },
   { name: "a guard that has seen no other controller", facts: HEALTHY, want: ["watcher.guard", "ok", /no other controller/] },
+  {
+    name: "a guard without its canary",
+    facts: api({ canary: { name: "deltaloop/deltaloop-canary", seen: seen(false) } }),
+    want: [
+      "watcher.guard",
+      "warning",
+      /^there is no ReplicaSet deltaloop\/deltaloop-canary: /,
+      /kubectl apply -f infra\/manifests\/canary\.yaml/,
+    ],
+  },
   { name: "no guard", facts: { ...HEALTHY, guard: "off" }, want: ["watcher.guard", "warning", /not detected/, /DELTALOOP_GUARD=on/] },
   {
     name: "another controller",
