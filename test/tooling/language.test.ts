@@ -1,10 +1,11 @@
-/** The words of README and docs/: catches the dialect that docs/internals/style.md warns of, long sentences, and table cells that are paragraphs. */
+/** The words of README and docs/: catches the dialect that docs/internals/style.md warns of, long sentences, table cells that are paragraphs, and pages that grow. */
 import { globSync, readFileSync } from "node:fs";
 
 import { describe, expect, it } from "vitest";
 
+const SPECIFICATIONS = "docs/internals/spec/";
 const PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", ...globSync("docs/**/*.md")]
-  .filter((page) => !page.startsWith("docs/internals/spec/"))
+  .filter((page) => !page.startsWith(SPECIFICATIONS))
   .toSorted();
 /** Where sentences are short. */
 const READ_FIRST = PAGES.filter((page) => page === "README.md" || /^docs\/(?:start|guides|concepts)\//.test(page));
@@ -73,6 +74,16 @@ describe("table cells are phrases", () => {
       .flatMap((line) => (line.startsWith("|") ? line.split(/(?<!\\)\|/) : []));
     expect(cells.filter((cell) => words(cell) > CELL_WORDS_MAX)).toEqual([]);
   });
+});
+
+it.each([
+  { pages: "specifications", wordsMax: 70_000, is: (page: string) => page.startsWith(SPECIFICATIONS) },
+  { pages: "everything else", wordsMax: 45_000, is: (page: string) => !page.startsWith(SPECIFICATIONS) },
+])("$pages have fewer than $wordsMax words", ({ wordsMax, is }) => {
+  const pages = globSync("**/*.md", { exclude: ["**/node_modules/**", "**/dist/**"] }).filter(is);
+  expect(pages.length).toBeGreaterThan(3);
+  const counts = pages.map((page) => readFileSync(page, "utf8").match(/\S+/g)?.length ?? 0);
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBeLessThan(wordsMax);
 });
 
 it.each([
