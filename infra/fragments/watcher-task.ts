@@ -100,7 +100,7 @@ Resources:
       RequiresCompatibilities: [FARGATE]
       NetworkMode: awsvpc
       RuntimePlatform: { CpuArchitecture: ARM64, OperatingSystemFamily: LINUX }
-      # 150,000 pods: 192 MB (README, Figures).
+      # 150,000 pods: 192 MB.
       Cpu: "256"
       Memory: "512"
       ExecutionRoleArn: !GetAtt WatcherExecutionRole.Arn
