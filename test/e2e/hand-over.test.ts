@@ -257,6 +257,8 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
 
   describe("[informer T104] upstream's loops start beside ours, deployed as in production", () => {
     const namespace = "beside";
+    /** Times of writes have whole seconds, and so has the server's clock, so a leader counts none of its first two seconds. */
+    const BEGUN_MS = 2_000;
     /** From the other's write to our last one: the watch, a renewal, the call in flight. */
     const STOP_MS_MAX = 8_000;
     let ours: Production;
@@ -299,6 +301,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
         "-p",
         '{"status":{"replicas":7}}',
       ];
+      await new Promise((resolve) => setTimeout(resolve, BEGUN_MS)); // FG1
       await tenant.k("patch", "deployment", "web", ...status);
       await ours.watcher.line("another controller is at work in a namespace: none of its keys", PATIENCE_MS);
       await expect(cluster.kubectl("patch", "replicaset", "deltaloop-canary", "-n", OWN_NAMESPACE, ...status)).rejects.toThrow("forbidden");

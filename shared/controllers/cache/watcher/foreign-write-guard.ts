@@ -2,7 +2,8 @@
  * The watcher's part of the guard (informer §11.9): detects another controller's writes and has the Store stop the keys of their
  * namespace, or all keys, until a user resumes. The Store's part is GD1–GD8 (shared/store/ports/guard-store.ts).
  *
- * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume.
+ * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume. Times of
+ *     writes have whole seconds, so a write in the first two seconds may not count; a controller at work writes again.
  * FG2 it is reported at once and again each second until the Store says that it is forgiven. So a stop that is lost with Redis or the
  *     Lease returns while this process lives.
  * FG3 of several writes the newest of each namespace is reported; forgiving it forgives the others.
