@@ -5,12 +5,10 @@
 import { statSync } from "node:fs";
 import type { Command } from "commander";
 import { UsageError } from "@deltaloop/base";
-import { printable } from "@deltaloop/base/output";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
-import type { Census } from "@deltaloop/replay/capture";
 import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
-import type { Subject } from "@deltaloop/replay/explain";
+import { allOf } from "./capture/all-of.ts";
 import { openAnyRecords, sparingMemory } from "./capture/read-records.ts";
 import { withDetails } from "./command/help.ts";
 import { momentIn } from "./command/moment.ts";
@@ -19,8 +17,8 @@ import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { explainLive } from "./explain/live.ts";
 import type { LiveFlags } from "./explain/live.ts";
 import { printWorst } from "./explain/print-worst.ts";
-import { objectName, isObjectName, subjectIn, wantedBy } from "./explain/subject.ts";
-import { verdictJson, verdictText } from "./explain/verdict-text.ts";
+import { isObjectName, subjectIn, wantedBy } from "./explain/subject.ts";
+import { goneText, verdictJson, verdictText } from "./explain/verdict-text.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
 
@@ -30,6 +28,10 @@ interface ExplainFlags extends LiveFlags, RecordedReleaseFlag {
   readonly until?: string;
   readonly all?: true;
   readonly repeats?: true;
+  readonly html?: string;
+  /** False after --no-redact. */
+  readonly redact: boolean;
+  readonly force?: true;
   readonly output?: OutputFormat;
 }
 
@@ -51,6 +53,9 @@ export function registerExplain(program: Command): void {
     .option("--since <time>", "leave out earlier changes")
     .option("--at <time>", "as --until, and print what led to this moment and what came next")
     .addOption(recordedReleaseOption())
+    .option("--html <page>", "also write a page with a timeline of the capture: one file that opens from disk and requests nothing")
+    .option("--no-redact", "with --html, include messages and values that may be secret, in a file that only you may read")
+    .option("--force", "overwrite a page that is not empty")
     .optionsGroup("Cluster access:")
     .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
@@ -67,6 +72,7 @@ export function registerExplain(program: Command): void {
       "explain --context prod deploy/web --watch",
       "explain rollout.jsonl.gz",
       "explain rollout.jsonl.gz deploy/web",
+      "explain rollout.jsonl.gz --html rollout.html",
       "explain rollout.jsonl.gz deploy web -n shop --at +12.3s",
       "explain rollout.jsonl.gz rs/web-7f8fb --all",
     ],
@@ -80,7 +86,7 @@ async function runExplain(first: string | undefined, words: readonly string[], f
   const object = [...(first === undefined ? [] : [first]), ...words].join("/");
   if (object === "" && (flags.context ?? flags.kubeconfig) === undefined)
     throw new UsageError("name a capture, an object of the cluster such as deploy/web, or the cluster with --context");
-  const recorded = (["at", "since", "until", "repeats"] as const).filter((name) => flags[name] !== undefined);
+  const recorded = (["at", "since", "until", "repeats", "html"] as const).filter((name) => flags[name] !== undefined);
   if (recorded.length > 0) throw new UsageError(`--${recorded.join(", --")} needs a capture; ${first ?? ""} is not a file`);
   if (first !== undefined && /\.(?:jsonl|json|log|kshrk)(?:\.gz)?$/.test(first))
     throw new UsageError(`${first} cannot be read: no such file`);
@@ -101,6 +107,14 @@ function isDirectory(path: string, words: readonly string[]): boolean {
 async function explainFile(file: string, object: string, flags: ExplainFlags): Promise<void> {
   const { output, namespace } = flags;
   if (flags.watch === true) throw new UsageError(`--watch needs a running cluster; ${file} is a file`);
+  if (flags.html === undefined && (flags.force === true || !flags.redact)) throw new UsageError("--force and --no-redact need --html");
+  if (flags.html !== undefined) {
+    const partial = (["at", "since", "until", "all", "repeats", "output"] as const).find((name) => flags[name] !== undefined);
+    if (partial !== undefined)
+      throw new UsageError(`--html writes the whole recording: leave --${partial} out, and choose the moment in the page`);
+    const { explainPage } = await import("./explain/timeline/timeline.ts");
+    return explainPage(file, object, { ...flags, html: flags.html });
+  }
   const isStory = object !== "" && (flags.all === true || flags.at !== undefined || output !== undefined);
   if (isStory) sparingMemory(file);
   const family = new FamilyCensus(object === "" ? [] : [wantedBy(object, namespace)]);
@@ -109,7 +123,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const state = new StateCensus(createDigester("explain".padEnd(32), ALL_RELEASES), (startMs) =>
     moment === undefined ? Infinity : momentIn(option, moment, startMs, Infinity),
   );
-  const capture = await openAnyRecords(file, bothOf(family, state));
+  const capture = await openAnyRecords(file, allOf(family, state));
   const { startMs, endMs } = capture;
   const atMs = moment === undefined ? undefined : momentIn(option, moment, startMs, endMs);
   const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);
@@ -131,22 +145,4 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
     repeats: flags.repeats === true,
     release: recordedRelease(flags.kubernetes, capture),
   });
-}
-
-function goneText({ resource, namespace, name }: Subject, atMs: number): string {
-  return `${printable(`${objectName(resource, name)} -n ${namespace}`)}: deleted, at ${new Date(atMs).toISOString().slice(11, 19)}Z\n`;
-}
-
-function bothOf(family: FamilyCensus, state: StateCensus): Census {
-  return {
-    begin() {
-      family.begin();
-      state.begin();
-    },
-    see(record) {
-      family.see(record);
-      state.see(record);
-    },
-    seeEvidence: (record) => state.seeEvidence(record),
-  };
 }

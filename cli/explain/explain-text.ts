@@ -156,7 +156,10 @@ interface DecisionContext {
   readonly refusals: Set<string>;
 }
 
-function decisionsOf({ atMs, sync: { lines, error }, recorded }: SyncEntry, { endMs, all, refusals }: DecisionContext): readonly string[] {
+export function decisionsOf(
+  { atMs, sync: { lines, error }, recorded }: SyncEntry,
+  { endMs, all, refusals }: DecisionContext,
+): readonly string[] {
   const restMs = endMs - atMs;
   const decided = lines.flatMap((line) =>
     line.kind === "decided" ? [`→ ${describeTrace(line)}${recordedText(recorded, line, { restMs, refusals })}`] : [],

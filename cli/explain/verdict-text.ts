@@ -1,6 +1,6 @@
 /** The verdict: at most 25 lines of 80 columns, the cause within the first five. */
 import { printable } from "@deltaloop/base/output";
-import type { Explained, SpecChange, Verdict } from "@deltaloop/replay/explain";
+import type { Explained, SpecChange, Subject, Verdict } from "@deltaloop/replay/explain";
 import { counted } from "../output/counted.ts";
 import { shortened } from "../output/terminal.ts";
 import { objectName } from "./subject.ts";
@@ -80,13 +80,13 @@ function objectsText(objects: readonly string[], before = " on "): string {
   return `${before}${objects.slice(0, OBJECTS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock: Clock): string {
+export function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock: Clock): string {
   const values = from === undefined ? `${to ?? "removed"}` : `${from} → ${to ?? "removed"}`;
   const by = user === undefined ? (manager === undefined ? "not recorded who" : `field manager ${manager}`) : `user ${user}`;
   return `${field} ${values} at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }
 
-function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale } }: Verdict): string {
+export function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale } }: Verdict): string {
   if (subject.resource === "pods") return ready > 0 ? "ready" : "not ready";
   const parts = [`${available} of ${counted(wanted, "pod")} available`];
   if (ready !== available) parts.push(`${ready} ready`);
@@ -99,7 +99,7 @@ function effectText({ subject, effect: { wanted, available, ready, updated, tota
 type Clock = (ms: number) => string;
 
 /** `10:02:11Z`, with the date where it is of another day. */
-function clockOf(atMs: number): Clock {
+export function clockOf(atMs: number): Clock {
   const textOf: Clock = (ms) => new Date(ms).toISOString().replace(/\.\d+/, "");
   return (ms) => (textOf(ms).slice(0, 10) === textOf(atMs).slice(0, 10) ? textOf(ms).slice(11) : textOf(ms));
 }
@@ -150,4 +150,8 @@ export function verdictJson({ subject, atMs, findings, changes, waits, ...rest }
     changes: changes.map(({ atMs: ms, ...change }) => ({ at: at(ms), ...change })),
     waits: waits.map(({ untilMs, ...wait }) => ({ ...wait, until: at(untilMs) })),
   };
+}
+
+export function goneText({ resource, namespace, name }: Subject, atMs: number): string {
+  return `${printable(`${objectName(resource, name)} -n ${namespace}`)}: deleted, at ${new Date(atMs).toISOString().slice(11, 19)}Z\n`;
 }

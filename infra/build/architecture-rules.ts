@@ -16,6 +16,7 @@ export const PACKAGE_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   "api-server": ["base", "kube"],
   local: ["base", "kube", "store", "controllers"],
   replay: ["base", "kube", "store", "controllers", "api-server", "local"],
+  timeline: ["base"],
 };
 /** Folders that may use files, sockets, processes and timers. */
 const EDGE = [
@@ -24,7 +25,7 @@ const EDGE = [
   "^shared/store/(redis|sqs|secrets|aws|memory)/",
   "^shared/controllers/lambda/",
   "^shared/node-agent/(server|host|sources|credentials|certificates|cri|http|prober|system|systemd|logind|node-files|memory)/",
-  "^shared/(docker|api-server|local|replay)/",
+  "^shared/(docker|api-server|local|replay|timeline)/",
 ];
 const CONTROLLERS = "^shared/(controllers/(replicaset|replication|deployment)|node-agent/kubelet)/";
 /** The kubelet's files that use ports; its other files are pure decisions. */

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 
-const SOURCE = /\.(ts|lua|js|mjs)$/;
+const SOURCE = /\.(tsx?|css|lua|js|mjs)$/;
 const PRODUCT = /^(shared|cli|functions|infra)\//;
 
 const files = execFileSync("git", ["ls-files"], { encoding: "utf8" })

@@ -11,7 +11,7 @@ const LOAD_PROTO = /readFileSync\(new URL\("(\.\/[\w./-]+\.proto)", import\.meta
 /**
  * Inlines the Lua scripts and the command's .proto file, since a bundle has no files beside it. The scripts, without comments, are compressed
  * as one text to a fifth of their size; decompression takes under 1 ms. It replaces the form of expression in
- * shared/store/redis/scripts/load.ts, and fails the build if it finds none.
+ * shared/store/redis/scripts/load.ts, and fails the build if it finds none. The code of the timeline page is built and inlined, too.
  */
 export const inlineScripts: Plugin = {
   name: "inline-scripts",
@@ -30,6 +30,10 @@ export const inlineScripts: Plugin = {
     build.onLoad({ filter: /[\\/]redis[\\/]scripts[\\/]layout-table\.ts$/ }, async ({ path }) => {
       const table = (await import(pathToFileURL(path).href)) as Readonly<Record<string, object>>; // it exports only data
       return { loader: "js", contents: packedModule(table) };
+    });
+    build.onLoad({ filter: /[\\/]timeline[\\/]page-code\.ts$/ }, async ({ path }) => {
+      const { pageCode } = (await import(pathToFileURL(path).href)) as { readonly pageCode: () => Promise<object> }; // that file
+      return { loader: "js", contents: `export async function pageCode() { return ${JSON.stringify(await pageCode())}; }` };
     });
     build.onLoad({ filter: /[\\/]cri[\\/]load\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, "utf8");

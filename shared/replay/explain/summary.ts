@@ -107,12 +107,13 @@ const KEPT_BY_CONTROLLERS = /^(?:status\..*|[A-Z].*|revision|owner|phase|ready|n
 
 function wishOf(change: ObjectChange): readonly Wish[] {
   if (change.kind === "goes" || change.kind === "stands")
-    return [{ atMs: change.atMs, change: { ...change, differences: wanted(change) } }];
-  const differences = wanted(change);
+    return [{ atMs: change.atMs, change: { ...change, differences: requestedDifferences(change) } }];
+  const differences = requestedDifferences(change);
   return differences.length === 0 ? [] : [{ atMs: change.atMs, change: { ...change, differences } }];
 }
 
-function wanted({ differences }: ObjectChange): readonly Difference[] {
+/** Of fields that users write. */
+export function requestedDifferences({ differences }: ObjectChange): readonly Difference[] {
   return differences.filter(({ field }) => !KEPT_BY_CONTROLLERS.test(field));
 }
 

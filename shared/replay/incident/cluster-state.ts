@@ -127,14 +127,15 @@ export class StateCensus implements Census {
     const podsOf = Map.groupBy(pods, ({ ownerUid }) => ownerUid);
     const events = Map.groupBy(others.events, ({ involvedObject: { uid } }) => uid);
     for (const each of events.values()) each.sort((a, b) => (lastOf(a) < lastOf(b) ? 1 : -1));
-    for (const pod of pods) this.#noteStart(pod.ownerUid, this.#kept.get(pod.uid)?.object);
+    const starts = new Map([...this.#starts].map(([uid, times]) => [uid, [...times]]));
+    for (const pod of pods) noteStart(starts, pod.ownerUid, this.#kept.get(pod.uid)?.object);
     return {
       ...{ nowMs, owners, pods, others, sinceMs: this.#startMs },
       unknown: this.unknown,
       podsOf: (uid) => podsOf.get(uid) ?? [],
       eventsOf: (uid) => events.get(uid) ?? [],
       changesOf: (uid) => this.#changes.get(uid) ?? [],
-      startsOf: (uid) => this.#starts.get(uid) ?? [],
+      startsOf: (uid) => starts.get(uid) ?? [],
     };
   }
 
@@ -172,15 +173,7 @@ export class StateCensus implements Census {
   #forget(uid: string): void {
     const last = this.#kept.get(uid);
     this.#kept.delete(uid);
-    if (last?.resource === "pods") this.#noteStart(ownerUidOf(last.object), last.object);
-  }
-
-  #noteStart(ownerUid: string | undefined, object: CapturedObject | undefined): void {
-    const ms = object && startMsOf(object);
-    if (ownerUid === undefined || ms === undefined) return;
-    const starts = this.#starts.get(ownerUid) ?? [];
-    this.#starts.set(ownerUid, starts);
-    if (starts.length < STARTS_MAX) starts.push(ms);
+    if (last?.resource === "pods") noteStart(this.#starts, ownerUidOf(last.object), last.object);
   }
 
   #note(before: Kept, now: Kept, { atMs, by }: { readonly atMs: number; readonly by: string | undefined }): void {
@@ -191,6 +184,14 @@ export class StateCensus implements Census {
     changes.push(...specChanges(was, is, { atMs, by }));
     changes.splice(0, changes.length - CHANGES_MAX);
   }
+}
+
+function noteStart(all: Map<string, number[]>, ownerUid: string | undefined, object: CapturedObject | undefined): void {
+  const ms = object && startMsOf(object);
+  if (ownerUid === undefined || ms === undefined) return;
+  const starts = all.get(ownerUid) ?? [];
+  all.set(ownerUid, starts);
+  if (starts.length < STARTS_MAX) starts.push(ms);
 }
 
 function namespaceIn(object: CapturedObject): string {

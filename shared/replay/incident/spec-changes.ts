@@ -57,3 +57,7 @@ function managed({ managers }: SeenOwner, field: string): Pick<SpecChange, "mana
   const last = owners.toSorted((a: FieldManager, b: FieldManager) => ((a.time ?? "") < (b.time ?? "") ? 1 : -1))[0];
   return last === undefined ? {} : { manager: last.manager, atMs: timeIn({ ...last }, "time") };
 }
+
+export function fieldManagerOf(owner: SeenOwner, field: string): string | undefined {
+  return managed(owner, field).manager;
+}

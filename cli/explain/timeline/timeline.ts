@@ -1,0 +1,87 @@
+/** `explain FILE --html PAGE`: the verdict as text, and a page with a timeline. Loaded only for that option. */
+import { basename } from "node:path";
+import { UsageError } from "@deltaloop/base";
+import { consoleLog, printable } from "@deltaloop/base/output";
+import { createSystemClock } from "@deltaloop/base/system";
+import { createDigester } from "@deltaloop/kube/pod-template";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { ALL_RELEASES } from "@deltaloop/kube/releases";
+import type { Release } from "@deltaloop/kube/releases";
+import { recordedRelease } from "../../capture/recorded-release.ts";
+import type { Capture } from "@deltaloop/replay/capture";
+import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
+import type { Verdict } from "@deltaloop/replay/explain";
+import { replay } from "@deltaloop/replay/replay";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
+import { timelinePage } from "@deltaloop/timeline/page";
+import { pageCode } from "@deltaloop/timeline/page-code";
+import { allOf } from "../../capture/all-of.ts";
+import { CaptureFile } from "../../capture/capture-file.ts";
+import { openAnyRecords } from "../../capture/read-records.ts";
+import { functionHandlers } from "../../functions/functions.ts";
+import { withProgress } from "../../output/terminal.ts";
+import { printWorst } from "../print-worst.ts";
+import { subjectIn, wantedBy } from "../subject.ts";
+import { goneText, verdictText } from "../verdict-text.ts";
+import { FindingTimes } from "./finding-times.ts";
+import { TimelineCensus } from "./timeline-census.ts";
+import { timelineInput } from "./timeline-input.ts";
+
+interface PageFlags {
+  readonly html: string;
+  readonly redact: boolean;
+  readonly force?: true;
+  readonly namespace?: string;
+  readonly kubernetes?: Release;
+}
+
+/** A page with more would not open. */
+const SYNCS_MAX = 100_000;
+
+/** @param object as for kubectl; empty: all workloads */
+export async function explainPage(file: string, object: string, { html, redact, force, namespace, kubernetes }: PageFlags): Promise<void> {
+  const page = new CaptureFile(html, { isWhole: !redact, existing: force ? "replaced" : "refused" }, createSystemClock().now());
+  try {
+    const digester = createDigester("explain".padEnd(32), ALL_RELEASES);
+    const family = new FamilyCensus(object === "" ? [] : [wantedBy(object, namespace)]);
+    const state = new StateCensus(digester);
+    const census = new TimelineCensus(digester, { isWhole: !redact });
+    const times = new FindingTimes(state);
+    const capture = await openAnyRecords(file, allOf(family, state, census, times));
+    const subject = object === "" ? undefined : subjectIn(object, family, namespace);
+    const cluster = state.state({ namespace: subject?.namespace ?? namespace });
+    const verdicts = subject === undefined ? worstFirst(cluster) : listOf(verdictOf(cluster, subject));
+    const [only] = verdicts;
+    times.note(verdicts, cluster.nowMs);
+    const syncs = await withProgress(`Replaying ${file}`, syncsIn(capture, digester, recordedRelease(kubernetes, capture)));
+    const sources = { capture, census, times, verdicts, syncs, subject, namespace, source: basename(file), isWhole: !redact };
+    page.write(timelinePage(timelineInput(sources), await pageCode()));
+    await page.end();
+    if (page.error !== undefined) throw new UsageError(page.error.message);
+    if (subject === undefined) printWorst(verdicts, file, { namespace });
+    else process.stdout.write(only === undefined ? goneText(subject, cluster.nowMs) : verdictText(only, { recorded: true }));
+    process.stdout.write(`Timeline: ${printable(html)}\n`);
+  } catch (error) {
+    await page.discard();
+    throw error;
+  }
+}
+
+function listOf(verdict: Verdict | undefined): readonly Verdict[] {
+  return verdict === undefined ? [] : [verdict];
+}
+
+/** Those that decide or fail. */
+async function syncsIn(capture: Capture, digester: Digester, release: Release | undefined): Promise<readonly ReplayedSync[]> {
+  const syncs: ReplayedSync[] = [];
+  await replay(capture, {
+    ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, ...(release && { release }) },
+    onSync: (sync) => {
+      if (sync.error !== undefined || sync.lines.some(({ kind }) => kind === "decided")) syncs.push(sync);
+    },
+    goesOn: () => Promise.resolve(syncs.length <= SYNCS_MAX),
+  });
+  if (syncs.length > SYNCS_MAX)
+    throw new UsageError(`more than ${SYNCS_MAX} syncs decide something, too many for a page: rotate the capture, or record one namespace`);
+  return syncs;
+}

@@ -1,0 +1,116 @@
+/**
+ * The input of the page. `input.schema.json` is its schema. All times are milliseconds after `startMs`; objects refer to each other by
+ * their index in `objects`.
+ */
+
+export interface TimelineInput {
+  readonly version: 1;
+  /** Name of the capture, as the commands take it. */
+  readonly source: string;
+  /** Milliseconds since the epoch. */
+  readonly startMs: number;
+  /** After `startMs`. */
+  readonly endMs: number;
+  /** False after `--no-redact`: the page shows a banner. */
+  readonly redacted: boolean;
+  /** Each owner before its dependents. */
+  readonly objects: readonly TimelineObject[];
+  /** By time. */
+  readonly marks: readonly Mark[];
+  /** Worst first. */
+  readonly verdicts: readonly TimelineVerdict[];
+  /** Causes first; those that were over at the end of the capture last. */
+  readonly findings: readonly TimelineFinding[];
+  readonly gaps: readonly Gap[];
+}
+
+export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod";
+
+export interface TimelineObject {
+  readonly kind: Kind;
+  readonly namespace: string;
+  readonly name: string;
+  readonly owner?: number;
+  readonly from: number;
+  /** Absent: it exists at the end. */
+  readonly until?: number;
+  readonly revision?: number;
+  readonly images?: readonly string[];
+  readonly node?: string;
+  /** Of a pod: its states, each until the next. */
+  readonly states?: readonly PodStep[];
+  /** Of an owner: its sizes, each until the next. */
+  readonly sizes?: readonly SizeStep[];
+  /** Of a pod: times at which a restart of a container was recorded. */
+  readonly restarts?: readonly number[];
+  readonly changes: readonly Change[];
+}
+
+export type PodState = "pending" | "starting" | "pulling" | "waiting" | "running" | "ready" | "terminating" | "failed" | "succeeded";
+export type PodStep = readonly [at: number, state: PodState, reason?: string];
+export type SizeStep = readonly [at: number, desired: number, ready: number, available: number];
+
+/** The difference to the previous recorded version of an object. */
+export interface Change {
+  readonly at: number;
+  readonly what: "exists" | "created" | "changed" | "deleted";
+  /** User or field manager. */
+  readonly by?: string;
+  /** It changes what the user wants, for example an image or a size. */
+  readonly isRequest?: true;
+  readonly differences: readonly Difference[];
+}
+
+/** Without `from` and `to` the value changed and is redacted. */
+export interface Difference {
+  readonly field: string;
+  readonly from?: string;
+  readonly to?: string;
+}
+
+export interface Mark {
+  /** A sync of our controllers that decides; a refused request; an Event. */
+  readonly kind: "sync" | "refusal" | "event";
+  readonly at: number;
+  readonly object: number;
+  readonly title: string;
+  readonly isWarning?: true;
+  readonly by?: string;
+  readonly lines?: readonly string[];
+  readonly reasons?: readonly MarkReason[];
+}
+
+export interface MarkReason {
+  readonly text: string;
+  /** `deployment §11.3`, of docs/internals/spec. */
+  readonly rule?: string;
+}
+
+export interface TimelineVerdict {
+  readonly object: number;
+  readonly health: string;
+  readonly effect: string;
+  readonly changed: readonly string[];
+  readonly waits: readonly string[];
+}
+
+export interface TimelineFinding {
+  /** The workload. */
+  readonly workload: number;
+  readonly level: "cause" | "wait" | "effect";
+  readonly cause: string;
+  readonly confidence: "certain" | "likely";
+  readonly objects: readonly number[];
+  readonly evidence: readonly string[];
+  readonly help: readonly string[];
+  readonly from: number;
+  /** Absent: still there at the end. */
+  readonly until?: number;
+}
+
+/** Changes in between are not in the capture. */
+export interface Gap {
+  readonly from: number;
+  readonly until: number;
+  readonly resource: string;
+}

@@ -1,0 +1,76 @@
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Details } from "./details.tsx";
+import { Findings } from "./findings.tsx";
+import { clockText, durationText } from "./format.ts";
+import { Lanes } from "./lanes.tsx";
+import { Legend } from "./legend.tsx";
+import type { Model } from "./model.ts";
+import { MomentBar } from "./moment-bar.tsx";
+import { Tables } from "./tables.tsx";
+import { Toolbar } from "./toolbar.tsx";
+import { hashOf, initialView, visibleLanes } from "./view.ts";
+import type { Change, Shown, View } from "./view.ts";
+
+const HASH_MS = 250;
+
+export function App({ model }: { readonly model: Model }): JSX.Element {
+  const [view, setView] = useState(() => initialView(model, location.hash));
+  const change = (next: Change): void => setView((before) => ({ ...before, ...next }) as View); // undefined removes an optional field
+  useHash(model, view, setView);
+  const { text, kind, namespace, finding, only, closed } = view;
+  const lanes = useMemo(() => visibleLanes(model, view), [model, text, kind, namespace, finding, only, closed]);
+  const shown: Shown = { model, view, change };
+  const { input } = model;
+  return (
+    <>
+      <header>
+        <h1>
+          {input.source} <small>deltaloop timeline</small>
+        </h1>
+        <p>
+          {new Date(input.startMs).toISOString().slice(0, 10)} {clockText(model, 0, 0)} to {clockText(model, input.endMs, 0)} UTC (
+          {durationText(input.endMs)}), {input.objects.length} objects
+        </p>
+      </header>
+      {!input.redacted && (
+        <p class="banner" role="alert">
+          Not redacted: this page contains messages and values that may be secret. Do not attach it to a ticket.
+        </p>
+      )}
+      <div class="page">
+        <aside aria-label="Findings">
+          <Findings {...shown} />
+        </aside>
+        <main>
+          <Toolbar {...shown} matches={lanes.length} />
+          <MomentBar {...shown} lanes={lanes} />
+          {view.asTable ? <Tables {...shown} lanes={lanes} /> : <Lanes {...shown} lanes={lanes} />}
+          {!view.asTable && <Legend />}
+        </main>
+        <aside class="details" aria-label="Details">
+          <Details {...shown} />
+        </aside>
+      </div>
+    </>
+  );
+}
+
+/** Keeps the hash like the view, and the view like a hash that the user enters. */
+function useHash(model: Model, view: View, setView: (view: View) => void): void {
+  const written = useRef("");
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      written.current = hashOf(view);
+      history.replaceState(undefined, "", written.current);
+    }, HASH_MS);
+    return () => clearTimeout(timer);
+  }, [view]);
+  useEffect(() => {
+    const read = (): void => {
+      if (location.hash !== written.current) setView(initialView(model, location.hash));
+    };
+    addEventListener("hashchange", read);
+    return () => removeEventListener("hashchange", read);
+  }, [model, setView]);
+}

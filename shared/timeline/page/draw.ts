@@ -1,0 +1,300 @@
+/** Draws the visible lanes on a canvas. The work depends on the pixels, not on the number of records. */
+import type { TimelineFinding } from "../input.ts";
+import { ticksOf } from "./format.ts";
+import { firstFrom, lastAt } from "./model.ts";
+import type { Lane, LaneMark, Model } from "./model.ts";
+import type { Palette } from "./palette.ts";
+import type { View } from "./view.ts";
+
+export const AXIS_HEIGHT = 30;
+const [OWNER_HEIGHT, POD_HEIGHT] = [54, 24];
+const [MARKS_HEIGHT, CLUSTER_PX, GLYPH] = [18, 22, 5.5];
+
+export interface Scene {
+  readonly model: Model;
+  readonly view: View;
+  /** Those in sight, with the upper edge of each. */
+  readonly rows: readonly { readonly lane: Lane; readonly top: number }[];
+  readonly width: number;
+  readonly height: number;
+  readonly palette: Palette;
+  readonly finding: TimelineFinding | undefined;
+}
+
+/** What was drawn for marks that are close to each other. */
+export interface Glyph {
+  readonly x: number;
+  readonly y: number;
+  readonly marks: readonly LaneMark[];
+}
+
+export function heightOf({ object }: Lane): number {
+  return object.kind === "Pod" ? POD_HEIGHT : OWNER_HEIGHT;
+}
+
+/** Returns the glyphs, for clicks. */
+export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly Glyph[] {
+  const { model, view, rows, width, height, palette, finding } = scene;
+  const { gaps, endMs } = model.input;
+  context.clearRect(0, 0, width, height);
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  const x = (at: number): number => ((at - view.from) / (view.to - view.from)) * width;
+  drawGrid(context, scene, x);
+  if (finding !== undefined) {
+    context.globalAlpha = 0.14;
+    context.fillStyle = palette.warning;
+    context.fillRect(x(finding.from), AXIS_HEIGHT, Math.max(2, x(finding.until ?? endMs) - x(finding.from)), height);
+    context.globalAlpha = 1;
+  }
+  const glyphs: Glyph[] = [];
+  context.save();
+  context.beginPath();
+  context.rect(0, AXIS_HEIGHT, width, height - AXIS_HEIGHT);
+  context.clip();
+  for (const { lane, top } of rows) {
+    if (view.lane === lane.index) {
+      context.fillStyle = palette.select;
+      context.fillRect(0, top, width, heightOf(lane));
+    }
+    context.fillStyle = palette.line;
+    context.fillRect(0, top + heightOf(lane) - 1, width, 1);
+    if (lane.object.kind === "Pod") drawPod(context, lane, top, { view, x, palette, width });
+    else drawSizes(context, lane, top, { view, x, palette, width });
+    glyphs.push(...drawMarks(context, lane, top, { view, x, palette, width }));
+  }
+  for (const { from, until } of gaps) {
+    context.fillStyle = palette.gap;
+    context.globalAlpha = 0.5;
+    context.fillRect(x(from), AXIS_HEIGHT, Math.max(1, x(until) - x(from)), height);
+    context.globalAlpha = 1;
+  }
+  context.restore();
+  drawMoment(context, x(view.at), scene);
+  return glyphs;
+}
+
+interface Frame {
+  readonly view: View;
+  readonly x: (at: number) => number;
+  readonly palette: Palette;
+  readonly width: number;
+}
+
+function drawGrid(context: CanvasRenderingContext2D, { model, view, width, height, palette }: Scene, x: Frame["x"]): void {
+  const { startMs } = model.input;
+  // Ticks at round times of the clock.
+  const { step, ticks } = ticksOf(view.from + startMs, view.to + startMs, width);
+  for (const tick of ticks) {
+    const at = x(tick - startMs);
+    context.fillStyle = palette.line;
+    context.fillRect(Math.round(at), AXIS_HEIGHT - 8, 1, height);
+    context.fillStyle = palette.muted;
+    context.fillText(new Date(tick).toISOString().slice(11, step < 1_000 ? 23 : 19), at + 4, AXIS_HEIGHT / 2);
+  }
+  context.fillStyle = palette.line;
+  context.fillRect(0, AXIS_HEIGHT - 1, width, 1);
+}
+
+function drawMoment(context: CanvasRenderingContext2D, at: number, { height, palette, width }: Scene): void {
+  if (at < -6 || at > width + 6) return;
+  context.fillStyle = palette.accent;
+  context.fillRect(Math.round(at) - 1, 12, 2, height);
+  context.beginPath();
+  context.moveTo(at - 6, 4);
+  context.lineTo(at + 6, 4);
+  context.lineTo(at, 14);
+  context.fill();
+}
+
+function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: number, { view, x, palette, width }: Frame): void {
+  const { states = [], until = Infinity, restarts = [], from } = object;
+  const [barTop, barHeight] = [top + 3, POD_HEIGHT - 7];
+  let begun = -Infinity;
+  for (let index = Math.max(0, lastAt(states, view.from)); index < states.length; index++) {
+    const step = states[index];
+    if (step === undefined || step[0] > view.to) break;
+    const [at, state, reason] = step;
+    const end = Math.min(states[index + 1]?.[0] ?? until, until, view.to + (view.to - view.from));
+    const left = Math.max(-2, x(Math.max(at, from)));
+    const right = Math.min(width + 2, x(end));
+    // Of states in one pixel the first is drawn.
+    if (right - begun < 1 && index < states.length - 1) continue;
+    begun = right;
+    context.fillStyle = palette.fills[state];
+    context.fillRect(left, barTop, Math.max(1.5, right - left), barHeight);
+    context.strokeStyle = state === "pending" ? palette.muted : palette.panel;
+    context.lineWidth = 1;
+    if (right - left > 4) context.strokeRect(left + 0.5, barTop + 0.5, right - left - 1, barHeight - 1);
+    const place = { left: left + 5, right: right - 3, y: barTop + barHeight / 2 + 0.5, ink: palette.inks[state] };
+    label(context, reason ?? state, { ...place, back: palette.backs[state] });
+  }
+  for (const restart of restarts) {
+    if (restart < view.from || restart > view.to) continue;
+    context.fillStyle = palette.warning;
+    context.fillRect(x(restart) - 1, top + 1, 2, POD_HEIGHT - 3);
+    context.beginPath();
+    context.arc(x(restart), top + 3, 3, 0, 7);
+    context.fill();
+  }
+}
+
+interface LabelPlace {
+  readonly left: number;
+  readonly right: number;
+  readonly y: number;
+  readonly ink: string;
+  /** Behind the text, so that a pattern does not make it hard to read. */
+  readonly back?: string;
+}
+
+function label(context: CanvasRenderingContext2D, text: string, { left, right, y, ink, back }: LabelPlace): void {
+  const begin = Math.max(4, left);
+  // The estimate spares measuring most texts.
+  const width = right - begin < text.length * 4.5 ? Infinity : context.measureText(text).width;
+  if (width > right - begin) return;
+  if (back !== undefined) {
+    context.fillStyle = back;
+    context.fillRect(begin - 3, y - 8, width + 6, 15);
+  }
+  context.fillStyle = ink;
+  context.fillText(text, begin, y);
+}
+
+/** Available as an area, ready as a line, desired as a dashed line. */
+function drawSizes(context: CanvasRenderingContext2D, { object, sizeMax }: Lane, top: number, { view, x, palette, width }: Frame): void {
+  const { sizes = [], until = Infinity } = object;
+  const [base, full] = [top + OWNER_HEIGHT - 5, OWNER_HEIGHT - MARKS_HEIGHT - 9];
+  const y = (size: number): number => base - (size / sizeMax) * full;
+  const first = Math.max(0, lastAt(sizes, view.from));
+  const steps = sizes.slice(first, Math.max(first + 1, lastAt(sizes, view.to) + 1));
+  if (steps.length === 0) return;
+  const end = Math.min(width + 2, x(Math.min(until, view.to * 2)));
+  const path = (field: 1 | 2 | 3): void => {
+    let last = 0;
+    for (const [index, step] of steps.entries()) {
+      const at = Math.max(-2, x(step[0]));
+      if (index === 0) context.moveTo(at, y(step[field]));
+      else {
+        context.lineTo(at, y(last));
+        context.lineTo(at, y(step[field]));
+      }
+      last = step[field];
+    }
+    context.lineTo(end, y(last));
+  };
+  const begin = Math.max(-2, x(steps[0]?.[0] ?? 0));
+  context.beginPath();
+  path(3);
+  context.lineTo(end, base);
+  context.lineTo(begin, base);
+  context.globalAlpha = 0.35;
+  context.fillStyle = palette.available;
+  context.fill();
+  context.globalAlpha = 1;
+  for (const [field, colour, dash] of [
+    [2, palette.available, []],
+    [1, palette.desired, [4, 3]],
+  ] as const) {
+    context.beginPath();
+    path(field);
+    context.setLineDash([...dash]);
+    context.strokeStyle = colour;
+    context.lineWidth = 1.75;
+    context.stroke();
+  }
+  context.setLineDash([]);
+  for (const [index, [at, desired]] of steps.entries()) {
+    if (index > 0 && steps[index - 1]?.[1] === desired) continue;
+    const right = steps.slice(index + 1).find(([, other]) => other !== desired)?.[0] ?? until;
+    const place = { left: x(at) + 4, right: Math.min(width, x(right)), y: y(desired) + (desired === 0 ? -7 : 7), ink: palette.text };
+    label(context, `${desired}`, place);
+  }
+}
+
+function drawMarks(
+  context: CanvasRenderingContext2D,
+  { marks, object }: Lane,
+  top: number,
+  { view, x, palette, width }: Frame,
+): readonly Glyph[] {
+  const glyphs: Glyph[] = [];
+  const y = top + (object.kind === "Pod" ? POD_HEIGHT / 2 : MARKS_HEIGHT / 2 + 1);
+  const perPx = (view.to - view.from) / width;
+  for (let index = firstFrom(marks, view.from); index < marks.length;) {
+    const first = marks[index];
+    if (first === undefined || first.at > view.to) break;
+    const next = firstFrom(marks, first.at + Math.max(CLUSTER_PX * perPx, 1e-9));
+    const cluster = marks.slice(index, Math.max(next, index + 1));
+    const glyph = { x: x(first.at) + (cluster.length > 1 ? 3 : 0), y, marks: cluster };
+    glyphs.push(glyph);
+    drawGlyph(context, glyph, { palette, isSelected: cluster.some(({ id }) => id === view.mark), onBar: object.kind === "Pod" });
+    index += cluster.length;
+  }
+  return glyphs;
+}
+
+/** Of several marks the most important one is drawn. */
+function rankOf({ kind, isWarning }: LaneMark): number {
+  return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4 }[kind];
+}
+
+/** A change is a diamond, a refusal a cross, an Event a circle, a sync a triangle; several marks have their number. */
+export function drawGlyph(
+  context: CanvasRenderingContext2D,
+  { x, y, marks }: Glyph,
+  { palette, isSelected = false, onBar = false }: { readonly palette: Palette; readonly isSelected?: boolean; readonly onBar?: boolean },
+): void {
+  const [first] = marks.toSorted((a, b) => rankOf(a) - rankOf(b));
+  if (first === undefined) return;
+  // Normal Events must not hide a bar.
+  const isSmall = onBar && rankOf(first) === 4;
+  const colour = first.isWarning ? palette.warning : first.kind === "refusal" ? palette.warning : palette[first.kind];
+  [context.fillStyle, context.strokeStyle, context.lineWidth] = [colour, palette.panel, 1.5];
+  context.beginPath();
+  if (first.kind === "change")
+    polygon(context, [
+      [x, y - GLYPH - 1],
+      [x + GLYPH + 1, y],
+      [x, y + GLYPH + 1],
+      [x - GLYPH - 1, y],
+    ]);
+  else if (first.kind === "sync")
+    polygon(context, [
+      [x - GLYPH, y + GLYPH - 1],
+      [x + GLYPH, y + GLYPH - 1],
+      [x, y - GLYPH],
+    ]);
+  else context.arc(x, y, isSmall ? 2.5 : GLYPH - 0.5, 0, 7);
+  context.stroke();
+  context.fill();
+  if (first.kind === "refusal") {
+    context.strokeStyle = palette.panel;
+    context.beginPath();
+    for (const side of [1, -1]) {
+      context.moveTo(x - 2.5, y - 2.5 * side);
+      context.lineTo(x + 2.5, y + 2.5 * side);
+    }
+    context.stroke();
+  }
+  if (isSelected) {
+    context.strokeStyle = palette.accent;
+    context.lineWidth = 2;
+    context.beginPath();
+    context.arc(x, y, GLYPH + 4, 0, 7);
+    context.stroke();
+  }
+  if (marks.length < 2 || isSmall) return;
+  const text = marks.length > 99 ? "99+" : String(marks.length);
+  context.font = "bold 9px system-ui, sans-serif";
+  context.fillStyle = palette.text;
+  context.fillText(text, x + GLYPH + 2, y - 3);
+  context.font = "11px system-ui, sans-serif";
+}
+
+function polygon(context: CanvasRenderingContext2D, points: readonly (readonly [number, number])[]): void {
+  for (const [index, [x, y]] of points.entries())
+    if (index === 0) context.moveTo(x, y);
+    else context.lineTo(x, y);
+  context.closePath();
+}

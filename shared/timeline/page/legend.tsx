@@ -1,0 +1,70 @@
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { PodState } from "../input.ts";
+import { drawGlyph } from "./draw.ts";
+import type { LaneMark } from "./model.ts";
+import { paletteOf } from "./palette.ts";
+import type { Palette } from "./palette.ts";
+
+const STATES: readonly PodState[] = ["pending", "starting", "pulling", "waiting", "running", "ready", "terminating", "failed"];
+const MARKS: readonly (readonly [LaneMark["kind"], string, boolean?])[] = [
+  ["change", "change by a user"],
+  ["sync", "decision of a controller"],
+  ["event", "Event"],
+  ["event", "warning", true],
+  ["refusal", "refused request"],
+];
+const [WIDTH, HEIGHT] = [22, 14];
+
+export function Legend(): JSX.Element {
+  return (
+    <ul class="legend" aria-label="Legend">
+      {STATES.map((state) => (
+        <li key={state}>
+          <Swatch
+            paint={(context, palette) => {
+              context.fillStyle = palette.fills[state];
+              context.fillRect(0, 1, WIDTH, HEIGHT - 2);
+              context.strokeStyle = palette.muted;
+              context.strokeRect(0.5, 1.5, WIDTH - 1, HEIGHT - 3);
+            }}
+          />
+          {state === "running" ? "running, not ready" : state}
+        </li>
+      ))}
+      {MARKS.map(([kind, words, isWarning = false]) => (
+        <li key={words}>
+          <Swatch
+            paint={(context, palette) => {
+              const mark = { id: "", lane: 0, at: 0, title: "", kind, isWarning };
+              drawGlyph(context, { x: WIDTH / 2, y: HEIGHT / 2, marks: [mark] }, { palette });
+            }}
+          />
+          {words}
+        </li>
+      ))}
+      <li>
+        <span class="dashed" aria-hidden="true" /> wanted pods; area: available pods
+      </li>
+    </ul>
+  );
+}
+
+function Swatch({ paint }: { readonly paint: (context: CanvasRenderingContext2D, palette: Palette) => void }): JSX.Element {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [isDark, setDark] = useState(false);
+  useEffect(() => {
+    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const read = (): void => setDark(dark.matches);
+    read();
+    dark.addEventListener("change", read);
+    return () => dark.removeEventListener("change", read);
+  }, []);
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context || canvas.current === null) return;
+    context.clearRect(0, 0, WIDTH, HEIGHT);
+    paint(context, paletteOf(canvas.current));
+  }, [isDark]);
+  return <canvas ref={canvas} width={WIDTH} height={HEIGHT} aria-hidden="true" />;
+}

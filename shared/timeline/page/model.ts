@@ -1,0 +1,109 @@
+/** The input with the links and orders that drawing needs. */
+import type { Change, Mark, PodState, SizeStep, TimelineInput, TimelineObject } from "../input.ts";
+
+export interface Lane {
+  readonly index: number;
+  readonly object: TimelineObject;
+  readonly depth: number;
+  readonly parent?: Lane;
+  readonly children: Lane[];
+  /** By time. */
+  readonly marks: readonly LaneMark[];
+  /** The largest size in its tree: the top of its curves. */
+  sizeMax: number;
+}
+
+export interface LaneMark {
+  /** `12.3`: the fourth mark of lane 12. */
+  readonly id: string;
+  readonly lane: number;
+  readonly at: number;
+  readonly kind: "change" | Mark["kind"];
+  readonly title: string;
+  readonly isWarning: boolean;
+  readonly mark?: Mark;
+  readonly change?: Change;
+}
+
+export interface Model {
+  readonly input: TimelineInput;
+  readonly lanes: readonly Lane[];
+  readonly namespaces: readonly string[];
+}
+
+export function modelOf(input: TimelineInput): Model {
+  const { objects } = input;
+  const marks = Map.groupBy(input.marks, ({ object }) => object);
+  const lanes: Lane[] = [];
+  for (const [index, object] of objects.entries()) {
+    const parent = object.owner === undefined ? undefined : lanes[object.owner];
+    const sizeMax = Math.max(1, ...(object.sizes ?? []).map(([, desired, ready]) => Math.max(desired, ready)));
+    const lane: Lane = {
+      ...{ index, object, depth: parent === undefined ? 0 : parent.depth + 1, children: [], sizeMax },
+      ...(parent && { parent }),
+      marks: marksOf(index, object.changes, marks.get(index) ?? []),
+    };
+    lanes.push(lane);
+    parent?.children.push(lane);
+    for (let each = parent; each !== undefined; each = each.parent) each.sizeMax = Math.max(each.sizeMax, sizeMax);
+  }
+  for (const lane of lanes) if (lane.parent !== undefined) lane.sizeMax = lane.parent.sizeMax;
+  return { input, lanes, namespaces: [...new Set(objects.map(({ namespace }) => namespace))].toSorted() };
+}
+
+function marksOf(lane: number, changes: readonly Change[], marks: readonly Mark[]): readonly LaneMark[] {
+  const requests = changes.filter(({ isRequest }) => isRequest === true);
+  const all: readonly Omit<LaneMark, "id">[] = [
+    ...requests.map((change) => ({ lane, at: change.at, kind: "change" as const, title: changeTitle(change), isWarning: false, change })),
+    ...marks.map((mark) => ({ lane, at: mark.at, kind: mark.kind, title: mark.title, isWarning: mark.isWarning === true, mark })),
+  ];
+  return all.toSorted((a, b) => a.at - b.at).map((mark, n) => ({ ...mark, id: `${lane}.${n}` }));
+}
+
+/** `web.image app:v1 → app:v2 and 1 more`. */
+function changeTitle({ what, differences }: Change): string {
+  const [first] = differences;
+  if (what !== "changed" || first === undefined) return what;
+  return `${differenceText(first)}${differences.length > 1 ? ` and ${differences.length - 1} more` : ""}`;
+}
+
+export function differenceText({ field, from, to }: { readonly field: string; readonly from?: string; readonly to?: string }): string {
+  if (from === undefined && to === undefined) return `${field}: value changed (redacted)`;
+  if (from === undefined) return `${field}: ${to}`;
+  return `${field}: ${from} → ${to ?? "removed"}`;
+}
+
+/** Index of the last item at or before the time; -1 before the first. */
+export function lastAt(steps: readonly (readonly [number, ...unknown[]])[], at: number): number {
+  let [low, high] = [0, steps.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((steps[middle]?.[0] ?? Infinity) <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Index of the first mark at or after the time. */
+export function firstFrom(marks: readonly { readonly at: number }[], at: number): number {
+  let [low, high] = [0, marks.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((marks[middle]?.at ?? Infinity) < at) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export type PodMoment = { readonly state: PodState; readonly reason?: string; readonly since: number };
+
+/** Undefined while it does not exist. */
+export function podAt({ from, until = Infinity, states = [] }: TimelineObject, at: number): PodMoment | undefined {
+  if (at < from || at >= until) return undefined;
+  const [since, state, reason] = states[Math.max(0, lastAt(states, at))] ?? [from, "pending"];
+  return { state, since, ...(reason !== undefined && { reason }) };
+}
+
+export function sizeAt({ from, until = Infinity, sizes = [] }: TimelineObject, at: number): SizeStep | undefined {
+  return at < from || at >= until ? undefined : sizes[Math.max(0, lastAt(sizes, at))];
+}

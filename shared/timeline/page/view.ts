@@ -1,0 +1,146 @@
+/** What is shown: kept in the URL's hash, so that a link shows the same. */
+import type { Kind, TimelineFinding } from "../input.ts";
+import type { Lane, Model } from "./model.ts";
+
+export interface View {
+  /** The drawn time. */
+  readonly from: number;
+  readonly to: number;
+  /** The moment of the state that is shown. */
+  readonly at: number;
+  readonly lane?: number;
+  readonly mark?: string;
+  readonly finding?: number;
+  /** Only the objects of the finding. */
+  readonly only: boolean;
+  readonly text: string;
+  readonly kind: Kind | "";
+  readonly namespace: string;
+  readonly asTable: boolean;
+  readonly closed: ReadonlySet<number>;
+}
+
+export type Change = Partial<{ -readonly [K in keyof View]: View[K] | undefined }>;
+
+export interface Shown {
+  readonly model: Model;
+  readonly view: View;
+  readonly change: (change: Change) => void;
+}
+
+/** Of one step. */
+export const ZOOM = 0.6;
+const [SPAN_MIN_MS, MARGIN] = [20, 0.02];
+/** Beyond this, complete workloads begin closed. */
+const OPEN_MAX = 150;
+const KINDS: readonly string[] = ["Deployment", "ReplicaSet", "ReplicationController", "Pod"] satisfies Kind[];
+
+export function initialView(model: Model, hash: string): View {
+  const { endMs, verdicts } = model.input;
+  const values = new URLSearchParams(hash.slice(1));
+  const numberOf = (name: string): number | undefined => {
+    const text = values.get(name);
+    const value = Number(text);
+    return text === null || text === "" || !Number.isFinite(value) ? undefined : value;
+  };
+  const isWell = new Set(verdicts.flatMap(({ object, health }) => (health === "complete" ? [object] : [])));
+  const many = model.lanes.length > OPEN_MAX;
+  const closed = values.get("closed")?.split(",").map(Number) ?? (many ? [...isWell] : []);
+  const lane = numberOf("lane");
+  const finding = numberOf("finding");
+  const [mark, kind] = [values.get("mark") ?? "", values.get("kind") ?? ""];
+  const whole = wholeSpan(endMs);
+  const span = spanOf(numberOf("from") ?? whole.from, numberOf("to") ?? whole.to, endMs);
+  return {
+    ...span,
+    at: clamp(numberOf("at") ?? endMs, 0, endMs),
+    ...(lane !== undefined && model.lanes[lane] !== undefined && { lane }),
+    ...(/^\d+\.\d+$/.test(mark) && { mark }),
+    ...(finding !== undefined && model.input.findings[finding] !== undefined && { finding }),
+    only: values.get("only") === "1",
+    text: values.get("text") ?? "",
+    kind: KINDS.includes(kind) ? (kind as Kind) : "",
+    namespace: values.get("namespace") ?? "",
+    asTable: values.get("table") === "1",
+    closed: new Set(closed.filter((each) => model.lanes[each] !== undefined)),
+  };
+}
+
+export function hashOf({ from, to, at, lane, mark, finding, only, text, kind, namespace, asTable, closed }: View): string {
+  const values = new URLSearchParams({ from: String(Math.round(from)), to: String(Math.round(to)), at: String(Math.round(at)) });
+  const set = (name: string, value: string | number | undefined | false): unknown =>
+    value === undefined || value === "" || value === false || values.set(name, String(value));
+  set("lane", lane);
+  set("mark", mark);
+  set("finding", finding);
+  set("only", only && "1");
+  set("text", text);
+  set("kind", kind);
+  set("namespace", namespace);
+  set("table", asTable && "1");
+  set("closed", [...closed].join(","));
+  return `#${values.toString()}`;
+}
+
+export function clamp(value: number, least: number, most: number): number {
+  return Math.min(most, Math.max(least, value));
+}
+
+/** The capture, with a margin in which marks at its ends are visible. */
+export function wholeSpan(endMs: number): Pick<View, "from" | "to"> {
+  const margin = Math.max(endMs, SPAN_MIN_MS) * MARGIN;
+  return { from: -margin, to: endMs + margin };
+}
+
+/** The span inside the capture. */
+export function spanOf(from: number, to: number, endMs: number): Pick<View, "from" | "to"> {
+  const whole = wholeSpan(endMs);
+  const width = clamp(to - from, SPAN_MIN_MS, whole.to - whole.from);
+  const begin = clamp(from, whole.from, whole.to - width);
+  return { from: begin, to: begin + width };
+}
+
+/** @param factor below 1 zooms in; the time `around` stays in its place */
+export function zoomed({ from, to }: View, factor: number, around: number, endMs: number): Pick<View, "from" | "to"> {
+  const width = Math.max((to - from) * factor, SPAN_MIN_MS);
+  const begin = around - ((around - from) * width) / (to - from);
+  return spanOf(begin, begin + width, endMs);
+}
+
+/** A finding with some time around it. */
+export function spanOfFinding({ from, until }: TimelineFinding, endMs: number): Pick<View, "from" | "to"> {
+  const end = until ?? endMs;
+  const margin = Math.max((end - from) * 0.25, endMs * 0.02, 500);
+  return spanOf(from - margin, end + margin, endMs);
+}
+
+/** Matching lanes with their owners, in order, without those below a closed one. */
+export function visibleLanes({ lanes, input }: Model, { text, kind, namespace, finding, only, closed }: View): readonly Lane[] {
+  const needle = text.trim().toLowerCase();
+  const chosen = only && finding !== undefined ? input.findings[finding] : undefined;
+  const objects = chosen && new Set([chosen.workload, ...chosen.objects]);
+  const matches = ({ index, object, marks }: Lane): boolean =>
+    (namespace === "" || object.namespace === namespace) &&
+    (kind === "" || object.kind === kind) &&
+    (objects === undefined || objects.has(index)) &&
+    (needle === "" || textOf(object).includes(needle) || marks.some(({ title }) => title.toLowerCase().includes(needle)));
+  const isFiltered = needle !== "" || kind !== "" || namespace !== "" || objects !== undefined;
+  const shown = new Set<Lane>();
+  for (const lane of lanes) {
+    if (isFiltered && !matches(lane)) continue;
+    for (let each: Lane | undefined = lane; each !== undefined && !shown.has(each); each = each.parent) shown.add(each);
+  }
+  const isHidden = ({ parent }: Lane): boolean => parent !== undefined && (closed.has(parent.index) || isHidden(parent));
+  return lanes.filter((lane) => shown.has(lane) && !isHidden(lane));
+}
+
+function textOf({ kind, namespace, name, images = [], node = "", states = [] }: Lane["object"]): string {
+  return [kind, namespace, name, ...images, node, ...states.flatMap(([, state, reason = ""]) => [state, reason])].join(" ").toLowerCase();
+}
+
+export function toggled(closed: ReadonlySet<number>, { index, children }: Lane): ReadonlySet<number> {
+  if (children.length === 0) return closed;
+  const next = new Set(closed);
+  if (!next.delete(index)) next.add(index);
+  return next;
+}
