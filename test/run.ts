@@ -46,6 +46,7 @@ const CHECK: readonly Step[] = [
 const ADAPTERS: readonly Step[] = [
   tests("adapters", ["adapters", "long"], ["conformance", "attacks", "simulation", "differential"]),
   command("types", ["tsc", "--noEmit"]),
+  command("types of the page", ["tsc", "--noEmit", "-p", "shared/timeline/page"]),
 ];
 const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true }];
 const ENDURE: readonly Step[] = [{ ...tests("endurance", ["endurance"]), tellsFigures: true }];

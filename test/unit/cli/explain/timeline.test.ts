@@ -149,7 +149,7 @@ describe("the file", () => {
     const path = join(folder, "there.html");
     writeFileSync(path, "mine");
     const refused = explain(recorded("refused"), "--html", "there.html");
-    expect(refused.stderr).toMatch(/there\.html is there and not empty: .* --force/);
+    expect(refused.stderr).toMatch(/there\.html exists and is not empty: .* --force/);
     expect(refused.status).toBe(2);
     expect(readFileSync(path, "utf8")).toBe("mine");
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
