@@ -40,8 +40,8 @@ export async function openRecords(file: string, census?: Census): Promise<Captur
 
 async function opened(file: string, census: Census | undefined): Promise<Capture> {
   const log = consoleLog("", "info");
-  const opening = openCapture(file, { note: (note) => log.warn(printable(note)), ...(census && { census }) });
-  const capture = await withProgress(`Reading ${file}`, opening);
+  const opening = openCapture(file, { note: (note) => log.warn(printable(shown(note))), ...(census && { census }) });
+  const capture = await withProgress(shown(`Reading ${file}`), opening);
   if (capture.records === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
   return capture;
 }
@@ -76,9 +76,18 @@ export async function keptCapture(file: string, folder: string): Promise<string>
   }
 }
 
+/** The copy of standard input, of which a process has one. */
+let inputCopy: string | undefined;
+
+/** A text that names standard input instead of its copy. */
+function shown(text: string): string {
+  return inputCopy === undefined ? text : text.replaceAll(inputCopy, "standard input");
+}
+
 /** It is read several times. */
 async function savedInput(folder: string): Promise<string> {
   const path = join(folder, "input");
+  inputCopy = path;
   await pipeline(process.stdin, createWriteStream(path, { mode: 0o600 }));
   if (statSync(path).size === 0) throw new UsageError("standard input is empty: pipe a capture or a recording into it");
   return path;
@@ -91,7 +100,7 @@ async function importedFile(file: string, folder: string): Promise<string> {
   const path = join(folder, "imported.jsonl");
   const out = openSync(path, "wx", 0o600);
   try {
-    const imported = await withProgress(`Importing ${file}`, importFiles([file], report));
+    const imported = await withProgress(shown(`Importing ${file}`), importFiles([file], report));
     const options = { digester: createDigester("explain".padEnd(32), ALL_RELEASES), redact: false, report };
     for (const line of captureLines(imported, options)) writeSync(out, `${line}\n`);
     log.info(`read as ${imported.format}`);
@@ -115,5 +124,5 @@ export async function reading<T>(file: string, read: () => Promise<T>): Promise<
 
 function refusal(file: string, error: unknown): UsageError {
   if (error instanceof UsageError) return error;
-  return new UsageError(error instanceof CaptureError ? error.message : `${file} cannot be read: ${messageOf(error)}`);
+  return new UsageError(shown(error instanceof CaptureError ? error.message : `${file} cannot be read: ${messageOf(error)}`));
 }

@@ -66,6 +66,7 @@ it("standard input, compressed or not", () => {
     expect(stdout.split("\n")[0]).toMatch(/^deployment\.apps\/web -n default: COMPLETE, revision 2/);
     expect(status).toBe(0);
   }
+  expect(explain("-", Buffer.from("no capture\n")).stderr).toMatch(/^deltaloop: standard input:1: not JSON /);
 });
 
 it("a list of only pods, with a verdict for each", () => {
