@@ -288,7 +288,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
 
       // The statuses as well, each from the state it was computed from.
       const changes = changesOf(records, { name: path, digester, malformed: (what) => expect.fail(what) });
-      const writes = writesOfAudit(audited as unknown as readonly CapturedObject[], path, ownWriter);
+      const writes = writesOfAudit(audited as unknown as readonly CapturedObject[], path, { writerOf: ownWriter });
       const verdicts = new Map<string, number>();
       for await (const finding of shadow(changes, { handlers: SYNC_HANDLERS, digester }, writes)) {
         const told = finding.kind === "rest" ? finding.ours.join() : `${labelOf(finding.write)}: ${JSON.stringify(finding.verdict)}`;

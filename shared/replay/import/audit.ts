@@ -89,8 +89,8 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   return { atMs, resource, verb, namespace, name, user, object: objectAt(responseObject, place) };
 }
 
-/** Source: apiserver/plugin/pkg/audit/truncate. */
-function isTruncated({ annotations }: CapturedObject): boolean {
+/** Whether the API server cut the objects out of the event. Source: apiserver/plugin/pkg/audit/truncate. */
+export function isTruncated({ annotations }: CapturedObject): boolean {
   return isObject(annotations) && annotations["audit.k8s.io/truncated"] === "true";
 }
 

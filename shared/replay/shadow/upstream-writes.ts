@@ -10,6 +10,7 @@ import { CACHED_RESOURCES, controllerOf, RESOURCES, controllerRef } from "@delta
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
 import { CaptureError, isObject } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
+import { isTruncated } from "../import/audit.ts";
 import { canonical } from "./canonical-write.ts";
 import { placeOf } from "./states.ts";
 import type { Change, LiveObject } from "./states.ts";
@@ -47,16 +48,22 @@ const USERS: Readonly<Record<string, Controller>> = {
 };
 const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create", update: "update", patch: "update", delete: "delete" };
 
+interface AuditOptions {
+  /** The author of writes of other users. */
+  readonly writerOf?: (event: AuditEvent) => Controller | undefined;
+  /** Called for a write whose objects the API server cut from its log; absent: such a log is refused. */
+  readonly onTruncated?: () => void;
+}
+
 /**
  * UW1: the writes that the API server accepted.
  *
- * @param writerOf the author of writes of other users
  * @throws {CaptureError} when a write was audited below RequestResponse, without its object
  */
 export function writesOfAudit(
   events: Iterable<CapturedObject>,
   file: string,
-  writerOf: (event: AuditEvent) => Controller | undefined = ({ user }) => USERS[user?.username ?? ""],
+  { writerOf = ({ user }) => USERS[user?.username ?? ""], onTruncated }: AuditOptions = {},
 ): readonly UpstreamWrite[] {
   return [...events].flatMap((event) => {
     const audited = event as unknown as AuditEvent;
@@ -65,6 +72,10 @@ export function writesOfAudit(
     const resource = CACHED_RESOURCES.find((each) => each === objectRef?.resource && RESOURCES[each].group === (objectRef.apiGroup ?? ""));
     const done = VERBS[verb];
     if (!controller || !resource || !done || (responseStatus?.code ?? 0) >= 300) return [];
+    if (!isObject(responseObject) && onTruncated && isTruncated(event)) {
+      onTruncated();
+      return [];
+    }
     if (!isObject(responseObject))
       throw new CaptureError(`${file}: a write of ${resource} was audited below level RequestResponse, so its result is not in the log`);
     const { kind } = RESOURCES[resource];

@@ -103,7 +103,7 @@ describe("upstream's writes, derived from changes", () => {
     },
   ])("UW2 UW3 $name", ({ lines, want }) => expect(told(...lines)).toEqual(want));
 
-  it("UW1 rejects an audit log below RequestResponse", () => {
+  it("UW1 rejects an audit log below RequestResponse, and counts writes that the API server truncated", () => {
     const event = {
       ...{ apiVersion: "audit.k8s.io/v1", level: "Metadata", stage: "ResponseComplete", verb: "create", requestReceivedTimestamp: NOW },
       user: { username: "system:serviceaccount:kube-system:replicaset-controller" },
@@ -111,6 +111,10 @@ describe("upstream's writes, derived from changes", () => {
       responseStatus: { code: 201 },
     };
     expect(() => writesOfAudit([event], "a.log")).toThrow("a.log: a write of pods was audited below level RequestResponse");
+    const truncated = { ...event, annotations: { "audit.k8s.io/truncated": "true" } };
+    let counted = 0;
+    expect(writesOfAudit([truncated], "a.log", { onTruncated: () => counted++ })).toEqual([]);
+    expect(counted).toBe(1);
   });
 });
 
