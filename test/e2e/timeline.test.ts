@@ -23,7 +23,10 @@ const CANARIES = ["canary-env", "canary-argument", "canary-event"];
 
 const missing = ensureChromium();
 if (missing !== undefined) process.stderr.write(`!!!!  the timeline page cannot be shown: ${missing}\n`);
-if (missing === undefined) describe("the timeline page in Chromium", suite);
+if (missing === undefined)
+  describe("the timeline page in Chromium", () => {
+    suite();
+  });
 else if (process.env["CI"] === "true") it("the timeline page in Chromium", () => Promise.reject(new Error(missing)));
 else it.skip(`the timeline page in Chromium: ${missing}`);
 
