@@ -172,16 +172,19 @@ function errorsFirst(output: string): string {
 
 /** What e2e needs and this machine may be given; the reasons why a part will not run come loudly and before anything else. */
 async function prepare(): Promise<void> {
-  const [{ ensureRedisServer }, { controlPlaneBinaries }, { ensureContainerd }, { upstreamTests }] = await Promise.all([
+  const [{ ensureRedisServer }, { controlPlaneBinaries }, { ensureContainerd }, { ensureChromium }, { upstreamTests }] = await Promise.all([
     import("./support/redis.ts"),
     import("./envtest/binaries.ts"),
     import("./containerd/programs.ts"),
+    import("./support/chromium.ts"),
     import("./upstream/program.ts"),
   ]);
   const redis = ensureRedisServer();
   if (redis !== undefined) console.log(`!!!!  cannot run against real Redis: ${redis}`);
   const containerd = ensureContainerd();
   if (containerd !== undefined) console.log(`!!!!  cannot run real containers: ${containerd}`);
+  const browser = ensureChromium();
+  if (browser !== undefined) console.log(`!!!!  cannot show pages in a browser: ${browser}`);
   console.log("      control plane: looking for it, or building it once (about 5 minutes)");
   const binaries = await controlPlaneBinaries();
   if ("missing" in binaries) console.log(`!!!!  cannot run against a real API server: ${binaries.missing}`);
