@@ -1,6 +1,5 @@
 /** `deltaloop import FILE… -o OUT`: converts recordings of other tools to a capture. */
 import { randomBytes } from "node:crypto";
-import { statSync } from "node:fs";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
@@ -9,7 +8,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 import { CaptureError } from "@deltaloop/replay/capture";
 import { importFiles, captureLines, ImportReport } from "@deltaloop/replay/import";
 import type { Imported } from "@deltaloop/replay/import";
-import { CaptureFile, isStandardOutput } from "./capture/capture-file.ts";
+import { CaptureFile, isSameFile, isStandardOutput } from "./capture/capture-file.ts";
 import { sparingMemory } from "./capture/read-records.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { withProgress } from "./output/terminal.ts";
@@ -62,11 +61,6 @@ async function runImport(files: readonly string[], { output, redact }: ImportFla
   const [out, where] = isStandardOutput(output) ? [process.stderr, "standard output"] : [process.stdout, output];
   out.write(`${where}: ${listed} initial objects and ${imported.events.length} events, read as ${imported.format}\n`);
   for (const line of report.lines()) out.write(`${line}\n`);
-}
-
-function isSameFile(one: string, other: string): boolean {
-  const [a, b] = [one, other].map((path) => statSync(path, { throwIfNoEntry: false }));
-  return a !== undefined && b !== undefined && a.isFile() && a.dev === b.dev && a.ino === b.ino;
 }
 
 async function readFiles(files: readonly string[], report: ImportReport): Promise<Imported> {

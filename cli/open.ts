@@ -14,8 +14,9 @@ import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { createOwnFolder, untilSignalled } from "@deltaloop/local/processes";
+import type { Capture } from "@deltaloop/replay/capture";
 import { StateCensus } from "@deltaloop/replay/explain";
-import { keptCapture, openRecords } from "./capture/read-records.ts";
+import { keptRecords, openRecords } from "./capture/read-records.ts";
 import { withDetails } from "./command/help.ts";
 import { momentIn, since } from "./command/moment.ts";
 import { MOMENT, PastServer } from "./open/past-server.ts";
@@ -53,11 +54,14 @@ async function runOpen(file: string | undefined, flags: OpenFlags): Promise<void
   if (file === undefined) throw new UsageError("name a capture, or move a running server with --set");
   const interrupted = untilSignalled();
   const folder = createOwnFolder("open").path;
-  const path = await keptCapture(file, folder);
-  const read = (time: string | undefined): Promise<Past> => pastOf(path, file, time);
+  let path = file;
+  const past = await pastOf(file, flags.at, async (census) => {
+    const kept = await keptRecords(file, folder, census);
+    path = kept.path;
+    return kept.capture;
+  });
   const secret = randomBytes(16).toString("hex");
-  const past = await read(flags.at);
-  const server = new PastServer(secret, past, read);
+  const server = new PastServer(secret, past, (time) => pastOf(file, time, (census) => openRecords(path, census)));
   const http = await server.listen(flags.port);
   const kubeconfig = join(folder, "kubeconfig");
   writeFileSync(kubeconfig, kubeconfigText(`${http.url}/${secret}`), { mode: 0o600 });
@@ -98,13 +102,13 @@ async function moveRunning(time: string, file: string | undefined): Promise<void
 }
 
 /** @throws {UsageError} if the time is not in the capture */
-async function pastOf(path: string, name: string, time: string | undefined): Promise<Past> {
+async function pastOf(name: string, time: string | undefined, open: (census: StateCensus) => Promise<Capture>): Promise<Past> {
   let [startMs, atMs] = [0, Infinity];
   const census = new StateCensus(createDigester("open".padEnd(32), ALL_RELEASES), (beginMs) => {
     startMs = beginMs;
     return (atMs = time === undefined ? Infinity : momentIn("--at", time, beginMs, Infinity));
   });
-  const capture = await openRecords(path, census);
+  const capture = await open(census);
   capture.close();
   if (time !== undefined) momentIn("--at", time, startMs, capture.endMs);
   atMs = Math.min(atMs, capture.endMs);

@@ -34,6 +34,11 @@ export function isStandardOutput(path: string): boolean {
   return STANDARD_OUTPUT.has(path);
 }
 
+export function isSameFile(one: string, other: string): boolean {
+  const [a, b] = [one, other].map((path) => statSync(path, { throwIfNoEntry: false }));
+  return a !== undefined && b !== undefined && a.isFile() && a.dev === b.dev && a.ino === b.ino;
+}
+
 export interface CaptureFileOptions {
   /** Whole objects with their secrets: only the owner may read the file, also an existing one. */
   readonly isWhole: boolean;

@@ -53,26 +53,26 @@ async function opened(file: string, census: Census | undefined): Promise<Capture
 export async function openAnyRecords(file: string, census: Census): Promise<Capture> {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-"));
   try {
-    const path = file === "-" ? await savedInput(folder) : file;
-    return await opened(path, census).catch(async (error: unknown) => {
-      if (error instanceof ForeignFormatError) return openRecords(await importedFile(path, folder), census);
-      throw refusal(path, error);
-    });
+    return (await keptRecords(file, folder, census)).capture;
   } finally {
     // An open file stays readable.
     rmSync(folder, { recursive: true });
   }
 }
 
-/** The path of a capture that can be opened repeatedly: the file itself, or what `folder` gets of standard input or a recording. */
-export async function keptCapture(file: string, folder: string): Promise<string> {
+/** As `openAnyRecords`, with the path of a capture that can be opened again while `folder` exists. */
+export async function keptRecords(
+  file: string,
+  folder: string,
+  census: Census,
+): Promise<{ readonly capture: Capture; readonly path: string }> {
   const path = file === "-" ? await savedInput(folder) : file;
   try {
-    (await opened(path, undefined)).close();
-    return path;
+    return { path, capture: await opened(path, census) };
   } catch (error) {
-    if (error instanceof ForeignFormatError) return importedFile(path, folder);
-    throw refusal(path, error);
+    if (!(error instanceof ForeignFormatError)) throw refusal(path, error);
+    const imported = await importedFile(path, folder);
+    return { path: imported, capture: await openRecords(imported, census) };
   }
 }
 

@@ -1,5 +1,6 @@
 export { ChangeTracker } from "./explain/changes.ts";
 export type { Difference, ObjectChange } from "./explain/changes.ts";
+export { messageText } from "./evidence/messages.ts";
 export { FamilyCensus } from "./explain/family.ts";
 export type { Family, Wanted } from "./explain/family.ts";
 export { LATER_MS } from "./explain/outcome.ts";

@@ -4,11 +4,10 @@ import { RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { CaptureRecord, Census, EvidenceRecord } from "@deltaloop/replay/capture";
-import { ChangeTracker, otherEvidence, requestedDifferences, seenOwner, seenPod } from "@deltaloop/replay/explain";
+import { ChangeTracker, messageText, otherEvidence, requestedDifferences, seenOwner, seenPod } from "@deltaloop/replay/explain";
 import type { ObjectChange, Recording, SeenOwner } from "@deltaloop/replay/explain";
 import type { Change, Gap, Kind, Mark, PodStep, SizeStep } from "@deltaloop/timeline/input";
 import { differencesOf, wholeDifferences } from "./differences.ts";
-import { messageText } from "./message-text.ts";
 import { podStateOf } from "./pod-state.ts";
 
 /** One object, from its first to its last record. Times are after the first record of the capture. */

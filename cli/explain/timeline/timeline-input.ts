@@ -95,10 +95,17 @@ function inOrder(lives: readonly Life[], verdicts: readonly Verdict[]): readonly
   return roots.flatMap(below);
 }
 
+/** The object and its recorded owners. A capture may contain a cycle of owners. */
+function ownersOf(life: Life | undefined, { lives }: TimelineCensus): readonly Life[] {
+  const chain = new Set<Life>();
+  for (let each = life; each !== undefined && !chain.has(each); each = lives.get(each.owner ?? "")) chain.add(each);
+  return [...chain];
+}
+
 function isPartOf(life: Life, subject: Subject, census: TimelineCensus): boolean {
-  for (let each: Life | undefined = life; each !== undefined; each = each.owner === undefined ? undefined : census.lives.get(each.owner))
-    if (each.resource === subject.resource && each.namespace === subject.namespace && each.name === subject.name) return true;
-  return false;
+  return ownersOf(life, census).some(
+    ({ resource, namespace, name }) => resource === subject.resource && namespace === subject.namespace && name === subject.name,
+  );
 }
 
 function objectOf(life: Life, indexes: ReadonlyMap<string, number>): TimelineObject {
@@ -128,11 +135,7 @@ function refusalsIn(changes: readonly ObjectChange[], indexes: ReadonlyMap<strin
 
 /** The story of each workload that has no owner. */
 function storiesOf(lives: readonly Life[], census: TimelineCensus, syncs: readonly ReplayedSync[]): readonly (readonly Entry[])[] {
-  const rootOf = (uid: string): Life | undefined => {
-    let life = census.lives.get(uid);
-    while (life?.owner !== undefined && census.lives.has(life.owner)) life = census.lives.get(life.owner);
-    return life;
-  };
+  const rootOf = (uid: string): Life | undefined => ownersOf(census.lives.get(uid), census).at(-1);
   const changes = Map.groupBy(census.changes, ({ uid }) => rootOf(uid));
   const uids = new Map(lives.map(({ resource, namespace, name, uid }) => [`${resource} ${namespace}/${name}`, uid]));
   const bySubject = Map.groupBy(syncs, ({ controller, key }) => rootOf(uids.get(`${CONTROLLER_INFO[controller].primary} ${key}`) ?? ""));

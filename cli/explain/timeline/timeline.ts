@@ -16,7 +16,7 @@ import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { timelinePage } from "@deltaloop/timeline/page";
 import { pageCode } from "@deltaloop/timeline/page-code";
 import { allOf } from "../../capture/all-of.ts";
-import { CaptureFile } from "../../capture/capture-file.ts";
+import { CaptureFile, isSameFile, isStandardOutput } from "../../capture/capture-file.ts";
 import { openAnyRecords } from "../../capture/read-records.ts";
 import { functionHandlers } from "../../functions/functions.ts";
 import { withProgress } from "../../output/terminal.ts";
@@ -40,6 +40,8 @@ const SYNCS_MAX = 100_000;
 
 /** @param object as for kubectl; empty: all workloads */
 export async function explainPage(file: string, object: string, { html, redact, force, namespace, kubernetes }: PageFlags): Promise<void> {
+  if (isStandardOutput(html)) throw new UsageError("--html needs a file: standard output has the verdict");
+  if (isSameFile(file, html)) throw new UsageError(`--html ${html} is the capture itself: choose another name`);
   const page = new CaptureFile(html, { isWhole: !redact, existing: force ? "replaced" : "refused" }, createSystemClock().now());
   try {
     const digester = createDigester("explain".padEnd(32), ALL_RELEASES);

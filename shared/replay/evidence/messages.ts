@@ -171,6 +171,14 @@ export function messageOf(value: unknown, reason: string | undefined, digester: 
   return listed ?? { length: Buffer.byteLength(value), digest: digester.event(["message", value]) };
 }
 
+/** `exceeded quota: quota few, used pods=2`; of a message of an unknown format, how long it was. */
+export function messageText(message: Message | undefined): string | undefined {
+  if (message === undefined) return undefined;
+  if (!isListed(message)) return `(not captured: ${message.length} bytes)`;
+  const slots = Object.entries(message.slots).map(([name, value]) => `${name} ${value}`);
+  return slots.length > 0 ? `${message.class}: ${slots.join(", ")}` : message.class;
+}
+
 export function isListed(message: Message | undefined): message is ListedMessage {
   return message !== undefined && "class" in message;
 }

@@ -8,8 +8,7 @@ import type { Digester } from "@deltaloop/kube/pod-template";
 import { redacted } from "../capture-format/redact.ts";
 import { defined } from "../evidence/fields.ts";
 import type { Json } from "../evidence/fields.ts";
-import { isListed } from "../evidence/messages.ts";
-import type { Message } from "../evidence/messages.ts";
+import { messageText } from "../evidence/messages.ts";
 import type { EventEvidence, EvidenceObjects } from "../evidence/other-evidence.ts";
 import { ownerEvidence } from "../evidence/owner-evidence.ts";
 import type { TemplateEvidence } from "../evidence/owner-evidence.ts";
@@ -51,7 +50,7 @@ function owner(stripped: Exclude<Cached, CachedPod>, recorded: Json, digester: D
 
 /** With the texts that upstream writes, which are not cached. */
 function conditionsOf(status: CachedDeployment["status"], texts: ReadonlyMap<string, ConditionEvidence>): Json {
-  const conditions = status.conditions?.map((each) => ({ ...each, message: each.message ?? textOf(texts.get(each.type)?.message) }));
+  const conditions = status.conditions?.map((each) => ({ ...each, message: each.message ?? messageText(texts.get(each.type)?.message) }));
   return defined({ conditions });
 }
 
@@ -82,7 +81,12 @@ function pod(stripped: CachedPod, recorded: Json, digester: Digester): Json {
       containers: spec.containers.map(container),
     },
     status: defined({
-      ...{ phase: status.phase ?? stripped.phase, reason: status.reason, message: textOf(status.message), startTime: status.startTime },
+      ...{
+        phase: status.phase ?? stripped.phase,
+        reason: status.reason,
+        message: messageText(status.message),
+        startTime: status.startTime,
+      },
       conditions: status.conditions.length > 0 ? status.conditions.map(condition) : readyAlone(stripped),
       containerStatuses: statuses(status.containerStatuses),
       initContainerStatuses: status.initContainerStatuses.length > 0 ? statuses(status.initContainerStatuses) : undefined,
@@ -130,11 +134,11 @@ function containerStatus({ name, ready, started, restartCount, state, lastState 
 }
 
 function containerState({ waiting, ...others }: ContainerState): Json {
-  return { ...others, ...(waiting && { waiting: { ...waiting, ...defined({ message: textOf(waiting.message) }) } }) };
+  return { ...others, ...(waiting && { waiting: { ...waiting, ...defined({ message: messageText(waiting.message) }) } }) };
 }
 
 function condition(each: ConditionEvidence): Json {
-  return { ...each, ...defined({ message: textOf(each.message) }) };
+  return { ...each, ...defined({ message: messageText(each.message) }) };
 }
 
 function withConditions<T extends { readonly status: object }>(object: T): Json {
@@ -144,13 +148,5 @@ function withConditions<T extends { readonly status: object }>(object: T): Json 
 
 function event({ message, ...rest }: EventEvidence): Json {
   const { namespace } = rest.metadata;
-  return { ...rest, involvedObject: { ...rest.involvedObject, ...defined({ namespace }) }, message: textOf(message) ?? "" };
-}
-
-/** `image not found`, `exceeded quota: quota=pods, used=pods=4`, or how long the text was. */
-function textOf(message: Message | undefined): string | undefined {
-  if (message === undefined) return undefined;
-  if (!isListed(message)) return `(not captured: ${message.length} bytes)`;
-  const slots = Object.entries(message.slots).map(([name, value]) => `${name} ${value}`);
-  return slots.length > 0 ? `${message.class}: ${slots.join(", ")}` : message.class;
+  return { ...rest, involvedObject: { ...rest.involvedObject, ...defined({ namespace }) }, message: messageText(message) ?? "" };
 }

@@ -23,7 +23,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 function explain(...words: readonly string[]): { readonly status: number | null; readonly stdout: string; readonly stderr: string } {
-  return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "explain", ...words], { cwd: folder, encoding: "utf8" });
+  return spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "explain", ...words], { cwd: folder, encoding: "utf8", timeout: 30_000 });
 }
 
 function recorded(name: string): string {
@@ -153,6 +153,26 @@ describe("the file", () => {
     expect(refused.status).toBe(2);
     expect(readFileSync(path, "utf8")).toBe("mine");
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
+  });
+
+  it("is not written over the capture, nor to standard output", () => {
+    const path = imagePullCapture(join(folder, "kept.jsonl"));
+    const before = readFileSync(path, "utf8");
+    expect(explain(path, "--html", "kept.jsonl", "--force").stderr).toContain("is the capture itself");
+    expect(readFileSync(path, "utf8")).toBe(before);
+    expect(explain(path, "--html", "-")).toMatchObject({ status: 2, stdout: "" });
+  });
+
+  it("is written of a capture with a cycle of owners", () => {
+    const path = imagePullCapture(join(folder, "cycle.jsonl"));
+    const cyclic = { kind: "ReplicaSet", name: "web-a", uid: "uid-web-a", controller: true };
+    const lines = readFileSync(path, "utf8").replaceAll(
+      /"ownerReferences":\[\{[^}]*"name":"web","uid":"uid-web"[^}]*\}\]/g,
+      `"ownerReferences":[${JSON.stringify(cyclic)}]`,
+    );
+    expect(lines).toContain(JSON.stringify(cyclic));
+    writeFileSync(path, lines);
+    expect(pageOf(path).input.objects.map(({ name }) => name)).toContain("web");
   });
 
   it("is not written with an option that shows a part of the recording", () => {
