@@ -61,7 +61,7 @@ export class PastServer {
     const response = await this.#server.request({ ...request, path });
     const warnings = this.#past.warningsOf(resourceIn(path));
     if (warnings.length === 0) return response;
-    return { ...response, headers: { ...response.headers, warning: warnings.map((text) => `299 - ${JSON.stringify(text)}`).join(", ") } };
+    return { ...response, headers: { ...response.headers, warning: warnings.map(warningValue).join(", ") } };
   }
 
   async #moved(time: string): Promise<ApiResponse> {
@@ -88,6 +88,11 @@ function serverOf({ atMs, objects }: Past): ApiServer {
 function versionOf({ metadata }: JsonObject): bigint {
   const { resourceVersion } = metadata as JsonObject; // of a captured object
   return typeof resourceVersion === "string" && /^\d+$/.test(resourceVersion) ? BigInt(resourceVersion) : 0n;
+}
+
+/** The name of a capture may have characters that a header cannot have. */
+function warningValue(text: string): string {
+  return `299 - ${JSON.stringify(text.replaceAll(/[^\x20-\x7e]/g, "?"))}`;
 }
 
 /** `pods` of `/api/v1/namespaces/shop/pods/web`; empty for paths without a resource, such as discovery. */
