@@ -40,7 +40,7 @@ export function registerNode(program: Command): void {
       trueOrFalse("--rotate-server-certificates"),
     )
     .option("--cert-dir <folder>", "folder of the certificates (default: pki in --root-dir)")
-    .addOption(startupTimeoutOption("how long to request the first certificate; a node that has one waits without end"));
+    .addOption(startupTimeoutOption("how long to request the first certificate; a node that has one retries indefinitely"));
   addRuntimeFlags(addRegistrationFlags(command));
   command
     .optionsGroup("Static pods:")

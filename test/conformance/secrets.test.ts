@@ -189,7 +189,7 @@ describe("a secret in a file", () => {
     expect(((await stat(path)).mode & 0o777).toString(8)).toBe(is);
   });
 
-  it.skipIf(process.getuid?.() !== 0)("keeps its owner, whoever writes it (only root can change a file's owner)", async () => {
+  it.skipIf(process.getuid?.() !== 0)("keeps its owner when root writes it (only root can change a file's owner)", async () => {
     const { path, write } = await place();
     await chown(path, 65_534, 65_533);
     await write();

@@ -168,6 +168,14 @@ it("a stripped capture has the verdict of a whole one", async () => {
   expect(stripped).toEqual(whole);
 });
 
+it("two states of one moment know the same starts of pods", async () => {
+  const census = new StateCensus(digester);
+  await captureIn(bytesHeld(Buffer.from(linesOf(true))), "f", { census });
+  const starts = [...census.state().startsOf("uid-web-a")];
+  expect(starts.length).toBeGreaterThan(0);
+  expect(census.state().startsOf("uid-web-a")).toEqual(starts);
+});
+
 it("evidence of a file is read for its own resources alone", () => {
   const records = parseCapture(linesOf(false), "f");
   expect(new Set(records.map(({ resource }) => resource))).toEqual(
