@@ -37,7 +37,7 @@ export function modelOf(input: TimelineInput): Model {
   const lanes: Lane[] = [];
   for (const [index, object] of objects.entries()) {
     const parent = object.owner === undefined ? undefined : lanes[object.owner];
-    const sizeMax = Math.max(1, ...(object.sizes ?? []).map(([, desired, ready]) => Math.max(desired, ready)));
+    const sizeMax = (object.sizes ?? []).reduce((most, [, desired, ready]) => Math.max(most, desired, ready), 1);
     const lane: Lane = {
       ...{ index, object, depth: parent === undefined ? 0 : parent.depth + 1, children: [], sizeMax },
       ...(parent && { parent }),
