@@ -25,7 +25,7 @@ else {
     async () => {
       const { code, output } = await run("cgroups.test.ts", false);
       expect(output).toMatch(/✓.*Cgroups: this machine's, version 2 > CG4 CG5/u); // run, not skipped
-      expect(output).toMatch(/✓.*kernel reads what pods are bounded by/u);
+      expect(output).toMatch(/✓.*the kernel applies the limits of pods, and removes them/u);
       expect(code, output).toBe(0);
     },
   );
@@ -35,7 +35,7 @@ else {
     async () => {
       const { code, output } = await run("systemd-cgroups.test.ts", true);
       expect(output).toMatch(/✓.*Cgroups: systemd > CG4 CG5/u);
-      expect(output).toMatch(/✓.*pods and classes are bounded as with cgroupfs/u);
+      expect(output).toMatch(/✓.*limits pods and classes as cgroupfs does/u);
       expect(code, output).toBe(0);
     },
   );
