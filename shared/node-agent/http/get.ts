@@ -42,6 +42,7 @@ const TLS = {
   ].join(":"),
   // Go does not renegotiate, so it accepts servers without RFC 5746.
   secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
+  allowPartialTrustChain: true,
 } as const;
 
 const RSA_BITS_MIN = 1024;
