@@ -95,7 +95,7 @@ export interface TlsServer {
 /** One server for each of `TLS_CASES`. */
 export async function startTlsServers(): Promise<readonly TlsServer[]> {
   const folder = mkdtempSync(join(tmpdir(), "tls-servers-"));
-  const servers = TLS_CASES.map(async ({ name, key = RSA, signed, options, http2 }) => {
+  const servers = TLS_CASES.map(async ({ name, http2, key = http2 === undefined ? RSA : P256, signed, options }) => {
     const [keyFile, file] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
     const made = ["-nodes", "-newkey", ...key, "-keyout", keyFile, "-out", file, "-subj", "/CN=probed"];
     execFileSync("openssl", ["req", "-x509", ...made], { stdio: "ignore" });
