@@ -7,6 +7,7 @@ export { createKubeCalls } from "./http/kube-calls.ts";
 export { createKubeHttp, kubeOver } from "./http/kube-http.ts";
 export { createLineSplitter } from "./http/line-splitter.ts";
 export { resourcePath } from "./http/path.ts";
+export { proxyFor } from "./http/proxy.ts";
 export { readUser } from "./http/self-subject-review.ts";
 export { isCertificateError, startupClient, StartupError } from "./http/startup-client.ts";
 export type { StartupOptions } from "./http/startup-client.ts";

@@ -65,7 +65,7 @@ function sharedCache() {
       return found;
     };
     /** `functions`: false for a clone that has none. */
-    const start = (functions = true): System =>
+    const start = (functions = true, lease = LEASE): System =>
       assembleSystem(
         {
           ...{ clock, random, digester, signer: testSigner(CLUSTER), log, kube, functions: functionHandlers },
@@ -75,7 +75,7 @@ function sharedCache() {
         {
           cluster: CLUSTER,
           clusterUid: "cluster-uid",
-          lease: LEASE,
+          lease,
           nodes: (ends) => runScriptedNodes(createInProcessKube(server, { component: "nodes" }), nodes, ends),
         },
       );
@@ -171,6 +171,23 @@ describe("a clone of a living cluster", () => {
     await live(scene, 60_000);
     await production.stop(returned);
   });
+});
+
+it("a second watcher with another Lease changes nothing, and reports the cause", async () => {
+  const scene = sharedCache();
+  const { clock, data } = scene;
+  const production = await scene.cluster(10, 1_000n);
+  const running = production.start();
+  await clock.advance(20_000);
+  const epoch = data.epoch?.record.epoch;
+  const second = production.start(false, { ...LEASE, name: "another-watcher" });
+  await live({ clock, production }, 120_000);
+  await clock.advance(10_000);
+  expect(data.epoch?.record.epoch).toBe(epoch);
+  expect(await production.pods()).toHaveLength(NAMES.length * REPLICAS);
+  expect(production.says("two clusters share this cache")).toBeGreaterThan(0);
+  await production.stop(second);
+  await production.stop(running);
 });
 
 describe("a cluster that is restored in place", () => {

@@ -73,10 +73,10 @@ describe("[node-agent 97] an HTTPS probe accepts and rejects the same TLS as the
   let servers: readonly TlsServer[] = [];
   beforeAll(async () => {
     servers = await startTlsServers();
-  });
+  }, 60_000);
   afterAll(() => servers.forEach((server) => server.close()));
 
   it.each(TLS_CASES.map(({ name }, n) => ({ name, n, want: recorded.tls[n] })))("$name: $want.0", async ({ n, want }) => {
-    expect(await ourVerdict("HTTPS", servers[n]?.port ?? 0, "/")).toEqual(want);
+    expect(await ourVerdict("HTTPS", servers[n]?.port ?? 0, "/")).toEqual(want && expected(want));
   });
 });

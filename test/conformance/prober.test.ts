@@ -6,14 +6,14 @@ import dns from "node:dns";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer as createHttpServer } from "node:http";
 import type { IncomingMessage, RequestListener } from "node:http";
-import { createServer as createHttp2Server } from "node:http2";
+import { createSecureServer as createHttp2TlsServer, createServer as createHttp2Server } from "node:http2";
 import type { ServerHttp2Stream } from "node:http2";
 import { createServer as createHttpsServer } from "node:https";
 import { createServer as createTcpServer } from "node:net";
 import type { AddressInfo, Server as NetServer, Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { TLSSocket } from "node:tls";
+import { createServer as createTlsServer, TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { hostsEntries, lookupUntil, resolution } from "../../shared/node-agent/http/lookup.ts";
 import { createProber } from "../../shared/node-agent/prober/prober.ts";
@@ -188,6 +188,37 @@ describe("[node-agent 97] HTTP probes", () => {
     expect(await get(server.port, { scheme: "HTTPS" })).toEqual({ result: "Success", output: "false" });
     const named = await get(server.port, { scheme: "HTTPS", host: "localhost", headers: [{ name: "Host", value: "other.test" }] });
     expect(named).toEqual({ result: "Success", output: "localhost" });
+  });
+
+  /** As upstream's sends them. */
+  it("sends its headers over HTTP/2, without those of an HTTP/1 connection", async () => {
+    const server = await listen(
+      createHttp2TlsServer(certificate, ({ rawHeaders }, response) => void response.end(JSON.stringify(rawHeaders))),
+    );
+    const names = [
+      "Host",
+      "X-A",
+      "X-A",
+      "Authorization",
+      "Authorization",
+      "User-Agent",
+      "User-Agent",
+      "Connection",
+      "Keep-Alive",
+      "Content-Length",
+    ];
+    const values = ["shop.test", "one", "two", "a", "b", "me", "too", "keep-alive", "1", "3"];
+    const headers = names.map((name, i) => ({ name, value: values[i] ?? "" }));
+    const { output } = await get(server.port, { scheme: "HTTPS", path: "/a?b", headers });
+    expect(JSON.parse(output)).toEqual([
+      ...[":authority", "shop.test", ":method", "GET", ":path", "/a?b", ":scheme", "https"],
+      ...["x-a", "one", "x-a", "two", "authorization", "a", "authorization", "b", "user-agent", "me"],
+    ]);
+    for (const header of [
+      { name: "Connection", value: "x" },
+      { name: "Upgrade", value: "websocket" },
+    ])
+      expect((await get(server.port, { scheme: "HTTPS", headers: [header] })).result).toBe("Failure");
   });
 
   it.each([
@@ -476,11 +507,12 @@ describe("[node-agent 486] a server that never stops sending", () => {
 
   const frame = (type: number, flags: number, stream: number, ...payload: number[]): Buffer =>
     Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, stream, ...payload]);
-  it.each([
+  const FRAMES = [
     { name: "windows that grow", piece: frame(8, 0, 0, 0, 0, 0, 1) },
     { name: "headers that inform", piece: frame(1, 4, 1, 0x08, 3, ...Buffer.from("100")) },
     { name: "pings", piece: frame(6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8) },
-  ])("gRPC: $name are a failure", async ({ piece }) => {
+  ];
+  it.each(FRAMES)("gRPC: $name are a failure", async ({ piece }) => {
     const server = await raw((socket) => {
       socket.write(frame(4, 0, 0));
       flood(socket, piece);
@@ -488,6 +520,18 @@ describe("[node-agent 486] a server that never stops sending", () => {
     const grpc = { host: LOOPBACK, port: server.port, service: "", userAgent: "x", timeoutMs: PATIENCE_MS };
     const outcome = await prober.grpcHealth?.(grpc);
     expect(outcome).toEqual({ result: "Failure", output: expect.stringMatching(/^error: health rpc probe failed: /u) as string });
+    await allClosed(server);
+  });
+
+  it.each(FRAMES)("HTTP/2: $name are a failure", async ({ piece }) => {
+    const tls = createTlsServer({ ...certificate, ALPNProtocols: ["h2"] }, (socket) => {
+      socket.on("error", () => {});
+      socket.write(frame(4, 0, 0));
+      flood(socket, piece);
+    });
+    const server = await listen(tls);
+    const outcome = await get(server.port, { scheme: "HTTPS" });
+    expect(outcome).toEqual({ result: "Failure", output: expect.stringMatching(/^Get "https:.*": /u) as string });
     await allClosed(server);
   });
 });

@@ -66,6 +66,17 @@ export function openerOf({ host, port, tls, proxy }: Server, authority: string):
   return async (signal) => ({ socket: secured(await tunnel(toProxy(), proxy, target, signal)), ready: "secureConnect" });
 }
 
+/** A connection to `proxy`, or with `target` (`host:port`) a tunnel through it. @throws {ProxyRefusedError} */
+export async function openProxy(proxy: Proxy, signal: AbortSignal, target?: string): Promise<Socket> {
+  const opened = hopTo(proxy)();
+  if (target !== undefined) return await tunnel(opened, proxy, target, signal);
+  await once(opened.socket, opened.ready, { signal }).catch((error: unknown) => {
+    opened.socket.destroy();
+    throw error;
+  });
+  return opened.socket;
+}
+
 function hopTo({ host, port, tls }: Pick<Server, "host" | "port" | "tls">): () => Opened {
   if (tls === undefined) return () => ({ socket: connectTcp({ host, port }), ready: "connect" });
   const secured = encrypted(host, port, tls);

@@ -104,6 +104,7 @@ function isMissing(result: PromiseSettledResult<unknown> | undefined): boolean {
   return cause instanceof Error && "code" in cause && cause.code === "ENOENT";
 }
 
+/** Source: client-go tools/clientcmd/api/v1/conversion.go, which rejects repeated names. */
 async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & In> {
   const bytes = await readFile(path).catch((cause: unknown) => {
     throw new Error(`kubeconfig ${path} cannot be read: ${messageOf(cause)}`, { cause });
@@ -117,8 +118,12 @@ async function readOne(path: string): Promise<{ readonly config: Kubeconfig } & 
     throw new Error(`kubeconfig ${path} is ${messageOf(error).split("\n")[0]}`);
   }
   const config = v.safeParse(Kubeconfig, parsed ?? {});
-  if (config.success) return { config: config.output, folder: dirname(resolve(path)) };
-  throw new Error(`kubeconfig ${path}: ${issueText(config.issues[0])}`);
+  if (!config.success) throw new Error(`kubeconfig ${path}: ${issueText(config.issues[0])}`);
+  for (const list of ["clusters", "users", "contexts"] as const) {
+    const repeated = config.output[list].find(({ name }, i, all) => all.findIndex((each) => each.name === name) !== i);
+    if (repeated !== undefined) throw new Error(`kubeconfig ${path}: ${list} has two entries named "${repeated.name}": rename one of them`);
+  }
+  return { config: config.output, folder: dirname(resolve(path)) };
 }
 
 /** UTF-8, or UTF-16 that begins with its byte order mark, as PowerShell writes it. */

@@ -44,6 +44,8 @@ export function parseYaml(text: string): unknown {
   }
 }
 
+const MERGE = "<<";
+
 /** Paths of keys that the first document has twice in one object: `authentication.webhook`. It is one that parseYaml takes. */
 export function repeatedKeys(text: string): readonly string[] {
   const [document] = parseAllDocuments(text.replace(/^\uFEFF/u, ""), {
@@ -55,7 +57,7 @@ export function repeatedKeys(text: string): readonly string[] {
   visit(document, {
     Map(_, { items }, ancestors) {
       const above = ancestors.flatMap((node) => (isPair(node) ? [String(node.key)] : []));
-      const keys = items.map(({ key }) => String(key));
+      const keys = items.map(({ key }) => String(key)).filter((key) => key !== MERGE);
       for (const [i, key] of keys.entries())
         if (keys.indexOf(key) === i && keys.lastIndexOf(key) !== i) repeated.push([...above, key].join("."));
     },

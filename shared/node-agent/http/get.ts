@@ -5,6 +5,9 @@ import { connect as connectTcp, isIP } from "node:net";
 import type { Socket } from "node:net";
 import { connect as connectTls, TLSSocket } from "node:tls";
 import type { PeerCertificate } from "node:tls";
+import { openProxy } from "@deltaloop/base/http";
+import type { Proxy } from "@deltaloop/base/http";
+import { getOverHttp2 } from "./http2.ts";
 import { lookupUntil } from "./lookup.ts";
 import { readResponse } from "./response.ts";
 import type { Response } from "./response.ts";
@@ -22,6 +25,9 @@ export interface GetRequest {
   readonly headers: readonly Header[];
   readonly signal: AbortSignal;
   readonly verifiesCertificate: boolean;
+  /** Limit of the bytes of an HTTP/2 connection; absent: HTTP/2 is not offered. */
+  readonly http2BytesMax?: number;
+  readonly proxy?: Proxy | undefined;
 }
 
 /** Source: Go crypto/tls/defaults.go. Signatures are those of OpenSSL's security level 1, which are Go's. */
@@ -36,6 +42,7 @@ const TLS = {
   ].join(":"),
   // Go does not renegotiate, so it accepts servers without RFC 5746.
   secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
+  allowPartialTrustChain: true,
 } as const;
 
 const RSA_BITS_MIN = 1024;
@@ -53,15 +60,16 @@ const OMITTED: ReadonlySet<string> = new Set(["content-length", "transfer-encodi
  */
 export async function get<T>(request: GetRequest, read: (response: Response) => Promise<T>): Promise<T> {
   const message = messageOf(request);
-  const socket = socketTo(request);
+  const { socket, ready } = await connectionTo(request);
   const { signal } = request;
   const onAbort = (): void => void socket.destroy(new Error("aborted"));
   signal.addEventListener("abort", onAbort, { once: true });
   socket.on("error", () => undefined); // the reader gets it
   try {
     signal.throwIfAborted();
-    await once(socket, socket instanceof TLSSocket ? "secureConnect" : "connect");
-    if (socket instanceof TLSSocket) checkKey(socket.getPeerCertificate());
+    if (ready !== undefined) await once(socket, ready);
+    if (socket instanceof TLSSocket && ready !== undefined) checkKey(socket.getPeerCertificate());
+    if (socket instanceof TLSSocket && socket.alpnProtocol === "h2") return await getOverHttp2(socket, request, sentHeaders(request), read);
     socket.write(message);
     return await read(await readResponse(socket));
   } finally {
@@ -85,14 +93,26 @@ export function redirectOf(url: Url, { status, header }: Response): { readonly u
   }
 }
 
-function socketTo({ url, signal, verifiesCertificate }: GetRequest): Socket {
-  const host = Buffer.from(hostnameOf(url), "latin1").toString();
+interface Connection {
+  readonly socket: Socket;
+  /** Event after which a request may be written; absent: it may at once. */
+  readonly ready?: "connect" | "secureConnect";
+}
+
+async function connectionTo({ url, signal, verifiesCertificate, http2BytesMax, proxy }: GetRequest): Promise<Connection> {
+  const [host, port] = [Buffer.from(hostnameOf(url), "latin1").toString(), portOf(url)];
   if (host === "") throw new Error("no Host in request URL");
-  const address = { host, port: portOf(url), lookup: lookupUntil(signal) };
-  if (url.scheme === "http") return connectTcp(address);
+  const address = { host, port, lookup: lookupUntil(signal) };
+  if (url.scheme === "http")
+    return proxy === undefined ? { socket: connectTcp(address), ready: "connect" } : { socket: await openProxy(proxy, signal) };
   if (url.scheme !== "https") throw new Error(`unsupported protocol scheme ${JSON.stringify(url.scheme)}`);
-  const servername = isIP(host) === 0 ? host.replace(/\.$/, "") : "";
-  return connectTls({ ...address, ...TLS, servername, rejectUnauthorized: verifiesCertificate });
+  const tunnel = proxy && (await openProxy(proxy, signal, `${isIP(host) === 6 ? `[${host}]` : host}:${port}`));
+  const socket = connectTls({
+    ...{ ...address, ...TLS, servername: isIP(host) === 0 ? host.replace(/\.$/, "") : "", rejectUnauthorized: verifiesCertificate },
+    ...(http2BytesMax !== undefined && { ALPNProtocols: ["h2", "http/1.1"] }),
+    ...(tunnel !== undefined && { socket: tunnel }),
+  });
+  return { socket, ready: "secureConnect" };
 }
 
 /** OpenSSL checks key sizes only where it verifies certificates. Source: Go crypto/rsa/rsa.go checkKeySize. */
@@ -102,17 +122,30 @@ function checkKey({ bits = 0, exponent }: PeerCertificate): void {
 }
 
 /** @throws {TypeError} for an invalid header */
-function messageOf({ url, headers }: GetRequest): Buffer {
-  const sent = headers.filter(({ name }) => !OMITTED.has(name.toLowerCase()));
-  const bad = sent.find(({ name, value }) => !FIELD_NAME.test(name) || !FIELD_VALUE.test(byteString(value)));
-  if (bad !== undefined) throw new TypeError(`invalid header ${JSON.stringify(bad.name)}`);
-  const has = (header: string): boolean => sent.some(({ name, value }) => name.toLowerCase() === header && value !== "");
+function messageOf(request: GetRequest): Buffer {
+  const { url, proxy } = request;
+  const sent = sentHeaders(request);
+  const isForwarded = proxy !== undefined && url.scheme === "http";
+  const target = isForwarded ? `http://${url.host}${requestTarget(url)}` : requestTarget(url);
   const lines = [
-    ...sent.map(({ name, value }) => `${name}: ${byteString(value.trim())}`),
-    ...(url.user !== undefined && !has("authorization")
-      ? [`Authorization: Basic ${Buffer.from(url.user, "latin1").toString("base64")}`]
-      : []),
-    ...(has("connection") ? [] : ["Connection: close"]),
+    ...sent.map(({ name, value }) => `${name}: ${value}`),
+    ...(has(sent, "connection") ? [] : ["Connection: close"]),
+    ...(isForwarded && proxy.authorization !== undefined ? [`Proxy-Authorization: ${proxy.authorization}`] : []),
   ];
-  return Buffer.from(`GET ${requestTarget(url)} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`, "latin1");
+  return Buffer.from(`GET ${target} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`, "latin1");
+}
+
+/** As byte strings. @throws {TypeError} for an invalid header */
+function sentHeaders({ url, headers }: GetRequest): readonly Header[] {
+  const sent = headers
+    .filter(({ name }) => !OMITTED.has(name.toLowerCase()))
+    .map(({ name, value }) => ({ name, value: byteString(value).trim() }));
+  const bad = sent.find(({ name, value }) => !FIELD_NAME.test(name) || !FIELD_VALUE.test(value));
+  if (bad !== undefined) throw new TypeError(`invalid header ${JSON.stringify(bad.name)}`);
+  if (url.user === undefined || has(sent, "authorization")) return sent;
+  return [...sent, { name: "Authorization", value: `Basic ${Buffer.from(url.user, "latin1").toString("base64")}` }];
+}
+
+function has(headers: readonly Header[], wanted: string): boolean {
+  return headers.some(({ name, value }) => name.toLowerCase() === wanted && value !== "");
 }

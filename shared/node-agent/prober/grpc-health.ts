@@ -6,7 +6,7 @@
 import { connect, constants } from "node:http2";
 import type { ClientHttp2Session, IncomingHttpHeaders } from "node:http2";
 import { connect as connectSocket } from "node:net";
-import { Duplex } from "node:stream";
+import { boundedSocket } from "../http/bounded-socket.ts";
 import type { GrpcProbe, ProbeOutcome } from "../ports/prober.ts";
 import { within } from "./deadline.ts";
 import { cut } from "./output.ts";
@@ -35,7 +35,9 @@ export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<Prob
   const { timeoutMs } = probe;
   return within({ timeoutMs, signal }, async (end) => {
     const { host, port } = probe;
-    const session = connect(`http://${authorityOf(host, port)}`, { createConnection: () => boundedSocket(host, port) });
+    const session = connect(`http://${authorityOf(host, port)}`, {
+      createConnection: () => boundedSocket(connectSocket({ host, port }), RECEIVED_BYTES_MAX),
+    });
     try {
       return outcomeOf(await check(session, probe, end));
     } catch (error) {
@@ -48,29 +50,6 @@ export function grpcHealth(probe: GrpcProbe, signal?: AbortSignal): Promise<Prob
       session.destroy();
     }
   });
-}
-
-/** A connection that fails above a byte limit. Node consumes some frames without an event, so only a socket of our own can count them. */
-function boundedSocket(host: string, port: number): Duplex {
-  const socket = connectSocket({ host, port });
-  const bounded = new Duplex({
-    read: () => void socket.resume(),
-    write: (chunk: Buffer, encoding, done) => void socket.write(chunk, encoding, done),
-    final: (done) => void socket.end(done),
-    destroy: (error, done) => {
-      socket.destroy();
-      done(error);
-    },
-  });
-  let received = 0;
-  socket.on("data", (chunk: Buffer) => {
-    received += chunk.length;
-    if (received > RECEIVED_BYTES_MAX) bounded.destroy(new Error(`the server sent more than ${RECEIVED_BYTES_MAX} bytes`));
-    else if (!bounded.push(chunk)) socket.pause();
-  });
-  socket.on("end", () => bounded.push(null));
-  socket.on("error", (error) => bounded.destroy(error));
-  return bounded;
 }
 
 function outcomeOf({ headers, message }: Answer): ProbeOutcome {

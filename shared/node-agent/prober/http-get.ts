@@ -10,6 +10,8 @@ import { firstTarget, redirectTarget, type Target } from "./target.ts";
 
 /** Source: pkg/probe/http/http.go RedirectChecker, which rejects the tenth redirect. */
 const REQUESTS_MAX = 10;
+/** Limit of all frames of an HTTP/2 connection. */
+const HTTP2_BYTES_MAX = 128 * 1024;
 /** OpenSSL's error for a response that starts with `HTTP/`; Node has no error code for it. */
 const PLAIN_ANSWER = /wrong version number|packet length too long/iu;
 
@@ -65,19 +67,24 @@ async function follow(probe: HttpProbe, signal: AbortSignal): Promise<Answer | F
   const first = firstTarget(probe);
   let target: Target = first;
   for (let requests = 1; requests <= REQUESTS_MAX; requests += 1) {
-    const answer = await visit(target, first, signal);
+    const answer = await visit(target, first, probe, signal);
     if (!("url" in answer)) return answer;
     target = answer;
   }
   return { failure: failureAt(first, "stopped after 10 redirects") };
 }
 
-/** Returns the next target of a redirect to the same host. */
-async function visit(target: Target, first: Target, signal: AbortSignal): Promise<Target | Answer | Failed> {
+/**
+ * Returns the next target of a redirect to the same host. Like upstream's, probes offer HTTP/2 and hooks do not; neither uses a proxy.
+ *
+ * Source: pkg/probe/http/http.go NewWithTLSConfig; pkg/kubelet/kubelet.go NewMainKubelet.
+ */
+async function visit(target: Target, first: Target, { anyStatus }: HttpProbe, signal: AbortSignal): Promise<Target | Answer | Failed> {
   const reason = (error: unknown): string =>
     failureAt(target, signal.aborted ? "context deadline exceeded (Client.Timeout exceeded)" : messageOf(error));
   try {
-    return await get({ ...target, signal, verifiesCertificate: false }, async (response) => {
+    const http2 = anyStatus === true ? {} : { http2BytesMax: HTTP2_BYTES_MAX };
+    return await get({ ...target, ...http2, signal, verifiesCertificate: false }, async (response) => {
       const next = redirectTarget(target, response);
       if (next !== undefined && hostnameOf(next.url) === hostnameOf(first.url)) return next;
       const { status } = response;

@@ -7,6 +7,7 @@
  */
 import { gunzipSync } from "node:zlib";
 import { parseYaml } from "@deltaloop/kube/yaml";
+import { proxyFor } from "@deltaloop/kube/http";
 import { messageOf } from "@deltaloop/kube/objects";
 import { isObject, VERSION } from "@deltaloop/base";
 import { shownUrl, StaticPodError } from "../kubelet/config/static-pod.ts";
@@ -36,6 +37,8 @@ const PERIOD_MS = 20_000;
 const TIMEOUT_MS = 10_000;
 /** Limit of Go's client, which upstream uses. */
 const REDIRECTS_MAX = 10;
+/** Limit of all frames of an HTTP/2 connection: a manifest, and as much beside it. */
+const HTTP2_BYTES_MAX = 2 * MANIFEST_BYTES_MAX;
 const OK = 200;
 
 /**
@@ -122,7 +125,10 @@ async function visit(url: Url, own: readonly Header[], signal: AbortSignal): Pro
   if (url.scheme !== "http" && url.scheme !== "https")
     throw new StaticPodError("the server redirects to a URL that is neither http nor https");
   try {
-    return await get({ url, headers, signal, verifiesCertificate: true }, async (response) => {
+    const origin = `${url.scheme}://${url.host}`;
+    const proxy = URL.canParse(origin) ? proxyFor(new URL(origin), process.env) : undefined;
+    const connection = { signal, verifiesCertificate: true, http2BytesMax: HTTP2_BYTES_MAX, proxy };
+    return await get({ url, headers, ...connection }, async (response) => {
       const next = redirectOf(url, response)?.url;
       if (next !== undefined) return next;
       if (response.status !== OK) throw new StaticPodError(`the server responded with status ${response.status}`);

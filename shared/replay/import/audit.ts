@@ -32,6 +32,7 @@ interface KeptAnswer extends Pick<Answer, "atMs" | "resource" | "verb" | "user">
 }
 
 const WRITES = new Set(["create", "update", "patch", "delete", "deletecollection"]);
+const CREATED = 201;
 /** Subresources whose response is the whole object. */
 const WHOLE = new Set(["", "status", "resize", "ephemeralcontainers"]);
 
@@ -86,7 +87,8 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (!WHOLE.has(subresource)) return lost(report, "a pod's binding or eviction, whose answer is no pod; its next write shows what it did");
   const { username } = isObject(event["user"]) ? event["user"] : {};
   const user = typeof username === "string" && username !== "" ? username : undefined;
-  return { atMs, resource, verb, namespace, name, user, object: objectAt(responseObject, place) };
+  // An update or a server-side apply creates the object if it does not exist.
+  return { atMs, resource, verb: code === CREATED ? "create" : verb, namespace, name, user, object: objectAt(responseObject, place) };
 }
 
 /** Whether the API server cut the objects out of the event. Source: apiserver/plugin/pkg/audit/truncate. */

@@ -53,6 +53,8 @@ var others = []string{
 	"maxPods: 1\nmaxPods: 2\n", "maxPods: 1\nmaxPods: x\n", "maxPods: x\nmaxPods: 1\n", "evictionHard: {a: b, a: c}\n",
 	"authentication:\n  webhook: {enabled: true}\n  webhook: {enabled: false}\n", "maxPods: 1\nmaxPods: 2\nfoo: 1\n",
 	"registerWithTaints:\n- {key: a, key: b}\n", "foo: 1\nmaxPods: x\n", "maxPods: x\nenableServer: 1\n", "clusterDNS: 10.96.0.10\n",
+	"evictionHard: &a {memory.available: 5%}\nsystemReserved: &b {cpu: 1m}\nkubeReserved: {<<: *a, <<: *b}\n",
+	"systemReserved: &a {cpu: 1m}\nkubeReserved: {<<: *a, cpu: 2m}\n",
 	"---\nfoo: 1\n", "", "# only\n",
 }
 

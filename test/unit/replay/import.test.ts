@@ -305,6 +305,13 @@ describe("an audit log", () => {
     expect(report).toEqual(["invented: once, the version of a deletion, which its answer does not tell"]);
   });
 
+  it("shows an object that a server-side apply created as added, and assumes nothing", async () => {
+    const applied = { requestURI: "/apis/apps/v1/x?fieldManager=kubectl&force=false", responseStatus: { code: 201 } }; // kubernetes/kubernetes#115627
+    const { lines, report } = await imported([fileOf(json(written("patch", workload("Deployment", "web", 3), 1, applied)))]);
+    expect(events(lines)).toEqual(["ADDED web 3"]);
+    expect(report).toEqual([]);
+  });
+
   it("keeps spec and status where the garbage collector received only metadata", async () => {
     const bare = { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: workload("Deployment", "web", 4)["metadata"] };
     const { lines } = await imported([

@@ -65,6 +65,7 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
     throw error instanceof Error ? fail("CreateContainerError", error) : error;
   });
   ports.podEvent(pod, { type: "Normal", reason: "Created", message: "Container created", container: container.name });
+  warnOfBytes(ports, pod, container, config);
   await removeUnstarted(ports, input);
   await input.ensureNotTerminating();
   await ports.cri.startContainer(containerId).catch((error: unknown) => {
@@ -74,6 +75,18 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   const handler = container.lifecycle?.postStart;
   if (handler) await postStart(ports, input, { containerId, handler });
   else await linkLog(ports, input, containerId);
+}
+
+/** Differs from upstream, which reports nothing: containerd gets the bytes, and replaces them when it writes the OCI specification as JSON. */
+function warnOfBytes(
+  { podEvent }: Pick<NodePorts, "podEvent">,
+  pod: NodePod,
+  { name }: ContainerSpec,
+  { envs = [] }: ContainerConfig,
+): void {
+  const keys = envs.filter(({ value }) => !value.isWellFormed()).map(({ key }) => key);
+  const message = `${keys.join(", ")}: not UTF-8, and containerd replaces such bytes of variables: mount the Secret as a file`;
+  if (keys.length > 0) podEvent(pod, { type: "Warning", reason: "InvalidEnvironmentVariableValues", message, container: name });
 }
 
 /** The metric label. Source: pkg/kubelet/metrics/metrics.go Container, InitContainer, EphemeralContainer. */

@@ -152,6 +152,13 @@ describe("is rejected, by path and without quoting its content:", () => {
     { text: kubeconfigOf({ server: SERVER }, { token: "secret\n" }), says: /context "x" of \S+: token holds a line break/ },
     { text: kubeconfigOf({ server: SERVER }, { token: "two secrets" }), says: /: token holds .* another character that no token has$/ },
     { text: "contexts: [{context: {}}]", says: /kubeconfig \S+: contexts.0.name is missing$/ },
+    // kubernetes/minikube#6467
+    {
+      text: "users: [{name: minikube, user: {token: secret}}, {name: minikube, user: {token: other}}]",
+      says: /kubeconfig \S+: users has two entries named "minikube": rename one of them$/,
+    },
+    { text: "clusters: [{name: c}, {name: c}]", says: /: clusters has two entries named "c"/ },
+    { text: "contexts: [{name: x}, {name: x}]", says: /: contexts has two entries named "x"/ },
   ];
   it.each(cases)("$says", async ({ text, context, says }) => {
     const error: unknown = await configOf(text, context).catch((thrown: unknown) => thrown);

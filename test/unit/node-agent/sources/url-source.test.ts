@@ -1,12 +1,19 @@
 // Would catch: pods that end because a server was unavailable or sent invalid data; a partly accepted list; a header or a password in a
 // log, or sent to another server; an endless response that blocks the source forever.
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createSecureServer } from "node:http2";
+import { connect } from "node:net";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createVirtualClock } from "../../../../shared/base/memory/clock.ts";
 import type { NodePod } from "../../../../shared/node-agent/kubelet/types/pod.ts";
 import { podsOf, runUrlSource } from "../../../../shared/node-agent/sources/url-source.ts";
+import { createPki } from "../../../envtest/pki.ts";
 import { recordingLog } from "../../recording-log.ts";
 
 const pod = (name: string, image = "registry.test/web:v1"): object => ({
@@ -33,6 +40,7 @@ beforeEach(() => {
   stop = new AbortController();
 });
 afterEach(async () => {
+  vi.unstubAllEnvs();
   stop.abort();
   await running;
   for (const server of servers) {
@@ -185,6 +193,62 @@ describe("the HTTP source", () => {
     elsewhere.answer = text("", 500);
     await source.period();
     expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
+  });
+});
+
+/** As Go's http.DefaultTransport, which upstream uses. */
+describe("the HTTP source behind a proxy", () => {
+  const basic = (text: string): string => `Basic ${Buffer.from(text).toString("base64")}`;
+
+  it("reads http:// URLs through HTTP_PROXY, with its own credentials for each", async () => {
+    const proxy = await serve(text(JSON.stringify(pod("web"))));
+    vi.stubEnv("HTTP_PROXY", `http://proxy:${SECRET}@127.0.0.1:${proxy.port}`);
+    const source = start("http://me:mine@manifests.test:81/pods?a=b");
+    await source.settled();
+    expect(proxy.requests.map(({ url, headers }) => [url, headers.host, headers["proxy-authorization"], headers.authorization])).toEqual([
+      ["http://manifests.test:81/pods?a=b", "manifests.test:81", basic(`proxy:${SECRET}`), basic("me:mine")],
+    ]);
+    expect(source.names()).toEqual([["web-n1"]]);
+  });
+
+  it("reads https:// URLs through a tunnel by HTTPS_PROXY, also over HTTP/2", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "url-source-"));
+    const pki = await createPki(folder);
+    const { certificate: cert, key } = await pki.serverCertificate();
+    const server = createSecureServer({ cert, key }, ({ httpVersion }, response) =>
+      response.end(JSON.stringify(pod(`over-http-${httpVersion.at(0)}`))),
+    );
+    await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo; // it listens
+    const proxy = await serve(text("", 500));
+    const asked: (string | undefined)[] = [];
+    servers[0]?.on("connect", ({ url, headers }, socket) => {
+      asked.push(url, headers["proxy-authorization"]);
+      const tunnel = connect(port, "127.0.0.1", () => socket.write("HTTP/1.1 200 OK\r\n\r\n"));
+      tunnel.pipe(socket.on("error", () => undefined)).pipe(tunnel.on("error", () => undefined));
+    });
+    vi.stubEnv("HTTPS_PROXY", `http://proxy:${SECRET}@127.0.0.1:${proxy.port}`);
+    const known = getCACertificates("default");
+    setDefaultCACertificates([cert]); // the server's own certificate is an anchor, as in Go
+    try {
+      const source = start("https://kubernetes.default.svc/pods");
+      await source.settled();
+      expect([source.troubles(), source.names()]).toEqual([[], [["over-http-2-n1"]]]);
+      expect(asked).toEqual(["kubernetes.default.svc:443", basic(`proxy:${SECRET}`)]);
+    } finally {
+      setDefaultCACertificates(known);
+      server.close();
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  it("does not use one for a host of NO_PROXY", async () => {
+    const proxy = await serve(text(JSON.stringify(pod("web"))));
+    vi.stubEnv("HTTP_PROXY", `http://127.0.0.1:${proxy.port}`);
+    vi.stubEnv("NO_PROXY", ".test");
+    const source = start("http://manifests.test/pods");
+    await source.settled();
+    expect([proxy.requests, source.names()]).toEqual([[], []]);
   });
 });
 
