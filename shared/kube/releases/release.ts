@@ -21,6 +21,8 @@ export interface Behaviour {
   readonly availabilityCheck: "next pod" | "all ready";
   /** Old pods block a Recreate rollout only if the Deployment selects them. 1.36 does not ask: deployment_controller.go getPodMapForDeployment. */
   readonly recreateAsksSelector: boolean;
+  /** A failed scaling or cleanup of a rollout leaves the status to be written. 1.38: deployment/sync.go syncRolloutStatusAfter. */
+  readonly writesStatusAfterFailure: boolean;
 }
 
 /** A release's differences from the one before; the first one has everything. */
