@@ -24,6 +24,8 @@ const OTHERS: Readonly<Record<string, string>> = {
   "test/unit/cache/cluster-release.test.ts": "upgrades of the cluster",
   "test/unit/cache/watcher.test.ts": "upgrades of the cluster",
   "test/unit/api/releases.test.ts": "hashes of each release",
+  "test/unit/cli/capture/recorded-upgrades.test.ts": "upgrades of the cluster",
+  "test/unit/replay/capture.test.ts": "upgrades of the cluster",
   "test/unit/cli/doctor/judge.test.ts": "servers older and newer than ours",
 };
 

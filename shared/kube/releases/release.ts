@@ -8,6 +8,9 @@ export interface Release {
   readonly behaviour: Behaviour;
 }
 
+/** The release that a cluster runs at a time, in milliseconds since the epoch. */
+export type ReleaseAt = (atMs: number) => Release;
+
 /** Only facts that our code uses. Each doc comment names the release that changed it. */
 export interface Behaviour {
   /** `status.terminatingReplicas` is set. 1.35: gate DeploymentReplicaSetTerminatingReplicas is on by default. */
