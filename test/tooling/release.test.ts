@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 
 import { ACTING_RELEASES } from "../../shared/kube/releases.ts";
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
-import { MODULES, replacedIn, repinned, requiredIn, stagingVersion, wrongPins } from "../envtest/pins.ts";
+import { MODULES, NAMED_IN, replacedIn, repinned, requiredIn, stagingVersion, wrongPins } from "../envtest/pins.ts";
 
 const goMod = (module: string): string => readFileSync(join("test/envtest", module, "go.mod"), "utf8");
 
@@ -48,6 +48,10 @@ describe("the release", () => {
     );
     expect(one.get("go.etcd.io/etcd/etcdutl/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
     expect(one.get("go.etcd.io/etcd/client/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
+  });
+
+  it("is named where set-release.ts replaces it", () => {
+    expect(readFileSync(NAMED_IN, "utf8")).toContain(`"${KUBERNETES_VERSION}"`);
   });
 
   it("is a supported one", () => {
