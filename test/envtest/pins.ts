@@ -65,7 +65,7 @@ export function wrongPins(goMod: string, release: string, upstream: string): rea
 }
 
 /** The modules that upstream keeps in its own repository. */
-export function stagingModules(upstream: string): ReadonlySet<string> {
+function stagingModules(upstream: string): ReadonlySet<string> {
   return new Set([...upstream.matchAll(/^\s*(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path = ""]) => path));
 }
 
