@@ -74,7 +74,7 @@ export async function resize(sync: DeploymentSync, from: Known, steps: readonly 
   return { kind: "goOn", known };
 }
 
-/** A step whose error, from 1.38 on, ends the sync only after the status was written. Source: sync.go syncRolloutStatusAfter. */
+/** A step whose error, from 1.38 on, ends the sync only after the status was written (upstream: syncRolloutStatusAfter). */
 export async function beforeStatus(
   { session }: DeploymentSync,
   known: Known,
