@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
+import { lookingAtRelease } from "@deltaloop/controllers/cache";
 import { createClient, createWatch } from "@deltaloop/kube/http";
 import { createSystemClock } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
@@ -16,6 +17,7 @@ import { startupTimeoutOption, untilListed } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { bytes, duration, UsageError, wholeNumber } from "@deltaloop/base";
+import { recordedUpgrades } from "./capture/recorded-upgrades.ts";
 import { watchAll, watchEvidence } from "./capture/watch-all.ts";
 
 interface CaptureFlags extends StartupFlags {
@@ -104,7 +106,9 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   log.info(
     `capturing ${flags.namespace === undefined ? "all namespaces" : `namespace ${flags.namespace}`} of ${config.server} into ${file.path}${redact ? "" : ", whole objects with all their secrets"}; stop with Ctrl-C`,
   );
-  const watching = Promise.all([watchAll(kube, { clock, digester, log }, ended), watchEvidence(kube, { clock, log }, ended)]);
+  const read = async (): Promise<string> => (await readApiServer(client)).gitVersion;
+  const looking = lookingAtRelease(kube, recordedUpgrades(read, kube, kubernetes));
+  const watching = Promise.all([watchAll(looking, { clock, digester, log }, ended), watchEvidence(kube, { clock, log }, ended)]);
   while (!ended.aborted) {
     await clock.after(FLUSH_MS, ended).catch(() => undefined);
     file.flush();

@@ -149,7 +149,7 @@ async function besideUpstream(
   const client = createClient(config);
   const { gitVersion } = await readApiServer(client);
   const release = knownRelease(gitVersion);
-  const live = new LiveShadow({ handlers: SYNC_HANDLERS, digester, release }, options);
+  const live = new LiveShadow({ handlers: SYNC_HANDLERS, digester, release: () => release }, options);
   const clock = createSystemClock();
   const write = (line: string): void => {
     for (const record of parseCapture(line, config.server)) live.hear(record);

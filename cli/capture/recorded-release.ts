@@ -1,10 +1,10 @@
-/** The release of the cluster that a capture was recorded on: of the option, or as the capture names it. */
+/** The releases of the cluster that a capture was recorded on: of the option, or as the capture names them. */
 import { Option } from "commander";
 
 import { UsageError } from "@deltaloop/base";
 import { consoleLog, printable } from "@deltaloop/base/output";
 import { ALL_RELEASES, OWN_RELEASE, releaseOf } from "@deltaloop/kube/releases";
-import type { Release } from "@deltaloop/kube/releases";
+import type { Release, ReleaseAt } from "@deltaloop/kube/releases";
 import type { Capture } from "@deltaloop/replay/capture";
 
 export interface RecordedReleaseFlag {
@@ -18,14 +18,18 @@ export function recordedReleaseOption(): Option {
   ).argParser(knownRelease);
 }
 
-/** Of the option, else of the capture; undefined: neither names one that is known here. */
-export function recordedRelease(flag: Release | undefined, { kubernetes }: Pick<Capture, "kubernetes">): Release | undefined {
-  const recorded = kubernetes === undefined ? undefined : releaseOf(kubernetes, ALL_RELEASES);
-  if (flag === undefined && kubernetes !== undefined && recorded === undefined)
-    consoleLog("", "info").warn(
-      `Kubernetes ${printable(kubernetes)} of the capture is not known here: using the rules of ${OWN_RELEASE.name}`,
-    );
-  return flag ?? recorded;
+/** Of the option, else of the capture, which may hold an upgrade; undefined: neither names one. */
+export function recordedRelease(flag: Release | undefined, { versions }: Pick<Capture, "versions">): ReleaseAt | undefined {
+  if (flag !== undefined) return () => flag;
+  const recorded = versions?.map(({ fromMs, kubernetes }) => {
+    const known = releaseOf(kubernetes, ALL_RELEASES);
+    if (known === undefined)
+      consoleLog("", "info").warn(
+        `Kubernetes ${printable(kubernetes)} of the capture is not known here: using the rules of ${OWN_RELEASE.name}`,
+      );
+    return { fromMs, release: known ?? OWN_RELEASE };
+  });
+  return recorded && ((atMs) => (recorded.findLast(({ fromMs }) => fromMs <= atMs) ?? recorded[0])?.release ?? OWN_RELEASE);
 }
 
 /** @throws {UsageError} for one without a table of types */

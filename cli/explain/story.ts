@@ -3,7 +3,7 @@ import { UsageError } from "@deltaloop/base";
 import { consoleLog, printable } from "@deltaloop/base/output";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
-import type { Release } from "@deltaloop/kube/releases";
+import type { ReleaseAt } from "@deltaloop/kube/releases";
 import type { Capture } from "@deltaloop/replay/capture";
 import { ChangeTracker, storyOf, summaryOf } from "@deltaloop/replay/explain";
 import type { Entry, Family, ObjectChange, Subject } from "@deltaloop/replay/explain";
@@ -24,7 +24,7 @@ interface StoryOptions {
   readonly output: OutputFormat | undefined;
   readonly repeats: boolean;
   /** Of the recorded cluster. */
-  readonly release: Release | undefined;
+  readonly release: ReleaseAt | undefined;
 }
 
 export async function printStory(capture: Capture, subject: Subject, options: StoryOptions): Promise<void> {

@@ -1,6 +1,7 @@
 /**
  * `npm run releases [-- v1.37.2 …]`: our template hashes, syncs and sequences beside upstream's in each release that can be built, one after
- * the other. Prints a table with minutes and disk space; exits with 1 where anything differs.
+ * the other; then `deltaloop capture` and `shadow` beside its control plane. Prints a table with minutes and disk space; exits with 1 where
+ * anything differs.
  */
 import { spawnSync } from "node:child_process";
 import { statfsSync } from "node:fs";
@@ -11,14 +12,16 @@ import { ACTING_RELEASES, releaseOf } from "../../shared/kube/releases.ts";
 /** The newest patch of each minor release that the Go proxy has; v1.38.0-beta.0 needs a newer Go. */
 const BUILDABLE = ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"];
 const RUN = ["infra/nodejs-runtime/run.js"];
-const VITEST = [...RUN, "node_modules/vitest/vitest.mjs", "run", "--project", "adapters"];
+const VITEST = [...RUN, "node_modules/vitest/vitest.mjs", "run", "--project"];
 const SUITES = {
-  templates: [...VITEST, "test/differential/templates.test.ts"],
-  keys: [...VITEST, "test/differential/keys.test.ts"],
+  templates: [...VITEST, "adapters", "test/differential/templates.test.ts"],
+  keys: [...VITEST, "adapters", "test/differential/keys.test.ts"],
   syncs: [...RUN, "test/differential/run.ts", "--seeds", "100"],
   sequences: [...RUN, "test/differential/run.ts", "--sequence", "--seeds", "25"],
+  live: [...VITEST, "e2e", "test/e2e/shadow.test.ts"],
 } as const;
-type Suite = keyof typeof SUITES;
+/** Controllers are compared where ours act. */
+const ACTING_ONLY: readonly (keyof typeof SUITES)[] = ["keys", "syncs", "sequences"];
 
 const asked = process.argv.slice(2);
 const unknown = asked.filter((version) => !BUILDABLE.includes(version));
@@ -32,8 +35,7 @@ for (const version of asked.length > 0 ? asked : BUILDABLE) {
   const [startedAt, freeBefore] = [performance.now(), freeBytes()];
   const isActing = releaseOf(version, ACTING_RELEASES) !== undefined;
   const results = Object.entries(SUITES).map(([suite, command]): [string, string] => {
-    // Controllers are compared where ours act.
-    if (suite !== ("templates" satisfies Suite) && !isActing) return [suite, "–"];
+    if (!isActing && ACTING_ONLY.some((each) => each === suite)) return [suite, "–"];
     process.stdout.write(`${version}: ${suite}\n`);
     const env = { ...process.env, DIFFERENTIAL_RELEASE: version };
     return [suite, spawnSync(process.execPath, command, { env, stdio: "inherit" }).status === 0 ? "same" : "DIFFERS"];

@@ -1,10 +1,15 @@
 /**
- * `deltaloop shadow` beside upstream's own controllers on a real control plane, while users create, roll out and delete.
+ * `deltaloop shadow` and `capture` beside upstream's own controllers on a real control plane, while users create, roll out and delete.
  */
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { deltaloop, measured, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
+import { COMPARED_VERSION } from "../envtest/release-module.ts";
 
 const TIMEOUT_MS = 120_000;
 const labels = { app: "web" };
@@ -33,8 +38,15 @@ interface Summary {
 await whereRealPartsAre("shadow beside upstream's controllers", () => {
   describe("shadow", () => {
     let cluster: Cluster;
-    beforeAll(async () => void (cluster = await startCluster({ controllers: "all" })), TIMEOUT_MS);
-    afterAll(() => cluster?.stop());
+    let folder: string;
+    beforeAll(async () => {
+      folder = await mkdtemp(join(tmpdir(), "deltaloop-shadow-"));
+      cluster = await startCluster({ controllers: "all" });
+    }, TIMEOUT_MS);
+    afterAll(async () => {
+      await cluster?.stop();
+      await rm(folder, { recursive: true });
+    });
 
     const ended = async (
       shadow: Running,
@@ -74,6 +86,22 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       expect({ code, atRest: summary.writesOfOursAtRest }).toEqual({ code: 0, atRest: 0 });
       expect(exact + older + tie).toBeGreaterThan(40);
       expect(summary.rests).toBeGreaterThan(0);
+    });
+
+    it("a capture of a rollout replays with the hashes of this release", { timeout: TIMEOUT_MS }, async () => {
+      const file = join(folder, "capture.jsonl");
+      const capture = deltaloop(["capture", "-o", file, "--kubeconfig", cluster.plane.adminKubeconfig]);
+      await capture.line("capturing");
+      await cluster.apply(web("captured", 2));
+      await cluster.rolledOut("default", "web");
+      await capture.stop();
+      const recorded = await readFile(file, "utf8");
+      expect(recorded).toContain(`"kubernetes":"${COMPARED_VERSION}"`);
+      const replay = deltaloop(["replay", file]);
+      expect((await replay.exited).code, replay.output()).toBe(0);
+      const created = replay.output().match(/(?<=create ReplicaSet )[\w-]+/g) ?? [];
+      expect(created.length).toBeGreaterThan(0);
+      expect(created.filter((name) => !recorded.includes(`"name":"${name}"`))).toEqual([]);
     });
 
     it("reports a write that no controller would make, and exits with 1", { timeout: TIMEOUT_MS }, async () => {

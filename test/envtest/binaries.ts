@@ -1,7 +1,9 @@
 import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 
-import { answerOf, buildFlags, builtOnce, go, isExecutable } from "./go-program.ts";
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
+import { answerOf, buildFlags, go, isExecutable } from "./go-program.ts";
+import { builtOfRelease, COMPARED_VERSION, controlPlaneModule } from "./release-module.ts";
 
 /** Paths of the six programs, all executable. */
 export interface ControlPlaneBinaries {
@@ -23,11 +25,9 @@ const PROGRAMS = {
   kubeScheduler: "kube-scheduler",
 } as const satisfies Record<keyof ControlPlaneBinaries, string>;
 
-const MODULE = join(import.meta.dirname, "control-plane");
-
 /**
  * The programs of a control plane: those in `KUBEBUILDER_ASSETS` if that is set (the convention of controller-runtime's
- * envtest), else our own build of `control-plane/`, made once and kept in the user's cache folder.
+ * envtest) and no other release is compared, else our own build of `control-plane/`, made once and kept in the user's cache folder.
  *
  * Returns `{ missing }`, one line for people, where this machine can neither show nor build them; a suite prints it and
  * skips. `openssl`, which makes the certificates, counts as one of the parts.
@@ -37,7 +37,8 @@ export async function controlPlaneBinaries(): Promise<ControlPlaneBinaries | { r
     return { missing: "the control plane needs the `openssl` command for its certificates (Debian: apt-get install openssl)" };
   }
   const assets = process.env["KUBEBUILDER_ASSETS"];
-  return assets === undefined || assets === "" ? await builtBinaries() : await givenBinaries(assets);
+  if (assets === undefined || assets === "" || COMPARED_VERSION !== KUBERNETES_VERSION) return await builtBinaries();
+  return await givenBinaries(assets);
 }
 
 async function givenBinaries(folder: string): Promise<ControlPlaneBinaries | { readonly missing: string }> {
@@ -51,16 +52,17 @@ async function givenBinaries(folder: string): Promise<ControlPlaneBinaries | { r
 }
 
 async function builtBinaries(): Promise<ControlPlaneBinaries | { readonly missing: string }> {
-  const flags = buildFlags();
-  const built = await builtOnce({
+  const module = await controlPlaneModule();
+  const flags = buildFlags(COMPARED_VERSION);
+  const built = await builtOfRelease({
     name: "control plane",
     takes: "about 5 minutes",
-    module: MODULE,
-    files: [join(MODULE, "main.go")],
+    module,
+    files: [join(module, "main.go")],
     flags,
     program: PROGRAMS.kubectl,
     async build(folder) {
-      await go(MODULE, ["build", ...flags, "-o", join(folder, "control-plane"), "."]);
+      await go(module, ["build", ...flags, "-o", join(folder, "control-plane"), "."]);
       for (const program of Object.values(PROGRAMS)) await symlink("control-plane", join(folder, program));
     },
   });

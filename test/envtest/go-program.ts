@@ -5,7 +5,7 @@ import { access, constants, mkdir, readFile, rename, rm } from "node:fs/promises
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 
-import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { cacheFolder } from "../../infra/build/cache-folder.ts";
 import { holdingLock, waitAtMost } from "../../infra/build/lock-file.ts";
 
@@ -96,11 +96,12 @@ async function buildInto(folder: string, what: GoBuild): Promise<void> {
  * themselves v0.0.0-master, in `kubectl version` as in the User-Agent of every request.
  * Source: hack/lib/version.sh `kube::version::ldflags`.
  */
-export function buildFlags(): readonly string[] {
+export function buildFlags(version = KUBERNETES_VERSION): readonly string[] {
+  const [major = "", minor = ""] = version.slice(1).split(".");
   const stamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].flatMap((pkg) => [
-    `-X ${pkg}.gitVersion=${KUBERNETES_VERSION}`,
-    `-X ${pkg}.gitMajor=${KUBERNETES_MAJOR}`,
-    `-X ${pkg}.gitMinor=${KUBERNETES_MINOR}`,
+    `-X ${pkg}.gitVersion=${version}`,
+    `-X ${pkg}.gitMajor=${major}`,
+    `-X ${pkg}.gitMinor=${minor}`,
   ]);
   return ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", ["-s", "-w", ...stamps].join(" ")];
 }

@@ -1,5 +1,9 @@
 /** The go.mod files of this folder, brought to a release of Kubernetes, and what disagrees in them. */
 
+import { join } from "node:path";
+
+/** Where `KUBERNETES_VERSION` is. */
+export const NAMED_IN = join(import.meta.dirname, "../../shared/kube/objects/release.ts");
 /** The folders of the modules. */
 export const MODULES = ["control-plane", "upstream-tests"] as const;
 
@@ -61,7 +65,7 @@ export function wrongPins(goMod: string, release: string, upstream: string): rea
 }
 
 /** The modules that upstream keeps in its own repository. */
-export function stagingModules(upstream: string): ReadonlySet<string> {
+function stagingModules(upstream: string): ReadonlySet<string> {
   return new Set([...upstream.matchAll(/^\s*(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path = ""]) => path));
 }
 

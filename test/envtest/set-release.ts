@@ -9,9 +9,7 @@ import { promisify } from "node:util";
 
 import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { go } from "./go-program.ts";
-import { MODULES, repinned } from "./pins.ts";
-
-const NAMED_IN = join(import.meta.dirname, "..", "..", "shared", "api", "release.ts");
+import { MODULES, NAMED_IN, repinned } from "./pins.ts";
 
 const [release = "", ...more] = process.argv.slice(2);
 if (!/^v1\.\d+\.\d+$/.test(release) || more.length > 0) {

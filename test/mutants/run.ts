@@ -1,5 +1,5 @@
 /**
- * `npm run mutants [-- TEXT]`: plants each mistake of decisions.ts and imports.ts (or those whose file or words hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
+ * `npm run mutants [-- TEXT]`: plants each mistake of decisions.ts, releases.ts and imports.ts (or those whose file or words hold TEXT) in a copy, lets `deltaloop shadow`'s judge look at
  * all of test/captures, and says what it saw. Where it sees nothing, the same recordings are lived once more (test/golden/closed.test.ts), then
  * upstream's answers to random objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
  * Where the judge saw it, `deltaloop explain`'s replay of that recording must cite the rule that the mistake breaks, or the section around it, among the
@@ -14,6 +14,7 @@ import { linkModules } from "../support/copied-modules.ts";
 import { MUTANTS } from "./decisions.ts";
 import type { DecisionMutant } from "./decisions.ts";
 import { IMPORT_MUTANTS } from "./imports.ts";
+import { RELEASE_MUTANTS } from "./releases.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const OTHERS = [
@@ -32,7 +33,9 @@ const IMPORTS = [
 const SEEN_BYTES_MAX = 2 ** 28;
 
 const folder = mkdtempSync(join(tmpdir(), "deltaloop-mutants-"));
-const chosen = [...MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) => `${file} ${what}`.includes(process.argv[2] ?? ""));
+const chosen = [...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) =>
+  `${file} ${what}`.includes(process.argv[2] ?? ""),
+);
 let [missed, shown, led] = [0, 0, 0];
 try {
   for (const part of ["shared", "cli", "functions", "test", "infra", "package.json", "tsconfig.json", "vitest.config.ts"])

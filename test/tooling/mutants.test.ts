@@ -6,8 +6,9 @@ import { expect, it } from "vitest";
 
 import { MUTANTS } from "../mutants/decisions.ts";
 import { IMPORT_MUTANTS } from "../mutants/imports.ts";
+import { RELEASE_MUTANTS } from "../mutants/releases.ts";
 
-it.each([...MUTANTS, ...IMPORT_MUTANTS])("$what: occurs once in $file", ({ file, from, to }) => {
+it.each([...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS])("$what: occurs once in $file", ({ file, from, to }) => {
   const text = readFileSync(join(import.meta.dirname, "../../shared", file), "utf8");
   expect(text.split(from).length - 1).toBe(1);
   expect(text.replace(from, () => to)).not.toBe(text);

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 
 import { ACTING_RELEASES } from "../../shared/kube/releases.ts";
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
-import { MODULES, replacedIn, repinned, requiredIn, stagingVersion, wrongPins } from "../envtest/pins.ts";
+import { MODULES, NAMED_IN, replacedIn, repinned, requiredIn, stagingVersion, wrongPins } from "../envtest/pins.ts";
 
 const goMod = (module: string): string => readFileSync(join("test/envtest", module, "go.mod"), "utf8");
 
@@ -24,6 +24,8 @@ const OTHERS: Readonly<Record<string, string>> = {
   "test/unit/cache/cluster-release.test.ts": "upgrades of the cluster",
   "test/unit/cache/watcher.test.ts": "upgrades of the cluster",
   "test/unit/api/releases.test.ts": "hashes of each release",
+  "test/unit/cli/capture/recorded-upgrades.test.ts": "upgrades of the cluster",
+  "test/unit/replay/capture.test.ts": "upgrades of the cluster",
   "test/unit/cli/doctor/judge.test.ts": "servers older and newer than ours",
 };
 
@@ -46,6 +48,10 @@ describe("the release", () => {
     );
     expect(one.get("go.etcd.io/etcd/etcdutl/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
     expect(one.get("go.etcd.io/etcd/client/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
+  });
+
+  it("is named where set-release.ts replaces it", () => {
+    expect(readFileSync(NAMED_IN, "utf8")).toContain(`"${KUBERNETES_VERSION}"`);
   });
 
   it("is a supported one", () => {

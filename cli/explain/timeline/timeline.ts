@@ -6,7 +6,7 @@ import { createSystemClock } from "@deltaloop/base/system";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
-import type { Release } from "@deltaloop/kube/releases";
+import type { Release, ReleaseAt } from "@deltaloop/kube/releases";
 import { recordedRelease } from "../../capture/recorded-release.ts";
 import type { Capture } from "@deltaloop/replay/capture";
 import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
@@ -74,7 +74,7 @@ function listOf(verdict: Verdict | undefined): readonly Verdict[] {
 }
 
 /** Those that decide or fail. */
-async function syncsIn(capture: Capture, digester: Digester, release: Release | undefined): Promise<readonly ReplayedSync[]> {
+async function syncsIn(capture: Capture, digester: Digester, release: ReleaseAt | undefined): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   await replay(capture, {
     ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, ...(release && { release }) },

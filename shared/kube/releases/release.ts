@@ -8,6 +8,9 @@ export interface Release {
   readonly behaviour: Behaviour;
 }
 
+/** The release that a cluster runs at a time, in milliseconds since the epoch. */
+export type ReleaseAt = (atMs: number) => Release;
+
 /** Only facts that our code uses. Each doc comment names the release that changed it. */
 export interface Behaviour {
   /** `status.terminatingReplicas` is set. 1.35: gate DeploymentReplicaSetTerminatingReplicas is on by default. */
@@ -21,6 +24,8 @@ export interface Behaviour {
   readonly availabilityCheck: "next pod" | "all ready";
   /** Old pods block a Recreate rollout only if the Deployment selects them. 1.36 does not ask: deployment_controller.go getPodMapForDeployment. */
   readonly recreateAsksSelector: boolean;
+  /** A failed scaling or cleanup of a rollout leaves the status to be written. 1.38: deployment/sync.go syncRolloutStatusAfter. */
+  readonly writesStatusAfterFailure: boolean;
 }
 
 /** A release's differences from the one before; the first one has everything. */

@@ -19,13 +19,18 @@ export interface Capture {
   readonly startMs: number;
   readonly endMs: number;
   readonly records: number;
-  /** The version of the recorded API server, as `v1.36.3`; absent: the capture does not name it. */
-  readonly kubernetes?: string;
+  /** The versions that the recorded API server reported, as `v1.36.3`, in time order; absent: the capture names none. */
+  readonly versions?: readonly RecordedVersion[];
   /** Number of records up to the end of a resource's first list, inclusive; absent: never listed. */
   readonly firstLists: ReadonlyMap<CachedResource, number>;
   /** The records by time; each call starts from the beginning. */
   batches(): AsyncIterable<readonly CaptureRecord[]>;
   close(): void;
+}
+
+export interface RecordedVersion {
+  readonly fromMs: number;
+  readonly kubernetes: string;
 }
 
 /** Observes the records of the first read, in order. */
@@ -71,9 +76,10 @@ export async function openCapture(path: string, { note = UNHEARD, census }: Open
 export async function captureIn(source: ByteSource, name: string, options: OpenOptions = {}): Promise<Capture> {
   const { note = UNHEARD, census, standingBytesMax = STANDING_BYTES_MAX } = options;
   const notes: string[] = [];
-  let kubernetes: string | undefined;
-  const release = (version: string): void => void (kubernetes ??= version);
+  const versions: RecordedVersion[] = [];
+  const release = (kubernetes: string, fromMs: number): void => void versions.push({ fromMs, kubernetes });
   const scan = async (): Promise<Scan> => {
+    versions.length = 0;
     census?.begin();
     const scanned = new Scan(name, standingBytesMax);
     const evidence = (record: EvidenceRecord): void => census?.seeEvidence?.(record);
@@ -93,7 +99,7 @@ export async function captureIn(source: ByteSource, name: string, options: OpenO
   for (const text of notes) note(text);
   const { startMs, endMs, records, firstLists } = scanned;
   return {
-    ...{ startMs, endMs, records, firstLists, ...(kubernetes !== undefined && { kubernetes }) },
+    ...{ startMs, endMs, records, firstLists, ...(versions.length > 0 && { versions }) },
     async *batches() {
       for await (const batch of batchesOf(source, name, {})) yield batch.map(({ record }) => record);
     },

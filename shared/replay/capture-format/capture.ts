@@ -179,8 +179,8 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
 /** Receives what is no record. */
 export interface OtherLines {
   readonly evidence?: (record: EvidenceRecord) => void;
-  /** The version of the recorded API server, as `v1.36.3`. */
-  readonly release?: (version: string) => void;
+  /** The API server reports this version, as `v1.36.3`, from then on. */
+  readonly release?: (version: string, fromMs: number) => void;
 }
 
 /** Parses lines and enforces the limits on records and time span. */
@@ -298,7 +298,7 @@ function parseLine(
     throw new CaptureError(
       `${place}: is a capture of format ${JSON.stringify(value.format).slice(0, QUOTED_MAX)}; this version of deltaloop reads formats ${FORMATS_READ.join(" and ")}`,
     );
-  if (kind === "meta" && typeof value.kubernetes === "string") release?.(value.kubernetes);
+  if (kind === "meta" && typeof value.kubernetes === "string") release?.(value.kubernetes, Date.parse(String(value.t)));
   if (kind === "meta" || kind === "req" || kind === "res" || kind === "api" || kind === "raw") return undefined;
   if (kind === "gap") {
     note(`${place}: ${gapText(value)}`);

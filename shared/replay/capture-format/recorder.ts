@@ -31,6 +31,8 @@ export interface RecorderOptions {
 export interface RecordingWatch extends KubeWatch<RecordedResource> {
   /** Records that the API server does not let its user read the resource. */
   denied(resource: EvidenceResource): void;
+  /** Records that the API server reports another version from now on. */
+  upgraded(version: string): void;
   /** A list is in progress: no new file can begin between its pages. */
   readonly isListing: boolean;
   /** Begins another file: a meta line, and all current objects as a list of each resource. */
@@ -75,7 +77,8 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     if (shown === undefined) throw new Error(`an object of ${resource} without name, uid or version`);
     return shown;
   };
-  const { server, kubernetes } = options;
+  const { server } = options;
+  let { kubernetes } = options;
   const begin = (): void =>
     putLine({ k: "meta", format: CAPTURE_FORMAT, server, kubernetes, raw, digest: raw ? undefined : digester.prefix });
   const stateOf = (resource: RecordedResource): ResourceState => {
@@ -87,6 +90,10 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
   return {
     get isListing(): boolean {
       return [...states.values()].some(({ listing }) => listing !== undefined);
+    },
+    upgraded(version) {
+      kubernetes = version;
+      if (lines > 0) begin();
     },
     restart(): void {
       lines = 0;

@@ -7,8 +7,7 @@
 import { createHash } from "node:crypto";
 import type { QueueFaults } from "@deltaloop/store/memory";
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
-import { fixedRelease } from "@deltaloop/controllers/cache";
-import type { Release } from "@deltaloop/kube/releases";
+import type { ReleaseAt } from "@deltaloop/kube/releases";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { LANES, createSigner } from "@deltaloop/store/ports";
 import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
@@ -38,8 +37,8 @@ export interface ReplayOptions {
   readonly seed: number;
   readonly log: Log;
   readonly functions: MakeHandlers;
-  /** The release of the recorded cluster. Default: OWN_RELEASE. */
-  readonly release?: Release;
+  /** The releases of the recorded cluster. Default: OWN_RELEASE. */
+  readonly release?: ReleaseAt;
   readonly onSync: (sync: ReplayedSync) => void;
   /** Faults of messages and doorbells. Default: none. A reordered list keeps the cache incomplete for seconds of the recording. */
   readonly faults?: () => QueueFaults;
@@ -73,7 +72,8 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   // The queue, the Store and thus the signing key exist only in this process.
   const signer = createSigner([`replay ${seed}`], CLUSTER);
   const kube = { ...cluster, ...NO_WRITER };
-  const published = options.release && { release: fixedRelease(options.release.name) };
+  const { release } = options;
+  const published = release && { release: { look: () => Promise.resolve(), current: () => release(clock.now()).name } };
   const system = assembleSystem(
     { clock, random, digester, signer, log, ...backend, ...published, kube: () => kube, functions: options.functions },
     {

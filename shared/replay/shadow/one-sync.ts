@@ -1,7 +1,7 @@
 /** Runs one sync of our controllers on a recorded state, with an API server and a cache that hold it. */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import { createMemoryStore } from "@deltaloop/store/memory";
-import type { Release } from "@deltaloop/kube/releases";
+import type { ReleaseAt } from "@deltaloop/kube/releases";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { metaOf, HOLE_LIMIT_MS } from "@deltaloop/base";
 import type { JsonObject, Log } from "@deltaloop/base";
@@ -26,7 +26,7 @@ export interface SyncPlace {
   readonly handlers: { readonly [C in Controller]?: SyncHandler };
   readonly digester: Digester;
   /** That the cluster runs. Default: OWN_RELEASE. */
-  readonly release?: Release;
+  readonly release?: ReleaseAt;
 }
 
 export interface Situation {
@@ -89,7 +89,7 @@ export async function syncOnce(
   const handler = handlers[controller];
   if (handler === undefined) throw new Error(`no sync handler for the ${controller} controller`);
   const { taken, snapshot } = await take(store, controller, key);
-  const session = createSession(ports, { ...taken, snapshot, mayWrite: () => true, ...(release && { release }) });
+  const session = createSession(ports, { ...taken, snapshot, mayWrite: () => true, ...(release && { release: release(nowMs) }) });
   await ended(
     handler(session).catch(() => undefined),
     clock,

@@ -560,6 +560,14 @@ describe("one watcher", () => {
     expect([s.data.epoch?.record, await s.gates()]).toEqual([{ ...before, release: "1.37" }, true]);
   });
 
+  it("keeps an epoch of the same build that was opened on another release of the cluster", async ({ s }) => {
+    await s.store.openEpoch({ ...s.identity, clusterUid: "cluster", epoch: "old", fence: "1", release: "1.36" });
+    const read = (): Promise<string> => Promise.resolve("v1.37.2");
+    s.start("one", { release: createClusterRelease({ read, clock: s.clock, log: s.log }, { first: "v1.37.2" }) });
+    await s.pass(3_000);
+    expect(s.data.epoch?.record).toMatchObject({ epoch: "old", release: "1.37" });
+  });
+
   it("[informer T42] a list older than what is applied leaves its epoch, and the next epoch has the listed state", async ({ s }) => {
     await s.create("a");
     s.start("one");

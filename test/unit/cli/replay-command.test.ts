@@ -19,8 +19,14 @@ interface Ended {
   readonly stderr: string;
 }
 
-async function replayOf(path: string, options: { readonly readsOneChunk?: true; readonly flags?: readonly string[] } = {}): Promise<Ended> {
-  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "replay", path, ...(options.flags ?? [])], {
+interface RunOptions {
+  readonly readsOneChunk?: true;
+  readonly flags?: readonly string[];
+  readonly command?: string;
+}
+
+async function replayOf(path: string, options: RunOptions = {}): Promise<Ended> {
+  const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), options.command ?? "replay", path, ...(options.flags ?? [])], {
     stdio: ["ignore", "pipe", "pipe"],
   });
   let [stdout, stderr] = ["", ""];
@@ -111,12 +117,14 @@ it.each([
   expect(stderr).toContain(said);
 });
 
+const metaLine = (release: string, t = "2026-03-01T10:00:00Z"): string =>
+  JSON.stringify({ t, k: "meta", format: 2, raw: true, kubernetes: `v${release}.0` });
+
 it("names ReplicaSets by the release that the capture names, unless --kubernetes does; an unknown one is reported", async () => {
   const lines = gunzipSync(await readFile(join(ROOT, "test/captures/rolling-update.watch.jsonl.gz")));
   const named = async (release: string, ...flags: readonly string[]) => {
     const path = join(folder, `${release}.jsonl`);
-    const meta = { t: "2026-03-01T10:00:00Z", k: "meta", format: 2, raw: true, kubernetes: `v${release}.0` };
-    await writeFile(path, `${JSON.stringify(meta)}\n${lines.toString()}`);
+    await writeFile(path, `${metaLine(release)}\n${lines.toString()}`);
     const { stdout, stderr } = await replayOf(path, { flags });
     return { names: stdout.match(/(?<=create ReplicaSet )\S+/g), stderr };
   };
@@ -126,4 +134,16 @@ it("names ReplicaSets by the release that the capture names, unless --kubernetes
   const unknown = await named("1.20");
   expect(unknown.names).toEqual(own.names);
   expect(unknown.stderr).toBe("warn: Kubernetes v1.20.0 of the capture is not known here: using the rules of 1.36\n");
+});
+
+it("follows an upgrade in the middle of a capture, as explain does: the next rollout has the new release's hash", async () => {
+  const text = gunzipSync(await readFile(join(ROOT, "test/captures/rolling-update.watch.jsonl.gz"))).toString();
+  const path = join(folder, "upgrade.jsonl");
+  const [upgradedAt, firstLater = ""] = ["2026-11-20T14:52:53Z", /^.*"2026-11-20T14:52:53.*$/m.exec(text)?.[0]];
+  await writeFile(path, `${metaLine("1.36")}\n${text.replace(firstLater, () => `${metaLine("1.37", upgradedAt)}\n${firstLater}`)}`);
+  const { stdout, stderr } = await replayOf(path);
+  expect(stdout.match(/(?<=create ReplicaSet )\S+/g)).toEqual(["web-68b7c9b477", "web-65d6f949d6"]); // upstream's hashes in 1.36 and in 1.37
+  expect(stderr).toBe("");
+  const explained = await replayOf(path, { command: "explain", flags: ["deployment/web", "--all"] });
+  expect(explained.stdout).toContain("→ create ReplicaSet web-65d6f949d6 with 1 replica");
 });

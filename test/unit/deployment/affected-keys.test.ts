@@ -140,7 +140,7 @@ describe("pods", () => {
   };
 
   it("[deployment T17 T20] a deleted pod of a Recreate Deployment enqueues it, although others remain", () =>
-    expect(podEffects(mine, undefined)).toEqual([wake]));
+    expect(podEffects(mine, undefined, lookups([recreate], [rs({ size: 0, available: 2 })]))).toEqual([wake]));
   it("[deployment T19] a released or re-owned pod counts as deleted", () => {
     expect(podEffects(mine, pod("p", {}))).toEqual([wake]);
     expect(podEffects(mine, pod("p", { rs: "other" }))).toEqual([wake]);

@@ -2,9 +2,11 @@
 import { describe, expect, it } from "vitest";
 
 import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
+import { REVISION } from "../../../shared/controllers/deployment/revision.ts";
 import { ALL_RELEASES, releaseOf } from "../../../shared/kube/releases.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
+import { refusal } from "../../support/scripted-api.ts";
 import { liveDeployment, liveReplicaSet, podTemplate } from "./live-objects.ts";
 
 function nameOn(release: string, harness: SyncHarness): string {
@@ -112,5 +114,61 @@ describe("behaviour of the release", () => {
     await harness.publish(release);
     await harness.handle();
     expect(harness.names("replicasets").length > 1).toBe(starts);
+  });
+
+  const revised = (revision: string): object => ({ annotations: { [REVISION]: revision } });
+  const failures = [
+    {
+      step: "a scale-up",
+      request: "patch replicasets",
+      objects: [liveDeployment(4, revised("1")), liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5] })],
+    },
+    {
+      step: "a scale-down under Recreate",
+      request: "patch replicasets",
+      objects: [
+        liveDeployment(2, { image: "v2", strategy: "Recreate", ...revised("2") }),
+        liveReplicaSet("web-1", "v1", 2, { revision: "1" }),
+        liveReplicaSet("web-2", "v2", 0, { revision: "2", age: 1 }),
+      ],
+    },
+    {
+      step: "a scale-up under Recreate",
+      request: "patch replicasets",
+      objects: [
+        liveDeployment(2, { strategy: "Recreate", ...revised("1") }),
+        liveReplicaSet("web-1", "v1", 0, { revision: "1", sizedFor: [2, 2] }),
+      ],
+    },
+  ];
+  it.each(
+    failures.flatMap((failure) => [
+      { ...failure, release: "1.37" },
+      { ...failure, release: "1.38" },
+    ]),
+  )("$step that fails on $release", async ({ request, objects, release }) => {
+    const harness = await SyncHarness.of(objects);
+    await harness.publish(release);
+    harness.api.script = { [request]: refusal(500, "InternalError", "try again") };
+    await expect(harness.handle()).rejects.toThrow("try again");
+    const isStatus = (write: string): boolean => write === "patch deployments/status web";
+    expect(harness.written().filter(isStatus)).toHaveLength(release === "1.38" ? 1 : 0);
+  });
+
+  it.each([
+    { strategy: "RollingUpdate", release: "1.37", statuses: 0 },
+    { strategy: "RollingUpdate", release: "1.38", statuses: 1 },
+    { strategy: "Recreate", release: "1.38", statuses: 0 },
+  ] as const)("a cleanup under $strategy that fails on $release", async ({ strategy, release, statuses }) => {
+    const status = { observedGeneration: 1, replicas: 2, updatedReplicas: 2, readyReplicas: 2, availableReplicas: 2 };
+    const harness = await SyncHarness.of([
+      liveDeployment(2, { image: "v2", strategy, status, spec: { revisionHistoryLimit: 0 }, ...revised("2") }),
+      liveReplicaSet("web-1", "v1", 0, { revision: "1" }),
+      liveReplicaSet("web-2", "v2", 2, { revision: "2", sizedFor: [2, 3], age: 1 }),
+    ]);
+    await harness.publish(release);
+    harness.api.script = { "delete replicasets": refusal(500, "InternalError", "try again") };
+    await expect(harness.handle()).rejects.toThrow("try again");
+    expect(harness.written().filter((write) => write === "patch deployments/status web")).toHaveLength(statuses);
   });
 });

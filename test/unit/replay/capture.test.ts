@@ -335,9 +335,11 @@ describe("a list after the first one", () => {
     const { lines, recorder } = await relisted(true);
     const before = lines.length;
     expect(recorder.isListing).toBe(false);
+    recorder.upgraded("v1.37.2");
     recorder.restart();
-    const file = lines.slice(before);
-    expect(JSON.parse(file[0] ?? "")).toMatchObject({ k: "meta", n: 0 });
+    const [upgrade = "", ...file] = lines.slice(before);
+    expect(JSON.parse(upgrade)).toMatchObject({ k: "meta", n: before, kubernetes: "v1.37.2" });
+    expect(JSON.parse(file[0] ?? "")).toMatchObject({ k: "meta", n: 0, kubernetes: "v1.37.2" });
     const cluster = clusterOf(file);
     expect([...cluster.versions("pods").keys()]).toEqual(["shop/b", "shop/c"]);
     expect(await cluster.listPage("pods", {}, new AbortController().signal)).toMatchObject({ resourceVersion: "20" });

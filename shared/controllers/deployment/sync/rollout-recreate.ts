@@ -10,7 +10,7 @@ import { activeReplicaSets, type ReplicaSetSplit, replicasOf, splitReplicaSets }
 import { scaleReplicaSet } from "../writes.ts";
 import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
 import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
-import { because, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
+import { because, beforeStatus, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
 
 /** Row limit of one write-through; one old pod is enough to wait for. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
@@ -22,9 +22,9 @@ export async function rolloutRecreate(sync: DeploymentSync, known: Known): Promi
   const { split } = revised;
   const { decided: steps, why } = scaleDownOldReplicaSetsForRecreate(revised.known.d, split.oldRSs);
   because(sync, ...why);
-  const scaled = await resize(sync, revised.known, steps);
+  const scaled = await beforeStatus(sync, revised.known, resize(sync, revised.known, steps));
   if (scaled.kind === "ended") return scaled.result;
-  if (steps.length > 0) return syncRolloutStatus(sync, scaled.known, split);
+  if (steps.length > 0) return syncRolloutStatus(sync, scaled.known, split, scaled.failure);
   const cachedOne = oldPodsRunning(split, await cachedPods(sync, split));
   if (cachedOne !== undefined) return waitForOld(sync, scaled.known, split, cachedOne);
   const isGrown = split.newRS !== undefined && replicasOf(split.newRS) >= replicasOf(scaled.known.d);
@@ -54,8 +54,9 @@ async function growNewReplicaSet(sync: DeploymentSync, known: Known, split: Repl
   const grow = newRS && scaleReplicaSet(known.d, newRS, replicasOf(known.d));
   if (newRS && grow)
     because(sync, { rule: "takes all", about: newRS.metadata.name, facts: { size: replicasOf(newRS), replicas: replicasOf(known.d) } });
-  const grown = await resize(sync, known, grow ? [grow] : []);
-  return grown.kind === "ended" ? grown.result : finishRollout(sync, grown.known, split);
+  const grown = await beforeStatus(sync, known, resize(sync, known, grow ? [grow] : []));
+  if (grown.kind === "ended") return grown.result;
+  return grown.failure === undefined ? finishRollout(sync, grown.known, split) : syncRolloutStatus(sync, known, split, grown.failure);
 }
 
 async function cachedPods({ session, selector }: DeploymentSync, { oldRSs }: ReplicaSetSplit): Promise<readonly CachedPod[]> {

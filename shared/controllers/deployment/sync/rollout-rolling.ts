@@ -7,6 +7,7 @@ import { syncRevisionOrCreate, type WithNewReplicaSet } from "./sync-revision.ts
 import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
 import {
   because,
+  beforeStatus,
   ended,
   type Known,
   listReplicaSets,
@@ -26,12 +27,16 @@ export async function rolloutRolling(sync: DeploymentSync, known: Known): Promis
   const { decided: grow, why } = reconcileNewReplicaSet(revised.known.d, split.newRS, split.oldRSs);
   because(sync, ...why);
   if (grow !== undefined) {
-    const grown = await resize(sync, revised.known, [grow]);
-    return grown.kind === "ended" ? grown.result : syncRolloutStatus(sync, grown.known, split);
+    const grown = await beforeStatus(sync, revised.known, resize(sync, revised.known, [grow]));
+    return grown.kind === "ended" ? grown.result : syncRolloutStatus(sync, grown.known, split, grown.failure);
   }
   const old = await reconcileOldReplicaSets(sync, revised.known, split);
   if (old.kind === "ended") return old.result;
-  if (old.kind === "stopped") return finishRollout(sync, old.known, split, old.failure);
+  if (old.kind === "stopped") {
+    // From 1.38 on nothing is cleaned up after an error.
+    const isLast = old.failure !== undefined && sync.session.release.behaviour.writesStatusAfterFailure;
+    return (isLast ? syncRolloutStatus : finishRollout)(sync, old.known, split, old.failure);
+  }
   return old.shrunk ? syncRolloutStatus(sync, old.known, split) : finishRollout(sync, old.known, split);
 }
 

@@ -74,8 +74,22 @@ export async function resize(sync: DeploymentSync, from: Known, steps: readonly 
   return { kind: "goOn", known };
 }
 
+/** A step whose error, from 1.38 on, ends the sync only after the status was written (upstream: syncRolloutStatusAfter). */
+export async function beforeStatus(
+  { session }: DeploymentSync,
+  known: Known,
+  step: Promise<StepResult>,
+): Promise<StepResult<{ readonly failure?: Error }>> {
+  try {
+    return await step;
+  } catch (error) {
+    if (!session.release.behaviour.writesStatusAfterFailure || !(error instanceof Error)) throw error;
+    return { kind: "goOn", known, failure: error };
+  }
+}
+
 /** Deletes old ReplicaSets beyond the history limit. If one has changed or is gone, its own event handles it. */
-export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<Ended | undefined> {
+export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<StepResult> {
   const { decided: writes, why } = cleanupDeployment(
     known.d,
     oldRSs.map((rs) => newestOf(known, rs)),
@@ -83,7 +97,7 @@ export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readon
   because(sync, ...why);
   const { end, error } = await sync.session.perform(writes);
   if (error !== undefined && end === undefined) throw error;
-  return end && ended(end);
+  return end ? ended(end) : { kind: "goOn", known };
 }
 
 /** Adopts and releases among `rss`, and returns the Deployment's own. @throws {Error} if a write failed */

@@ -19,6 +19,6 @@ export async function syncScale(sync: DeploymentSync, from: Known): Promise<Sync
     known,
     known: { d },
   } = scaled;
-  const stop = d.spec.paused === true && rollbackTo(d) === undefined ? await cleanup(sync, known, split.oldRSs.toReversed()) : undefined;
-  return stop?.result ?? syncStatusOnly(sync, known, split);
+  const cleaned = d.spec.paused === true && rollbackTo(d) === undefined ? await cleanup(sync, known, split.oldRSs.toReversed()) : undefined;
+  return cleaned?.kind === "ended" ? cleaned.result : syncStatusOnly(sync, known, split);
 }

@@ -5,7 +5,7 @@ import { deploymentComplete, followUpMs, pausedStatus, progressRecheckMs, rollou
 import type { ReplicaSetSplit } from "../replica-sets.ts";
 import { calculateStatus, sameStatus } from "../status.ts";
 import { type UpdateStatus, updateStatus } from "../writes.ts";
-import { because, cleanup, DONE, ended, type Known, type DeploymentSync, type StepResult } from "./step.ts";
+import { because, beforeStatus, cleanup, DONE, ended, type Known, type DeploymentSync, type StepResult } from "./step.ts";
 
 /** Writes the status if it changed. @throws {Error} if the status was not written */
 export async function writeStatus(
@@ -53,8 +53,12 @@ export async function syncStatusOnly(sync: DeploymentSync, known: Known, split: 
 
 /** Ends a rollout with no sizes to change; cleans up if it is complete. */
 export async function finishRollout(sync: DeploymentSync, known: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
-  const stop = deploymentComplete(known.d, known.d.status) ? await cleanup(sync, known, split.oldRSs) : undefined;
-  return stop?.result ?? syncRolloutStatus(sync, known, split, failure);
+  if (!deploymentComplete(known.d, known.d.status)) return syncRolloutStatus(sync, known, split, failure);
+  const cleaning = cleanup(sync, known, split.oldRSs);
+  const isRolling = known.d.spec.strategy?.type === "RollingUpdate";
+  const cleaned: StepResult<{ readonly failure?: Error }> = await (isRolling ? beforeStatus(sync, known, cleaning) : cleaning);
+  if (cleaned.kind === "ended") return cleaned.result;
+  return syncRolloutStatus(sync, known, split, failure ?? cleaned.failure);
 }
 
 /** Ends a rollout step, with `failure` if an error occurred that must not delay the status. */

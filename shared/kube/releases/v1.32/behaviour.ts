@@ -3,4 +3,5 @@ export const BEHAVIOUR = {
   cutsReplicaSetNames: false,
   availabilityCheck: "all ready",
   recreateAsksSelector: true,
+  writesStatusAfterFailure: false,
 } as const;

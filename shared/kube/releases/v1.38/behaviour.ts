@@ -1,0 +1,1 @@
+export const BEHAVIOUR = { writesStatusAfterFailure: true } as const;

@@ -1,0 +1,44 @@
+/** The release whose programs tests run: that of the pins, or the one in DIFFERENTIAL_RELEASE (`npm run releases`); and its Go module. */
+import { execFile } from "node:child_process";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
+import { cacheFolder } from "../../infra/build/cache-folder.ts";
+import type { GoBuild } from "./go-program.ts";
+import { builtOnce, go } from "./go-program.ts";
+import { repinned } from "./pins.ts";
+
+export const COMPARED_VERSION = process.env["DIFFERENTIAL_RELEASE"] ?? KUBERNETES_VERSION;
+
+const PINNED = join(import.meta.dirname, "control-plane");
+
+/** The folder of `control-plane/`; for another release than the pinned one, a copy outside the checkout with that release's versions. */
+export async function controlPlaneModule(): Promise<string> {
+  if (COMPARED_VERSION === KUBERNETES_VERSION) return PINNED;
+  const folder = join(cacheFolder(), `control-plane-module-${COMPARED_VERSION}`);
+  if ((await readFile(join(folder, "go.sum")).catch(() => undefined)) !== undefined) return folder;
+  const { stdout } = await promisify(execFile)("go", ["mod", "download", "-json", `k8s.io/kubernetes@${COMPARED_VERSION}`], {
+    env: { ...process.env, GOTOOLCHAIN: "local", GOWORK: "off" },
+  });
+  const { GoMod } = JSON.parse(stdout) as { readonly GoMod: string };
+  const pins = repinned(await readFile(join(PINNED, "go.mod"), "utf8"), COMPARED_VERSION, await readFile(GoMod, "utf8"));
+  await mkdir(folder, { recursive: true });
+  // `tidy` finds the indirect ones again: those of the pinned release would raise this release's versions.
+  await writeFile(join(folder, "go.mod"), pins.replaceAll(/^.* \/\/ indirect\n/gm, ""));
+  await copyFile(join(PINNED, "main.go"), join(folder, "main.go"));
+  await go(folder, ["mod", "tidy"]);
+  return folder;
+}
+
+/**
+ * `builtOnce`, of this release.
+ *
+ * @throws {Error} if a release was requested and cannot be built: a skipped suite would count as "no difference"
+ */
+export async function builtOfRelease(what: Omit<GoBuild, "of">): ReturnType<typeof builtOnce> {
+  const built = await builtOnce({ ...what, of: `Kubernetes ${COMPARED_VERSION}` });
+  if ("missing" in built && process.env["DIFFERENTIAL_RELEASE"] !== undefined) throw new Error(built.missing);
+  return built;
+}
