@@ -26,7 +26,13 @@ export function Details(shown: Shown): JSX.Element {
   );
 }
 
-const KINDS = { change: "Change by a user", sync: "Decision of our controller", refusal: "Refused request", event: "Event" } as const;
+const KINDS = {
+  change: "Change by a user",
+  sync: "Decision of our controller",
+  refusal: "Refused request",
+  event: "Event",
+  shadow: "Write of upstream's controller, beside ours",
+} as const;
 
 function MarkDetails({ model, change, lane, mark }: Shown & { readonly lane: Lane; readonly mark: LaneMark }): JSX.Element {
   const { kind, at, title } = mark;

@@ -130,7 +130,14 @@ describe("the file", () => {
     const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
     const [, policy = ""] = /Content-Security-Policy" content="([^"]+)"/.exec(html) ?? [];
     expect(policy.split("; ")).toEqual([
-      ...["default-src 'none'", `script-src ${hash(script)}`, `style-src ${hash(style)}`, "base-uri 'none'", "form-action 'none'"],
+      ...[
+        "default-src 'none'",
+        `script-src ${hash(script)}`,
+        `style-src ${hash(style)}`,
+        "worker-src blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+      ],
     ]);
     expect(html).toContain(`<script>${script}</script>`);
     expect(Buffer.byteLength(script + style)).toBeLessThan(400 * KIB);
@@ -178,6 +185,7 @@ describe("the file", () => {
   it("is not written with an option that shows a part of the recording", () => {
     for (const [option, ...value] of [["--at", "+1s"], ["--all"]] as const)
       expect(explain(recorded("refused"), option, ...value, "--html", "part.html")).toMatchObject({ status: 2, stdout: "" });
-    expect(explain(recorded("refused"), "--no-redact").stderr).toContain("--force and --no-redact need --html");
+    expect(explain(recorded("refused"), "--no-redact").stderr).toContain("--no-redact needs --html or --open");
+    expect(explain(recorded("refused"), "--force").stderr).toContain("--force needs --html");
   });
 });
