@@ -16,6 +16,7 @@ import { recordedRelease, recordedReleaseOption } from "./capture/recorded-relea
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { explainLive } from "./explain/live.ts";
 import type { LiveFlags } from "./explain/live.ts";
+import type { Verdict } from "@deltaloop/replay/explain";
 import { printWorst } from "./explain/print-worst.ts";
 import { isObjectName, subjectIn, wantedBy } from "./explain/subject.ts";
 import { goneText, verdictJson, verdictText } from "./explain/verdict-text.ts";
@@ -137,13 +138,17 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);
   if (sinceMs !== undefined && atMs !== undefined && sinceMs > atMs)
     throw new UsageError(`--since ${flags.since} is after ${option} ${moment}`);
-  if (object === "") return printWorst(worstFirst(state.state({ namespace })), file, flags);
+  if (object === "") {
+    const verdicts = worstFirst(state.state({ namespace }));
+    printWorst(verdicts, file, flags);
+    return output === undefined ? printPageHint(verdicts, file) : undefined;
+  }
   const subject = subjectIn(object, family, namespace);
   const cluster = state.state({ namespace: subject.namespace });
   const verdict = verdictOf(cluster, subject, { sinceMs });
   if (!output) process.stdout.write(verdict === undefined ? goneText(subject, cluster.nowMs) : verdictText(verdict, { recorded: true }));
   else if (verdict !== undefined) process.stdout.write(objectText(verdictJson(verdict), output));
-  if (!isStory) return;
+  if (!isStory) return printPageHint(verdict ? [verdict] : [], file);
   const { printStory } = await import("./explain/story.ts");
   const at = flags.at === undefined ? undefined : atMs;
   await printStory(capture, subject, {
@@ -153,4 +158,10 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
     repeats: flags.repeats === true,
     release: recordedRelease(flags.kubernetes, capture),
   });
+}
+
+/** Where something is wrong, how to draw it. A name that a shell would change is left out. */
+function printPageHint(verdicts: readonly Verdict[], file: string): void {
+  if (verdicts.every(({ health }) => health === "complete") || !/^[\w./][\w./-]*$/.test(file)) return;
+  process.stdout.write(`Timeline  deltaloop explain ${file} --html timeline.html\n`);
 }

@@ -23,7 +23,8 @@ export interface TimelineInput {
   readonly gaps: readonly Gap[];
 }
 
-export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod";
+/** The page groups pods by node. */
+export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod" | "Node";
 
 export interface TimelineObject {
   readonly kind: Kind;

@@ -5,6 +5,8 @@ import { Findings } from "./findings.tsx";
 import { clockText, durationText } from "./format.ts";
 import { Lanes } from "./lanes.tsx";
 import { Legend } from "./legend.tsx";
+import { byNode } from "./by-node.ts";
+import { modelOf } from "./model.ts";
 import type { Model } from "./model.ts";
 import { MomentBar } from "./moment-bar.tsx";
 import { Tables } from "./tables.tsx";
@@ -20,16 +22,17 @@ export interface AppProps {
   readonly connection?: "live" | "lost";
 }
 
-export function App({ model, connection }: AppProps): JSX.Element {
-  const [view, setView] = useState(() => initialView(model, location.hash));
+export function App({ model: base, connection }: AppProps): JSX.Element {
+  const [view, setView] = useState(() => initialView(base, location.hash));
+  const model = useMemo(() => (view.byNode ? modelOf(byNode(base.input)) : base), [base, view.byNode]);
   const change = (next: Change): void => setView((before) => ({ ...before, ...next }) as View); // undefined removes an optional field
-  const drawn = useRef(model);
+  const drawn = useRef(base);
   useLayoutEffect(() => {
     const before = drawn.current;
-    drawn.current = model;
-    if (before !== model) setView((current) => followed(current, before, model));
-  }, [model]);
-  useHash(model, view, { setView, isLive: connection !== undefined });
+    drawn.current = base;
+    if (before !== base) setView((current) => followed(current, before, base));
+  }, [base]);
+  useHash(base, view, { setView, isLive: connection !== undefined });
   const { text, kind, namespace, finding, only, closed } = view;
   const lanes = useMemo(() => visibleLanes(model, view), [model, text, kind, namespace, finding, only, closed]);
   const shown: Shown = { model, view, change };

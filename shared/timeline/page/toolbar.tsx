@@ -53,6 +53,11 @@ export function Toolbar({ model, view, change, matches }: Shown & { readonly mat
           Whole time
         </button>
       </span>
+      {model.input.objects.some(({ node }) => node !== undefined) && (
+        <button type="button" aria-pressed={view.byNode} onClick={() => change({ byNode: !view.byNode, lane: undefined })}>
+          By node
+        </button>
+      )}
       <button type="button" aria-pressed={view.asTable} onClick={() => change({ asTable: !view.asTable })}>
         Table
       </button>

@@ -17,6 +17,8 @@ export interface View {
   readonly kind: Kind | "";
   readonly namespace: string;
   readonly asTable: boolean;
+  /** Pods are below their nodes. */
+  readonly byNode: boolean;
   readonly closed: ReadonlySet<number>;
 }
 
@@ -62,13 +64,14 @@ export function initialView(model: Model, hash: string): View {
     kind: KINDS.includes(kind) ? (kind as Kind) : "",
     namespace: values.get("namespace") ?? "",
     asTable: values.get("table") === "1",
+    byNode: values.get("nodes") === "1",
     closed: new Set(closed.filter((each) => model.lanes[each] !== undefined)),
   };
 }
 
 /** @param follows without the times, so that a link shows the newest state, too */
 export function hashOf(
-  { from, to, at, lane, mark, finding, only, text, kind, namespace, asTable, closed }: View,
+  { from, to, at, lane, mark, finding, only, text, kind, namespace, asTable, byNode, closed }: View,
   follows: boolean,
 ): string {
   const times = { from: String(Math.round(from)), to: String(Math.round(to)), at: String(Math.round(at)) };
@@ -83,6 +86,7 @@ export function hashOf(
   set("kind", kind);
   set("namespace", namespace);
   set("table", asTable && "1");
+  set("nodes", byNode && "1");
   set("closed", [...closed].join(","));
   return `#${values.toString()}`;
 }
@@ -121,8 +125,8 @@ export function follows({ at, to }: View, { input: { endMs } }: Model): boolean 
 export function followed(view: View, before: Model, after: Model): View {
   const [was, is] = [before.input, after.input];
   if (was.startMs !== is.startMs) {
-    const { text, kind, namespace, asTable, only } = view;
-    return { ...initialView(after, ""), text, kind, namespace, asTable, only };
+    const { text, kind, namespace, asTable, byNode, only } = view;
+    return { ...initialView(after, ""), text, kind, namespace, asTable, byNode, only };
   }
   const by = is.endMs - was.endMs;
   const isWhole = view.from <= wholeSpan(was.endMs).from;
@@ -131,8 +135,12 @@ export function followed(view: View, before: Model, after: Model): View {
   const { finding: _, ...rest } = view;
   const index =
     chosen === undefined ? -1 : is.findings.findIndex(({ workload, cause }) => workload === chosen.workload && cause === chosen.cause);
+  // Nodes follow the objects.
+  const moved = (lane: number): number => (lane < was.objects.length ? lane : lane + is.objects.length - was.objects.length);
   return {
     ...rest,
+    ...(view.lane !== undefined && { lane: moved(view.lane) }),
+    closed: new Set([...view.closed].map(moved)),
     ...(view.to >= was.endMs && span),
     ...(view.at >= was.endMs && { at: is.endMs }),
     ...(index !== -1 && { finding: index }),

@@ -162,6 +162,18 @@ describe("the file", () => {
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
   });
 
+  it("is what the verdict points to, where something is wrong", () => {
+    imagePullCapture(join(folder, "wrong.jsonl"));
+    const hint = "\nTimeline  deltaloop explain wrong.jsonl --html timeline.html\n";
+    for (const words of [[], ["deploy/web"]]) expect(explain("wrong.jsonl", ...words).stdout).toContain(hint);
+    for (const words of [
+      ["-o", "json"],
+      ["deploy/web", "--all"],
+    ])
+      expect(explain("wrong.jsonl", ...words).stdout).not.toContain("--html");
+    expect(explain(recorded("refused")).stdout).not.toContain("--html");
+  });
+
   it("is not written over the capture, nor to standard output", () => {
     const path = imagePullCapture(join(folder, "kept.jsonl"));
     const before = readFileSync(path, "utf8");
