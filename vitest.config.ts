@@ -22,12 +22,13 @@ const LONG = [
   "test/unit/replicaset/faults.test.ts",
 ];
 
-/** Suites that start a server of another program, or wait for real seconds; the others need this checkout alone, and little time. */
+/** Suites that start a server of another program or many processes, or wait for real seconds; the others need this checkout alone. */
 const REAL_COMPONENTS = [
   "test/conformance/**/*{redis,sqs,fault-injecting,logind-bus}*.test.ts",
   "test/attacks/redis-*.test.ts",
   "test/differential/*.test.ts",
-  "test/unit/cli/signals.test.ts",
+  "test/unit/cli/{*-command,help,messages,redis-away,signals,startup-commands}.test.ts",
+  "test/unit/cli/explain/{live,recordings,timeline}.test.ts",
 ];
 
 /** All that `npm run check` runs, in one project: its two processes load each module once. The others are for choosing by hand. */

@@ -44,7 +44,7 @@ const CHECK: readonly Step[] = [
   command("format", ["oxfmt", "--check"]),
 ];
 const ADAPTERS: readonly Step[] = [
-  tests("adapters", ["adapters", "long"], ["conformance", "attacks", "simulation", "differential"]),
+  tests("adapters", ["adapters", "long"], ["unit", "conformance", "attacks", "simulation", "differential"]),
   command("types", ["tsc", "--noEmit"]),
   command("types of the page", ["tsc", "--noEmit", "-p", "shared/timeline/page"]),
 ];
