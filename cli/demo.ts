@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import type { KubeObject } from "@deltaloop/kube/objects";
+import { createClient, createWatch } from "@deltaloop/kube/http";
 import { createInProcessKube } from "@deltaloop/api-server";
 import { syncFunction } from "@deltaloop/controllers/registry";
 import { SyncLog } from "@deltaloop/replay/replay";
@@ -15,6 +16,7 @@ import { consoleLog } from "@deltaloop/base/output";
 import { deploymentLine, demoView } from "./dev/demo-view.ts";
 import type { DemoView, ReplicaSetLine } from "./dev/demo-view.ts";
 import { describeTrace } from "./explain/describe.ts";
+import type { LivePage } from "./explain/timeline/open-page.ts";
 import { startEmbedded } from "./dev/embedded.ts";
 import type { Embedded } from "./dev/embedded.ts";
 import { LagMeter } from "./dev/lag-meter.ts";
@@ -27,6 +29,7 @@ interface DemoFlags {
   readonly keep?: true;
   readonly realAgent?: true;
   readonly verbose?: true;
+  readonly open?: true;
 }
 
 const FRAME_MS = 100;
@@ -44,6 +47,7 @@ export function registerDemo(program: Command): void {
       .description("Creates, scales and rolls a Deployment on an embedded cluster.")
       .option("--keep", "keep the cluster running afterwards and print how to use it with kubectl")
       .option("--real-agent", "run the node agent on each node, with a container runtime in memory, instead of scripted nodes")
+      .option("--open", "draw it live in a page on this machine, until Ctrl-C")
       .option("-v, --verbose", "print the log of the watchers and the functions")
       .action(async (flags: DemoFlags) => {
         // The folders and the Redis of this process end with it. A signal is no error.
@@ -61,7 +65,11 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   const startedMs = Date.now();
   const activity: string[] = [];
   const totals = { invocations: 0, pods: 0 };
-  const syncs = new SyncLog((sync) => activity.push(...describeSync(sync, startedMs)), Date.now);
+  let page: LivePage | undefined;
+  const syncs = new SyncLog((sync) => {
+    activity.push(...describeSync(sync, startedMs));
+    page?.sync(sync);
+  }, Date.now);
   const tell = (who: string, what: string): void => void activity.push(activityLine(Date.now() - startedMs, who, what));
   let ended: { readonly watcher: string; readonly atMs: number } | undefined;
   let handOver = "";
@@ -91,6 +99,8 @@ async function runDemo(flags: DemoFlags): Promise<void> {
   const stack = `API server in memory, queue fauxqs, store ${embedded.storeName}, ${WATCHERS} watchers, ${NODES} ${flags.realAgent ? "nodes, each with the node agent on a runtime in memory" : "scripted nodes"}`;
   view.say(`Ready after ${seconds(Date.now() - startedMs)}: ${stack}.`);
 
+  if (flags.open) page = await opened(embedded, view);
+
   const demo = new Demo(embedded, view, { activity, startedMs, stack, lag });
   await demo.step("create Deployment web with 3 replicas of web:v1", () => demo.create());
   await demo.step("scale web to 6", () => demo.scale(6));
@@ -107,7 +117,17 @@ async function runDemo(flags: DemoFlags): Promise<void> {
       `from event to write p50 ${p50 ?? "-"} ms, p99 ${p99 ?? "-"} ms.`,
   );
   if (flags.keep) await keep(embedded, view);
+  if (flags.open) await new Promise<never>(() => undefined); // until a signal
   await embedded.stop();
+}
+
+async function opened({ url }: Embedded, view: DemoView): Promise<LivePage> {
+  const { openLivePage, openText } = await import("./explain/timeline/open-page.ts");
+  const kube = createWatch(createClient({ server: url, component: "timeline" }));
+  const page = await openLivePage({ source: "deltaloop demo", server: url, kube, log: consoleLog("", "error") });
+  void page.run(new AbortController().signal); // until this process ends
+  view.say(openText(page.url));
+  return page;
 }
 
 interface Around {

@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
-import { createClient, kubeOver } from "@deltaloop/kube/http";
+import { createClient, createWatch, kubeOver } from "@deltaloop/kube/http";
 import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { CACHED_RESOURCES, messageOf } from "@deltaloop/kube/objects";
 import { environmentOf } from "@deltaloop/controllers/configuration";
@@ -30,6 +30,8 @@ import { redisFailure } from "./cluster/redis-failure.ts";
 import { reviewRights } from "./cluster/rights.ts";
 import { starting, startupTimeoutOption } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
+import type { LivePage } from "./explain/timeline/open-page.ts";
 import { startNodes } from "./dev/nodes.ts";
 import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
@@ -46,6 +48,7 @@ interface DevFlags extends StartupFlags {
   readonly concurrency: number;
   readonly leaseNamespace: string;
   readonly verbose?: true;
+  readonly open?: true;
 }
 
 const WATCHER = "watcher";
@@ -61,6 +64,7 @@ export function registerDev(program: Command): void {
       .description("Runs watcher, queue, Redis and functions on this machine against a cluster.")
       .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
       .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
+      .option("--open", "draw workloads and decisions live in a page on this machine")
       .option("-v, --verbose", "print debug messages")
       .optionsGroup("Cluster access:")
       .option(
@@ -126,8 +130,10 @@ class Dev {
       });
       const { kubeconfig, context } = this.#kube;
       const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
+      this.#page = this.#flags.open && (await this.#opened());
+      const hostFlags = ["--invocations", this.#invocations, ...(this.#page ? ["--decisions"] : [])];
       // In parallel with the watchers: their messages wait, and a start takes half a second of CPU.
-      const functions = this.#keep("functions", () => startVerb("host", [...kubeFlags, "--invocations", this.#invocations], environment));
+      const functions = this.#keep("functions", () => startVerb("host", [...kubeFlags, ...hostFlags], environment));
       const watchFlags = [...kubeFlags, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
         const name = n === 1 ? WATCHER : `${WATCHER}${n}`;
@@ -204,6 +210,18 @@ class Dev {
     this.#log.info(`to check it, run: deltaloop doctor --env ${file}`);
   }
 
+  #page: LivePage | undefined;
+
+  async #opened(): Promise<LivePage> {
+    const { openLivePage, openText } = await import("./explain/timeline/open-page.ts");
+    const access = await kubeAccess(this.#kube, "deltaloop-watcher", "timeline");
+    const kube = createWatch(createClient(access));
+    const page = await openLivePage({ source: "deltaloop dev", server: access.server, kube, log: this.#log });
+    void page.run(this.#ending.signal);
+    process.stderr.write(openText(page.url));
+    return page;
+  }
+
   #queueRestarts = 0;
 
   /** The local queue keeps messages in memory: when it dies they are lost, and the caches need a relist. */
@@ -259,6 +277,7 @@ class Dev {
       // One that exits before it is ready is restarted too.
       if (!this.#ending.signal.aborted) await this.#keep(name, start).catch(() => undefined);
     });
+    if (name === "functions") child.onLine((line) => line.startsWith("{") && this.#page?.sync(JSON.parse(line) as ReplayedSync)); // printed by cli/host.ts
     if (!name.startsWith(WATCHER)) await child.firstLine; // the watcher prints no line
     return child;
   }

@@ -16,6 +16,7 @@ import { recordedRelease, recordedReleaseOption } from "./capture/recorded-relea
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { explainLive } from "./explain/live.ts";
 import type { LiveFlags } from "./explain/live.ts";
+import type { Verdict } from "@deltaloop/replay/explain";
 import { printWorst } from "./explain/print-worst.ts";
 import { isObjectName, subjectIn, wantedBy } from "./explain/subject.ts";
 import { goneText, verdictJson, verdictText } from "./explain/verdict-text.ts";
@@ -29,6 +30,7 @@ interface ExplainFlags extends LiveFlags, RecordedReleaseFlag {
   readonly all?: true;
   readonly repeats?: true;
   readonly html?: string;
+  readonly open?: true;
   /** False after --no-redact. */
   readonly redact: boolean;
   readonly force?: true;
@@ -54,7 +56,8 @@ export function registerExplain(program: Command): void {
     .option("--at <time>", "as --until, and print what led to this moment and what came next")
     .addOption(recordedReleaseOption())
     .option("--html <page>", "also write a page with a timeline of the capture: one file that opens from disk and requests nothing")
-    .option("--no-redact", "with --html, include messages and values that may be secret, in a file that only you may read")
+    .option("--open", "serve that page on this machine and open a browser; of a cluster, follow its changes")
+    .option("--no-redact", "with --html and --open, include messages and values that may be secret, in a file that only you may read")
     .option("--force", "overwrite a page that is not empty")
     .optionsGroup("Cluster access:")
     .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
@@ -73,6 +76,7 @@ export function registerExplain(program: Command): void {
       "explain rollout.jsonl.gz",
       "explain rollout.jsonl.gz deploy/web",
       "explain rollout.jsonl.gz --html rollout.html",
+      "explain --context prod -n shop --open",
       "explain rollout.jsonl.gz deploy web -n shop --at +12.3s",
       "explain rollout.jsonl.gz rs/web-7f8fb --all",
     ],
@@ -90,7 +94,10 @@ async function runExplain(first: string | undefined, words: readonly string[], f
   if (recorded.length > 0) throw new UsageError(`--${recorded.join(", --")} needs a capture; ${first ?? ""} is not a file`);
   if (first !== undefined && /\.(?:jsonl|json|log|kshrk)(?:\.gz)?$/.test(first))
     throw new UsageError(`${first} cannot be read: no such file`);
-  return explainLive(object, flags);
+  if (!flags.redact && !flags.open) throw new UsageError("--no-redact needs --html or --open");
+  if (!flags.open) return explainLive(object, flags);
+  const { openCluster } = await import("./explain/timeline/open-cluster.ts");
+  return openCluster(object, flags);
 }
 
 /** A path that is there, or standard input. */
@@ -107,13 +114,15 @@ function isDirectory(path: string, words: readonly string[]): boolean {
 async function explainFile(file: string, object: string, flags: ExplainFlags): Promise<void> {
   const { output, namespace } = flags;
   if (flags.watch === true) throw new UsageError(`--watch needs a running cluster; ${file} is a file`);
-  if (flags.html === undefined && (flags.force === true || !flags.redact)) throw new UsageError("--force and --no-redact need --html");
-  if (flags.html !== undefined) {
+  const page = flags.html === undefined ? (flags.open ? "--open" : undefined) : "--html";
+  if (flags.html === undefined && flags.force === true) throw new UsageError("--force needs --html");
+  if (page === undefined && !flags.redact) throw new UsageError("--no-redact needs --html or --open");
+  if (page !== undefined) {
     const partial = (["at", "since", "until", "all", "repeats", "output"] as const).find((name) => flags[name] !== undefined);
     if (partial !== undefined)
-      throw new UsageError(`--html writes the whole recording: leave --${partial} out, and choose the moment in the page`);
+      throw new UsageError(`${page} shows the whole recording: leave --${partial} out, and choose the moment in the page`);
     const { explainPage } = await import("./explain/timeline/timeline.ts");
-    return explainPage(file, object, { ...flags, html: flags.html });
+    return explainPage(file, object, flags);
   }
   const isStory = object !== "" && (flags.all === true || flags.at !== undefined || output !== undefined);
   if (isStory) sparingMemory(file);
@@ -129,13 +138,17 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);
   if (sinceMs !== undefined && atMs !== undefined && sinceMs > atMs)
     throw new UsageError(`--since ${flags.since} is after ${option} ${moment}`);
-  if (object === "") return printWorst(worstFirst(state.state({ namespace })), file, flags);
+  if (object === "") {
+    const verdicts = worstFirst(state.state({ namespace }));
+    printWorst(verdicts, file, flags);
+    return output === undefined ? printPageHint(verdicts, file) : undefined;
+  }
   const subject = subjectIn(object, family, namespace);
   const cluster = state.state({ namespace: subject.namespace });
   const verdict = verdictOf(cluster, subject, { sinceMs });
   if (!output) process.stdout.write(verdict === undefined ? goneText(subject, cluster.nowMs) : verdictText(verdict, { recorded: true }));
   else if (verdict !== undefined) process.stdout.write(objectText(verdictJson(verdict), output));
-  if (!isStory) return;
+  if (!isStory) return printPageHint(verdict ? [verdict] : [], file);
   const { printStory } = await import("./explain/story.ts");
   const at = flags.at === undefined ? undefined : atMs;
   await printStory(capture, subject, {
@@ -145,4 +158,10 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
     repeats: flags.repeats === true,
     release: recordedRelease(flags.kubernetes, capture),
   });
+}
+
+/** Where something is wrong, how to draw it. A name that a shell would change is left out. */
+function printPageHint(verdicts: readonly Verdict[], file: string): void {
+  if (verdicts.every(({ health }) => health === "complete") || !/^[\w./][\w./-]*$/.test(file)) return;
+  process.stdout.write(`Timeline  deltaloop explain ${file} --html timeline.html\n`);
 }

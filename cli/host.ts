@@ -15,7 +15,7 @@ import { SyncLog } from "@deltaloop/replay/replay";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { readConfiguration, untilSignalled, untilStdinEnds } from "@deltaloop/local/processes";
 import { consoleLog, printable } from "@deltaloop/base/output";
-import { describeTrace } from "./explain/describe.ts";
+import { decides, describeTrace } from "./explain/describe.ts";
 import { functionHandlers } from "./functions/functions.ts";
 import { informerSyncCheck, shutdownCheck, storeCheck } from "./health/health-checks.ts";
 import { kubeAccess } from "@deltaloop/kube/kubeconfig";
@@ -27,6 +27,7 @@ interface HostFlags {
   readonly context?: string;
   readonly invocations: string;
   readonly metrics: string;
+  readonly decisions?: true;
   readonly child?: true;
 }
 
@@ -38,6 +39,7 @@ export function registerHost(program: Command): void {
     .option("--context <name>", "context of the kubeconfig")
     .requiredOption("--invocations <socket>", "socket over which the functions are invoked")
     .option("--metrics <host:port>", "address of the metrics and health server; port 0 is any free port", METRICS_LISTEN)
+    .option("--decisions", "print each sync that decides or fails as a line of JSON")
     .option("--child", "exit when standard input ends")
     .action(runHost);
 }
@@ -58,7 +60,10 @@ async function runHost(flags: HostFlags): Promise<void> {
   const configuration = live.current;
   const log = consoleLog(flags.child ? "functions " : "", configuration.logLevel);
   const ends = flags.child ? untilStdinEnds() : untilSignalled();
-  const syncs = new SyncLog((sync) => printSync(sync), Date.now);
+  const syncs = new SyncLog((sync) => {
+    printSync(sync);
+    if (flags.decisions && decides(sync)) process.stdout.write(`${JSON.stringify(sync)}\n`);
+  }, Date.now);
   const metrics = createPrometheusMetrics("functions");
   const running = new RunningSyncs();
   const trace = (line: TraceLine): void => {

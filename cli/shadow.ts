@@ -5,11 +5,13 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
-import { createClient, kubeOver } from "@deltaloop/kube/http";
+import { createClient, createWatch, kubeOver } from "@deltaloop/kube/http";
+import type { KubeClient } from "@deltaloop/kube/http";
+import type { Kind } from "@deltaloop/timeline/input";
 import { createPrometheusMetrics } from "@deltaloop/base/prometheus";
 import type { PrometheusMetrics } from "@deltaloop/base/prometheus";
 import { createSystemClock } from "@deltaloop/base/system";
-import { CONTROLLER_INFO, CONTROLLERS, messageOf } from "@deltaloop/kube/objects";
+import { CONTROLLER_INFO, CONTROLLERS, messageOf, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { knownRelease, recordedRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
@@ -27,14 +29,15 @@ import { consoleLog, printable } from "@deltaloop/base/output";
 import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import { since } from "./command/moment.ts";
 import { openRecords, reading, sparingMemory } from "./capture/read-records.ts";
-import { ShadowCount } from "./shadow/shadow-count.ts";
+import { ShadowCount, VERDICTS } from "./shadow/shadow-count.ts";
+import type { LivePage } from "./explain/timeline/open-page.ts";
 import { startupTimeoutOption, untilListed } from "./cluster/startup.ts";
 import type { StartupFlags } from "./cluster/startup.ts";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { SYNC_HANDLERS } from "./functions/sync-handlers.ts";
 import { serveMetrics, METRICS_LISTEN } from "./health/metrics-server.ts";
 import { UsageError } from "@deltaloop/base";
-import { watchAll } from "./capture/watch-all.ts";
+import { watchAll, watchEvidence } from "./capture/watch-all.ts";
 
 interface ShadowFlags extends StartupFlags, RecordedReleaseFlag {
   readonly capture?: string;
@@ -43,6 +46,7 @@ interface ShadowFlags extends StartupFlags, RecordedReleaseFlag {
   readonly context?: string;
   readonly metrics?: string;
   readonly all?: true;
+  readonly open?: true;
   readonly output?: OutputFormat;
 }
 
@@ -63,6 +67,7 @@ export function registerShadow(program: Command): void {
     .addOption(new Option("--capture <file>", "same as the argument").hideHelp())
     .option("--audit <file>", "the API server's audit log of the same time, level RequestResponse; names the client of each write")
     .option("--all", "print the writes that ours explain too")
+    .option("--open", "of a cluster: draw changes and verdicts live in a page on this machine")
     .addOption(recordedReleaseOption());
   addOutputOption(command, "one object per write")
     .optionsGroup("Cluster access:")
@@ -118,7 +123,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
 function fileOf(named: string | undefined, flags: ShadowFlags): string | undefined {
   if (named !== undefined && flags.capture !== undefined) throw new UsageError("pass one capture: FILE or --capture FILE");
   const file = named ?? flags.capture;
-  const idle = (["kubeconfig", "context", "metrics"] as const).filter((name) => flags[name] !== undefined);
+  const idle = (["kubeconfig", "context", "metrics", "open"] as const).filter((name) => flags[name] !== undefined);
   if (file !== undefined && idle.length > 0) throw new UsageError(`a capture needs no cluster access: leave out --${idle.join(", --")}`);
   return file;
 }
@@ -154,17 +159,41 @@ async function besideUpstream(
   const write = (line: string): void => {
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
-  const kube = recordingWatch(kubeOver(client), { write, clock, digester, raw: true, server: config.server });
+  const page = flags.open && (await opened(client, config.server, log));
+  const source = page ? page.kube : kubeOver(client);
+  const kube = recordingWatch(source, { write, clock, digester, raw: true, server: config.server });
   const metricsServer = await serveMetrics({ listen: flags.metrics ?? METRICS_LISTEN, metrics, livez: [], readyz: [], log });
   const startMs = clock.now();
   log.info(`comparing with the controllers of ${config.server}, by list and watch only; stop with Ctrl-C`);
-  const watching = watchAll(kube, { clock, digester, log }, ends);
+  const watching = Promise.all([
+    watchAll(kube, { clock, digester, log }, ends),
+    ...(page ? [watchEvidence(page.kube, { clock, log }, ends), page.show(ends)] : []),
+  ]);
   while (!ends.aborted) {
     await clock.after(LOOK_MS, ends).catch(() => undefined);
-    for await (const finding of live.findings(clock.now())) print(finding, startMs);
+    for await (const finding of live.findings(clock.now())) {
+      print(finding, startMs);
+      if (page && finding.kind === "write") page.mark(...markOf(finding));
+    }
   }
   await watching;
   await metricsServer.stop();
+}
+
+async function opened(client: KubeClient, server: string, log: Log): Promise<LivePage> {
+  const { openLivePage, openText } = await import("./explain/timeline/open-page.ts");
+  const page = await openLivePage({ source: "deltaloop shadow", server, kube: createWatch(client), log });
+  process.stderr.write(openText(page.url));
+  return page;
+}
+
+/** Without the differing values, which may be secret. */
+function markOf({ atMs, write, verdict }: Extract<Finding, { kind: "write" }>): Parameters<LivePage["mark"]> {
+  const { resource, namespace, name, controller } = write;
+  const isWarning = verdict.kind === "unexplained" || verdict.kind === "excess";
+  const title = `${labelOf(write)}: ${VERDICTS[verdict.kind]}`;
+  const mark = { kind: "shadow", title, by: `upstream's ${controller} controller`, ...(isWarning && { isWarning }) } as const;
+  return [{ kind: RESOURCES[resource].kind as Kind, namespace, name }, atMs, mark]; // of a cached resource
 }
 
 /** Without a resource that it reads, a controller would decide as if no object existed. */

@@ -1,6 +1,7 @@
 /** One line for each decision. The caller prints the controller and the key. */
 import type { Condition, Labels } from "@deltaloop/kube/objects";
 import type { Replaced, TraceLine, Write } from "@deltaloop/controllers/kit";
+import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { counted } from "../output/counted.ts";
 import { printable } from "@deltaloop/base/output";
 import { reasonInWords } from "./reason-words.ts";
@@ -118,4 +119,9 @@ function shortName(annotation: string): string {
 
 function singular(resource: "pods" | "replicasets"): string {
   return resource === "pods" ? "pod" : "ReplicaSet";
+}
+
+/** Of a sync: without a decision or an error nothing is shown. */
+export function decides({ lines, error }: ReplayedSync): boolean {
+  return error !== undefined || lines.some(({ kind }) => kind === "decided");
 }

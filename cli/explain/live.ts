@@ -5,6 +5,7 @@ import { consoleLog } from "@deltaloop/base/output";
 import { createSystemClock } from "@deltaloop/base/system";
 import type { KubeReader } from "@deltaloop/kube/client";
 import { createKubeCalls } from "@deltaloop/kube/http";
+import type { KubeHttpConfig } from "@deltaloop/kube/http";
 import { kubeconfigPath, kubeHttpConfigFrom, namespaceOf } from "@deltaloop/kube/kubeconfig";
 import { CACHED_RESOURCES, EVIDENCE_RESOURCES, messageOf } from "@deltaloop/kube/objects";
 import { createDigester } from "@deltaloop/kube/pod-template";
@@ -37,14 +38,7 @@ const EXIT_STUCK = 1;
 export async function explainLive(object: string, flags: LiveFlags): Promise<void> {
   const wanted = object === "" ? undefined : wantedBy(object, flags.namespace);
   if (wanted === undefined && flags.watch === true) throw new UsageError("--watch needs an object, such as deploy/web");
-  const path = kubeconfigPath(flags.kubeconfig);
-  const options = { component: "explain", ...(flags.context !== undefined && { context: flags.context }) };
-  const [config, contextNamespace] = await Promise.all([kubeHttpConfigFrom(path, options), namespaceOf(path, flags.context)]).catch(
-    (error: unknown) => {
-      throw new UsageError(messageOf(error));
-    },
-  );
-  const namespace = wanted?.namespace ?? flags.namespace ?? contextNamespace;
+  const { config, namespace } = await clusterOf(wanted?.namespace, flags);
   const kube = createKubeCalls({ ...config, waitMsMax: POLL_MS });
   const log = consoleLog("", "warn");
   const read = (): Promise<ClusterState> => readState(kube, { namespace, server: config.server, log });
@@ -58,6 +52,21 @@ export async function explainLive(object: string, flags: LiveFlags): Promise<voi
   const verdict = flags.watch === true ? await watched(judge, flags.output) : await judge();
   if (flags.watch !== true) print(verdict, flags.output);
   if (verdict.health === "stuck") process.exitCode = EXIT_STUCK;
+}
+
+/** The cluster of the kubeconfig, and the namespace: the given one, else that of the flags or of the context. @throws {UsageError} */
+export async function clusterOf(
+  given: string | undefined,
+  flags: LiveFlags,
+): Promise<{ readonly config: KubeHttpConfig; readonly namespace: string }> {
+  const path = kubeconfigPath(flags.kubeconfig);
+  const options = { component: "explain", ...(flags.context !== undefined && { context: flags.context }) };
+  const [config, contextNamespace] = await Promise.all([kubeHttpConfigFrom(path, options), namespaceOf(path, flags.context)]).catch(
+    (error: unknown) => {
+      throw new UsageError(messageOf(error));
+    },
+  );
+  return { config, namespace: given ?? flags.namespace ?? contextNamespace };
 }
 
 function print(verdict: Verdict, output: OutputFormat | undefined): void {
@@ -85,7 +94,8 @@ async function watched(judge: () => Promise<Verdict>, output: OutputFormat | und
   }
 }
 
-async function readState(
+/** @throws {UsageError} for a missing right */
+export async function readState(
   kube: KubeReader,
   { namespace, server, log }: { readonly namespace: string; readonly server: string; readonly log: Log },
 ): Promise<ClusterState> {

@@ -3,7 +3,7 @@ import { CONTROLLERS } from "@deltaloop/kube/objects";
 import type { Verdict, Finding } from "@deltaloop/replay/shadow";
 import type { Metrics } from "@deltaloop/base/metrics";
 
-const WORDS: { readonly [K in Verdict["kind"]]: string } = {
+export const VERDICTS: { readonly [K in Verdict["kind"]]: string } = {
   exact: "same as ours",
   older: "same as ours on a state up to 3 s older, which upstream's caches may have had",
   tie: "deletions of a pod that ranks equal to the one ours would have deleted",
@@ -48,11 +48,11 @@ export class ShadowCount {
   }
 
   lines(): string {
-    const kinds = (Object.keys(WORDS) as Verdict["kind"][]).filter((kind) => this.#writes[kind] > 0 || kind === "unexplained"); // its keys
+    const kinds = (Object.keys(VERDICTS) as Verdict["kind"][]).filter((kind) => this.#writes[kind] > 0 || kind === "unexplained"); // its keys
     const total = Object.values(this.#writes).reduce((sum, count) => sum + count, 0);
     const lines = [
       `${total} ${total === 1 ? "write" : "writes"} of upstream's controllers:`,
-      ...kinds.map((kind) => `${String(this.#writes[kind]).padStart(6)}  ${WORDS[kind]}`),
+      ...kinds.map((kind) => `${String(this.#writes[kind]).padStart(6)}  ${VERDICTS[kind]}`),
       this.#rests === 0
         ? "Upstream never paused for a second."
         : `Upstream paused ${this.#rests === 1 ? "once" : `${this.#rests} times`}; ours would have written ${this.#atRest === 0 ? "nothing" : `${this.#atRest} times`} then.`,

@@ -13,9 +13,8 @@ export interface TimelineInput {
   readonly endMs: number;
   /** False after `--no-redact`: the page shows a banner. */
   readonly redacted: boolean;
-  /** Each owner before its dependents. */
+  /** Of a capture: each owner before its dependents, in the order of the lanes. Of a running cluster: as they appeared. */
   readonly objects: readonly TimelineObject[];
-  /** By time. */
   readonly marks: readonly Mark[];
   /** Worst first. */
   readonly verdicts: readonly TimelineVerdict[];
@@ -24,7 +23,8 @@ export interface TimelineInput {
   readonly gaps: readonly Gap[];
 }
 
-export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod";
+/** The page groups pods by node. */
+export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod" | "Node";
 
 export interface TimelineObject {
   readonly kind: Kind;
@@ -69,8 +69,8 @@ export interface Difference {
 }
 
 export interface Mark {
-  /** A sync of our controllers that decides; a refused request; an Event. */
-  readonly kind: "sync" | "refusal" | "event";
+  /** A sync of our controllers that decides; a refused request; an Event; a write of upstream's controllers beside ours. */
+  readonly kind: "sync" | "refusal" | "event" | "shadow";
   readonly at: number;
   readonly object: number;
   readonly title: string;
@@ -106,6 +106,18 @@ export interface TimelineFinding {
   readonly from: number;
   /** Absent: still there at the end. */
   readonly until?: number;
+}
+
+/** What is new of a running cluster. */
+export interface TimelineUpdate {
+  readonly endMs: number;
+  /** New and changed objects by their index. `changes` and `sizes` have the new ones alone. */
+  readonly objects: readonly (readonly [index: number, object: TimelineObject])[];
+  readonly marks: readonly Mark[];
+  readonly gaps: readonly Gap[];
+  /** Absent: as before. */
+  readonly verdicts?: readonly TimelineVerdict[];
+  readonly findings?: readonly TimelineFinding[];
 }
 
 /** Changes in between are not in the capture. */

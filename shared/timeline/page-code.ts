@@ -1,4 +1,5 @@
 /** The page's script and style. The packed command has them inlined (infra/build/inline-scripts.ts); a checkout builds them on first use. */
+import type { BuildOptions } from "esbuild";
 import { readFile } from "node:fs/promises";
 
 export interface PageCode {
@@ -10,20 +11,26 @@ export async function pageCode(): Promise<PageCode> {
   const { build } = await import("esbuild");
   // A page is a copy of Preact, whose licence has to come along.
   const license = await readFile(new URL("../LICENSE", import.meta.resolve("preact")), "utf8");
+  const common = {
+    ...{
+      absWorkingDir: import.meta.dirname,
+      outdir: "out",
+      bundle: true,
+      minify: true,
+      write: false,
+      format: "iife",
+      legalComments: "none",
+    },
+    ...{ target: ["chrome117", "firefox119", "safari17.4"], logLevel: "warning" },
+  } as const satisfies BuildOptions;
+  const worker = await build({ ...common, entryPoints: { worker: "page/worker.ts" } });
   const { outputFiles } = await build({
-    absWorkingDir: import.meta.dirname,
+    ...common,
     entryPoints: { script: "page/main.tsx", style: "page/style.css" },
-    outdir: "out",
-    bundle: true,
-    minify: true,
-    write: false,
-    format: "iife",
-    target: ["chrome117", "firefox119", "safari17.4"],
     jsx: "automatic",
     jsxImportSource: "preact",
-    legalComments: "none",
+    define: { WORKER_CODE: JSON.stringify(worker.outputFiles[0]?.text ?? "") },
     banner: { js: `/*! Contains Preact.\n\n${license.trim()}\n*/` },
-    logLevel: "warning",
   });
   const textOf = (name: string): string => {
     const file = outputFiles.find(({ path }) => path.endsWith(name));

@@ -1,24 +1,39 @@
 /**
  * Writes the page: one HTML file that requests nothing.
  *
- * TP1 the content security policy allows the two inline blocks by their hashes, and nothing else.
+ * TP1 the content security policy allows the two inline blocks by their hashes, and a worker from memory (a running cluster: its own server).
  * TP2 text of the capture is data: base64 of gzip in the file, text nodes in the page, and invisible or reordering characters as escapes.
  */
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { printable } from "@deltaloop/base/output";
-import type { TimelineInput } from "./input.ts";
+import type { TimelineInput, TimelineUpdate } from "./input.ts";
 import type { PageCode } from "./page-code.ts";
 
-export function timelinePage(input: TimelineInput, { script, style }: PageCode): string {
+export function timelinePage(input: TimelineInput, code: PageCode): string {
+  const data = gzipSync(timelineJson(input), { level: 9 }).toString("base64");
+  return pageOf(code, `<script type="application/octet-stream" id="data">${data}</script>`, "worker-src blob:");
+}
+
+/** The page of a running cluster, which reads its data from `events` beside it (server.ts). */
+export function livePage(code: PageCode): string {
+  return pageOf(code, "", "connect-src 'self'");
+}
+
+/** JSON whose texts are harmless (TP2). */
+export function timelineJson(value: TimelineInput | TimelineUpdate): string {
+  return JSON.stringify(harmless(value));
+}
+
+function pageOf({ script, style }: PageCode, data: string, more: string): string {
   const policy = [
     "default-src 'none'",
     `script-src '${hashOf(script)}'`,
     `style-src '${hashOf(style)}'`,
+    more,
     "base-uri 'none'",
     "form-action 'none'",
   ].join("; ");
-  const data = gzipSync(JSON.stringify(harmless(input)), { level: 9 }).toString("base64");
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -33,7 +48,7 @@ export function timelinePage(input: TimelineInput, { script, style }: PageCode):
 <body>
 <div id="app"><p class="loading">Reading the capture …</p></div>
 <noscript>This page draws its content with a script, which it contains. Allow scripts to see it.</noscript>
-<script type="application/octet-stream" id="data">${data}</script>
+${data}
 <script>${script}</script>
 </body>
 </html>

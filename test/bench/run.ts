@@ -39,6 +39,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   replay: () => import("./replay.ts"),
   "replay-memory": () => import("./replay-memory.ts"),
   side: () => import("./side/side.ts"),
+  timeline: () => import("./timeline.ts"),
 };
 
 const BENCH_MS_MAX = 15 * 60_000;

@@ -22,6 +22,7 @@ import type { FunctionBundle } from "../../infra/build/bundle.ts";
 import { leftOut } from "../../infra/build/left-out.ts";
 import { ConfigurationError, parseConfiguration } from "../../shared/controllers/lambda/configuration.ts";
 import { referencesIn, withSecrets } from "../../shared/controllers/lambda/secret-values.ts";
+import { pageCode } from "../../shared/timeline/page-code.ts";
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_DEAD_QUEUE, DOORBELL_QUEUE } from "../../shared/local/queues.ts";
 import { canary, found } from "../support/canaries.ts";
 import { measured } from "../support/e2e.ts";
@@ -129,7 +130,7 @@ describe("zips", () => {
     expect(loaded.filter((each) => /undici/.test(each))).toEqual([]);
   });
 
-  it("the command starts its queue with no more packages than npm installs with it", async () => {
+  it("the command starts its queue, and draws a timeline, with no more packages than npm installs with it", async () => {
     const folder = join(scratch, "installed");
     await bundleCli(ROOT, join(folder, "dist"));
     const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
@@ -143,6 +144,12 @@ describe("zips", () => {
       encoding: "utf8",
     });
     expect([stderr, JSON.parse(stdout)]).toEqual(["", { endpoint: expect.stringMatching(/^http:/), queues: expect.anything() }]);
+    const [capture, html] = [join(ROOT, "test/captures/refused.watch.jsonl.gz"), join(folder, "page.html")];
+    const drawn = spawnSync(process.execPath, [join(folder, "dist", "deltaloop.js"), "explain", capture, "--html", html], {
+      encoding: "utf8",
+    });
+    expect(drawn.stdout, drawn.stderr).toContain(`Timeline: ${html}`);
+    expect(await readFile(html, "utf8")).toContain(`<script>${(await pageCode()).script}</script>`);
   });
 
   it("the tarball has the node's unit file, the manifests, and each page that the command cites", () => {

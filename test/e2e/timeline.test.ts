@@ -47,8 +47,9 @@ function suite(): void {
       .replaceAll("Failed to pull image", "canary-event failed to pull");
     writeFileSync(secret, planted);
     const crash = crashLoopCapture(join(folder, "crash.jsonl"));
-    const quota = join(ROOT, "test/captures/refused.watch.jsonl.gz");
-    for (const [name, capture] of Object.entries({ pull, odd, secret, crash, quota })) {
+    const recorded = (name: string): string => join(ROOT, `test/captures/${name}.watch.jsonl.gz`);
+    const [quota, counterQuota, paused] = [recorded("refused"), recorded("rc-quota"), recorded("pause-resume")];
+    for (const [name, capture] of Object.entries({ pull, odd, secret, crash, quota, counterQuota, paused })) {
       const html = join(folder, `${name}.html`);
       const { status, stderr } = spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "explain", capture, "--html", html], {
         encoding: "utf8",
@@ -73,7 +74,9 @@ function suite(): void {
     context.setDefaultTimeout(ACTION_MS_MAX);
     const page = await context.newPage();
     const url = urls[name] ?? "";
-    page.on("request", (request) => request.url().split("#")[0] === url || problems.push(`requested ${request.url()}`));
+    // The worker's code comes from memory.
+    const isOwn = (request: string): boolean => request.split("#")[0] === url || request.startsWith("blob:");
+    page.on("request", (request) => isOwn(request.url()) || problems.push(`requested ${request.url()}`));
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
     page.on("pageerror", (error) => problems.push(String(error)));
     await page.goto(url);
@@ -85,6 +88,8 @@ function suite(): void {
     ["pull", /image/i, /^(?:deploy|rs|pod)\/web/],
     ["crash", /container web ends with exit code 3/, /^pod\/web-b-1/],
     ["quota", /ResourceQuota few refuses new pods/, /^rs\//],
+    ["counterQuota", /ResourceQuota q refuses new pods/, /^rc\//],
+    ["paused", /the Deployment is paused/, /^deploy\//],
   ] as const)("shows the cause of %s, and selects its time and objects", async (name, cause, object) => {
     const page = await open(name);
     const before = await momentOf(page);
@@ -160,6 +165,88 @@ function suite(): void {
     await page.getByRole("tree").waitFor();
     await written();
     expect([page.url(), await details.textContent()]).toEqual([address, text]);
+  });
+
+  it("selects bars and marks by a click, and zooms by wheel and by two fingers around their place", async () => {
+    const page = await open("crash", { hasTouch: true });
+    const details = page.getByRole("complementary", { name: "Details" });
+    const canvas = page.locator(".lanes > canvas");
+    const box = await canvas.boundingBox();
+    const lane = await page.getByTitle("pod/web-b-1").boundingBox();
+    if (box === null || lane === null) throw new Error("nothing is drawn");
+    const [x, y] = [box.x + box.width / 2, lane.y + lane.height / 2];
+    const span = async (): Promise<number> => {
+      await page.waitForTimeout(400);
+      return await page.evaluate<number>(
+        "new URLSearchParams(location.hash.slice(1)).get('to') - new URLSearchParams(location.hash.slice(1)).get('from')",
+      );
+    };
+    await page.mouse.click(x, lane.y + 2);
+    expect(await details.getByRole("heading", { level: 2 }).textContent()).toContain("pod/web-b-1");
+    const moment = await momentOf(page);
+    const whole = await span();
+    await page.mouse.wheel(0, -400);
+    const zoomed = await span();
+    expect(zoomed).toBeLessThan(whole * 0.6);
+
+    const touch = await page.context().newCDPSession(page);
+    const fingers = async (type: "touchStart" | "touchMove" | "touchEnd", apart?: number): Promise<unknown> =>
+      await touch.send("Input.dispatchTouchEvent", {
+        type,
+        touchPoints:
+          apart === undefined
+            ? []
+            : [
+                { x: x - apart, y, id: 1 },
+                { x: x + apart, y, id: 2 },
+              ],
+      });
+    await fingers("touchStart", 50);
+    for (const apart of [75, 100, 150]) await fingers("touchMove", apart);
+    await fingers("touchEnd");
+    const pinched = await span();
+    expect(pinched).toBeGreaterThan(zoomed / 4);
+    expect(pinched).toBeLessThan(zoomed / 2);
+    expect(await momentOf(page)).toBe(moment); // no finger selected anything
+
+    await page.getByRole("button", { name: "Whole time" }).click();
+    expect(await span()).toBe(whole);
+    await page.getByRole("tree").focus();
+    await page.keyboard.press("Home");
+    await page.keyboard.press("n");
+    const title = await details.locator("strong").textContent();
+    const owner = await page.getByTitle("deploy/web", { exact: true }).boundingBox();
+    const at = await page.evaluate<number>("new URLSearchParams(location.hash.slice(1)).get('from')");
+    await page.keyboard.press("Escape");
+    expect(await details.textContent()).toContain("Select a finding");
+    await page.mouse.click(box.x + (((await momentOf(page)) - at) / whole) * box.width, (owner?.y ?? 0) + 10);
+    expect(await details.locator("strong").textContent()).toBe(title);
+  });
+
+  it("goes to the next and the previous mark by the keys N and P", async () => {
+    const page = await open("crash");
+    await page.getByTitle("pod/web-b-1").click();
+    await page.getByRole("tree").focus();
+    const seen: (string | null)[] = [];
+    const details = page.getByRole("complementary", { name: "Details" });
+    for (const key of ["n", "n", "p"]) {
+      await page.keyboard.press(key);
+      seen.push(await details.textContent());
+    }
+    expect(seen[1]).not.toBe(seen[0]);
+    expect(seen[2]).toBe(seen[0]);
+  });
+
+  it("groups pods by node", async () => {
+    const page = await open("quota");
+    const pods = (await titlesOf(page)).filter((title) => title?.startsWith("pod/"));
+    await page.getByRole("button", { name: "By node" }).click();
+    const titles = await titlesOf(page);
+    expect(titles.filter((title) => title?.startsWith("node/")).length).toBeGreaterThan(1);
+    expect(titles.filter((title) => title?.startsWith("pod/")).toSorted()).toEqual(pods.toSorted());
+    const first = titles.findIndex((title) => title?.startsWith("node/"));
+    expect(titles[first + 1]).toMatch(/^pod\//);
+    expect(await page.getByRole("treeitem").nth(first).textContent()).toMatch(/\d\/\d ready/);
   });
 
   it.each(["light", "dark"] as const)("has no serious accessibility problem in the %s theme", async (colorScheme) => {

@@ -40,6 +40,8 @@ interface EventMark extends Omit<Mark, "object" | "at"> {
 
 /** A page with more would not open. */
 const CHANGES_MAX = 100_000;
+/** Events that may arrive before their objects. */
+const EARLY_MAX = 10_000;
 const REFUSALS = /^(?:FailedCreate|FailedDelete|ReplicaSetCreateError)$/;
 const WHAT = { stands: "exists", appears: "created", changes: "changed", goes: "deleted" } as const;
 
@@ -51,7 +53,9 @@ export class TimelineCensus implements Census {
   #lastMs = new Map<CachedResource, number>();
   #listed = new Set<CachedResource>();
   readonly lives = new Map<string, Life>();
-  readonly #events: EventMark[] = [];
+  /** Those that records have changed; whoever sends updates empties it. */
+  readonly touched = new Set<Life>();
+  #events: EventMark[] = [];
   readonly gaps: Gap[] = [];
   readonly changes: ObjectChange[] = [];
 
@@ -60,9 +64,11 @@ export class TimelineCensus implements Census {
     [this.#digester, this.#isWhole, this.#tracker] = [digester, isWhole, new ChangeTracker(digester)];
   }
 
-  begin(): void {
-    [this.#tracker, this.#startMs, this.#lastMs, this.#listed] = [new ChangeTracker(this.#digester), Infinity, new Map(), new Set()];
+  /** @param startMs by default the time of the first record */
+  begin(startMs = Infinity): void {
+    [this.#tracker, this.#startMs, this.#lastMs, this.#listed] = [new ChangeTracker(this.#digester), startMs, new Map(), new Set()];
     this.lives.clear();
+    this.touched.clear();
     for (const list of [this.#events, this.gaps, this.changes]) list.splice(0);
   }
 
@@ -97,14 +103,19 @@ export class TimelineCensus implements Census {
     });
   }
 
-  /** After the read. @returns the Events by the uid of their object; those that begin and end a pull also change the state of the pod */
-  events(): readonly (Omit<Mark, "object"> & { readonly uid: string })[] {
-    const events = this.#events.map(({ atMs, ...event }) => ({ ...event, at: Math.max(0, atMs - this.#startMs) }));
+  /** Returns the Events of known objects since the last call, by uid. Those that begin and end a pull also change the state of the pod. */
+  newEvents(): readonly (Omit<Mark, "object"> & { readonly uid: string })[] {
+    const isKnown = ({ uid }: EventMark): boolean => this.lives.has(uid);
+    const events = this.#events.filter(isKnown).map(({ atMs, ...event }) => ({ ...event, at: Math.max(0, atMs - this.#startMs) }));
+    this.#events = this.#events.filter((event) => !isKnown(event)).slice(-EARLY_MAX);
     for (const { uid, title, at } of events.toSorted((a, b) => a.at - b.at)) {
-      const states = this.lives.get(uid)?.states ?? [];
+      const life = this.lives.get(uid);
+      const states = life?.states ?? [];
       const index = states.findLastIndex(([from]) => from <= at);
       const [wanted, next] = title === "Pulling" ? (["starting", "pulling"] as const) : (["pulling", "starting"] as const);
-      if (/^Pull(?:ing|ed)$/.test(title) && states[index]?.[1] === wanted) states.splice(index + 1, 0, [at, next]);
+      if (life === undefined || !/^Pull(?:ing|ed)$/.test(title) || states[index]?.[1] !== wanted) continue;
+      states.splice(index + 1, 0, [at, next]);
+      this.touched.add(life);
     }
     return events;
   }
@@ -127,6 +138,7 @@ export class TimelineCensus implements Census {
     const at = atMs - this.#startMs;
     const life = this.#lifeOf(change, kind === "stands" ? 0 : at);
     life.owner ??= owner;
+    this.touched.add(life);
     if (kind === "goes") life.until = at;
     const seen = recording && resource !== "pods" ? seenOwner(resource, recording, this.#digester) : undefined;
     const whole = this.#isWhole && life.last && recording ? wholeDifferences(life.last.object, recording.object) : [];
@@ -158,6 +170,7 @@ export class TimelineCensus implements Census {
       const pod = seenPod(recording, digester);
       const life = this.lives.get(pod?.uid ?? "");
       if (pod === undefined || life === undefined) return;
+      this.touched.add(life);
       [life.last, life.node] = [recording, pod.spec.nodeName];
       const restarts = pod.status.containerStatuses.reduce((sum, { restartCount }) => sum + restartCount, 0);
       if (restarts > life.restartCount && life.states.length > 0) life.restarts.push(at);
@@ -170,6 +183,7 @@ export class TimelineCensus implements Census {
     const owner = seenOwner(resource, recording, digester);
     const life = this.lives.get(owner?.uid ?? "");
     if (owner === undefined || life === undefined) return;
+    this.touched.add(life);
     [life.last, life.seen, life.revision] = [recording, owner, owner.revision];
     if (owner.template !== undefined) life.images = owner.template.containers.flatMap(({ image }) => image ?? []);
     const { replicas, status } = owner;

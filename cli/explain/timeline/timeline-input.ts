@@ -1,14 +1,14 @@
 /** The input of the timeline page: what the verdicts, the changes and a replay of the capture show. */
 import type { Capture } from "@deltaloop/replay/capture";
 import { storyOf } from "@deltaloop/replay/explain";
-import type { Entry, ObjectChange, Subject, Verdict } from "@deltaloop/replay/explain";
+import type { Entry, Subject, Verdict } from "@deltaloop/replay/explain";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
-import type { Mark, TimelineFinding, TimelineInput, TimelineObject, TimelineVerdict } from "@deltaloop/timeline/input";
-import { asJson, decisionsOf } from "../explain-text.ts";
-import { changeText, clockOf, effectText } from "../verdict-text.ts";
+import type { Mark, TimelineInput } from "@deltaloop/timeline/input";
 import type { FindingTimes } from "./finding-times.ts";
 import type { Life, TimelineCensus } from "./timeline-census.ts";
+import { decides } from "../describe.ts";
+import { findingsIn, Indexes, objectOf, refusalsIn, syncMark, verdictIn } from "./timeline-parts.ts";
 
 interface Sources {
   readonly source: string;
@@ -25,61 +25,28 @@ interface Sources {
 
 export function timelineInput({ source, capture, census, verdicts, times, syncs, isWhole, subject, namespace }: Sources): TimelineInput {
   const { startMs, endMs } = capture;
-  const events = census.events();
+  const events = census.newEvents();
   const lives = inOrder([...census.lives.values()], verdicts).filter(
     (life) => (namespace === undefined || life.namespace === namespace) && (subject === undefined || isPartOf(life, subject, census)),
   );
-  const indexes = new Map(lives.map(({ uid }, index) => [uid, index]));
-  const places = new Map(lives.map(({ kind, namespace: of, name }, index) => [placeOf(kind, of, name), index]));
-  const indexOf = (kind: string, of: string, name: string): number | undefined => places.get(placeOf(kind, of, name));
-  const workloadOf = ({ resource, namespace: of, name }: Verdict["subject"]): number | undefined =>
-    indexOf(resource.slice(0, -1), of, name);
-  const findingOf = (of: Verdict["subject"], finding: Verdict["findings"][number], fromMs: number): TimelineFinding | undefined => {
-    const workload = workloadOf(of);
-    return workload === undefined
-      ? undefined
-      : {
-          ...{ workload, level: finding.level, cause: finding.words.cause, confidence: finding.confidence },
-          objects: finding.objects.flatMap((each) => indexOf(...splitName(each, of.namespace)) ?? []),
-          ...{ evidence: finding.evidence, help: finding.words.help ?? [] },
-          from: Math.max(0, fromMs - startMs),
-        };
-  };
-  const current = verdicts.flatMap(({ subject: of, findings }) =>
-    findings.flatMap((finding) => findingOf(of, finding, times.fromMs(of, finding) ?? endMs) ?? []),
-  );
-  const over = times.over(verdicts).flatMap(({ subject: of, finding, fromMs, lastMs }) => {
-    const found = findingOf(of, finding, fromMs);
-    return found === undefined ? [] : [{ ...found, until: lastMs - startMs }];
-  });
+  const indexes = new Indexes();
+  for (const life of lives) indexes.add(life);
   return {
     version: 1,
     ...{ source, startMs, endMs: endMs - startMs, redacted: !isWhole },
     objects: lives.map((life) => objectOf(life, indexes)),
     marks: [
       ...events.flatMap(({ uid, ...event }) => {
-        const object = indexes.get(uid);
+        const object = indexes.of(uid);
         return object === undefined || event.at > endMs - startMs ? [] : [{ ...event, object }];
       }),
       ...refusalsIn(census.changes, indexes, startMs),
-      ...syncMarks(storiesOf(lives, census, syncs), indexOf, capture),
+      ...syncMarks(storiesOf(lives, census, syncs), indexes, capture),
     ].toSorted((a, b) => a.at - b.at),
-    verdicts: verdicts.flatMap((verdict) => verdictIn(verdict, workloadOf(verdict.subject)) ?? []),
-    findings: [...current.toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)), ...over],
+    verdicts: verdicts.flatMap((verdict) => verdictIn(verdict, indexes) ?? []),
+    findings: findingsIn(verdicts, times, indexes, capture),
     gaps: census.gaps,
   };
-}
-
-const LEVELS: readonly TimelineFinding["level"][] = ["cause", "wait", "effect"];
-
-function placeOf(kind: string, namespace: string, name: string): string {
-  return `${kind.toLowerCase()} ${namespace}/${name}`;
-}
-
-/** `pod/web-7f8fb-x2x4z`, as findings name objects. */
-function splitName(text: string, namespace: string): readonly [kind: string, namespace: string, name: string] {
-  const [kind = "", name = ""] = text.split("/");
-  return [kind, namespace, name];
 }
 
 /** Workloads worst first, each before its ReplicaSets, newest first, and these before their pods. */
@@ -108,31 +75,6 @@ function isPartOf(life: Life, subject: Subject, census: TimelineCensus): boolean
   );
 }
 
-function objectOf(life: Life, indexes: ReadonlyMap<string, number>): TimelineObject {
-  const { kind, namespace, name, owner, from, until, revision, images, node, states, sizes, restarts, changes } = life;
-  const ownerIndex = owner === undefined ? undefined : indexes.get(owner);
-  return {
-    ...{ kind, namespace, name, from, changes },
-    ...(ownerIndex !== undefined && { owner: ownerIndex }),
-    ...(until !== undefined && { until }),
-    ...(revision !== undefined && { revision }),
-    ...(images !== undefined && { images }),
-    ...(node !== undefined && { node }),
-    ...(kind === "Pod" ? { states, restarts } : { sizes }),
-  };
-}
-
-/** The condition ReplicaFailure of an owner: the API server refuses its pods. */
-function refusalsIn(changes: readonly ObjectChange[], indexes: ReadonlyMap<string, number>, startMs: number): readonly Mark[] {
-  return changes.flatMap(({ uid, atMs, differences }): readonly Mark[] => {
-    const failure = differences.find(({ field, to }) => field === "ReplicaFailure" && to?.startsWith("True") === true);
-    const object = indexes.get(uid);
-    if (failure === undefined || object === undefined) return [];
-    const title = `pods refused: ${failure.to?.replace(/^True \((.*)\)$/, "$1")}`;
-    return [{ ...{ kind: "refusal", at: atMs - startMs, object, title, isWarning: true }, ...(failure.says && { lines: [failure.says] }) }];
-  });
-}
-
 /** The story of each workload that has no owner. */
 function storiesOf(lives: readonly Life[], census: TimelineCensus, syncs: readonly ReplayedSync[]): readonly (readonly Entry[])[] {
   const rootOf = (uid: string): Life | undefined => ownersOf(census.lives.get(uid), census).at(-1);
@@ -142,45 +84,12 @@ function storiesOf(lives: readonly Life[], census: TimelineCensus, syncs: readon
   return [...bySubject].flatMap(([root, own]) => (root === undefined ? [] : [storyOf(root, changes.get(root) ?? [], own)]));
 }
 
-function syncMarks(
-  stories: readonly (readonly Entry[])[],
-  indexOf: (kind: string, namespace: string, name: string) => number | undefined,
-  { startMs, endMs }: Capture,
-): readonly Mark[] {
+function syncMarks(stories: readonly (readonly Entry[])[], indexes: Indexes, capture: Capture): readonly Mark[] {
   return stories.flatMap((entries) =>
     entries.flatMap((entry): readonly Mark[] => {
-      if (entry.kind === "change" || (entry.sync.error === undefined && !entry.sync.lines.some(({ kind }) => kind === "decided")))
-        return [];
-      const { controller, key, error } = entry.sync;
-      const [namespace = "", name = ""] = key.split("/");
-      const object = indexOf(CONTROLLER_INFO[controller].primary.slice(0, -1), namespace, name);
-      if (object === undefined || entry.atMs > endMs) return [];
-      const lines = decisionsOf(entry, { endMs, all: false, refusals: new Set() }).map((line) => line.replace(/^→ /, ""));
-      const reasons = asJson(entry, startMs) as { readonly reasons: readonly { readonly words: string; readonly section?: string }[] }; // of a sync
-      return [
-        {
-          ...{
-            kind: "sync",
-            at: entry.atMs - startMs,
-            object,
-            title: lines[0]?.split(";")[0] ?? "",
-            by: `${controller} controller`,
-            lines,
-          },
-          reasons: reasons.reasons.map(({ words, section }) => ({ text: words, ...(section !== undefined && { rule: section }) })),
-          ...(error !== undefined && { isWarning: true }),
-        },
-      ];
+      if (entry.kind === "change" || entry.atMs > capture.endMs || !decides(entry.sync)) return [];
+      const object = indexes.synced(entry.sync);
+      return object === undefined ? [] : [syncMark(entry, object, capture)];
     }),
   );
-}
-
-function verdictIn(verdict: Verdict, object: number | undefined): TimelineVerdict | undefined {
-  if (object === undefined) return undefined;
-  const clock = clockOf(verdict.atMs);
-  return {
-    ...{ object, health: verdict.health, effect: effectText(verdict) },
-    changed: verdict.changes.map((change) => changeText(change, clock)),
-    waits: verdict.waits.map(({ words, untilMs }) => `${words}${untilMs === undefined ? "" : ` by ${clock(untilMs)}`}`),
-  };
 }

@@ -1,4 +1,4 @@
-/** `explain FILE --html PAGE`: the verdict as text, and a page with a timeline. Loaded only for that option. */
+/** `explain FILE --html PAGE` and `--open`: the verdict as text, and a page with a timeline. Loaded only for these options. */
 import { basename } from "node:path";
 import { UsageError } from "@deltaloop/base";
 import { consoleLog, printable } from "@deltaloop/base/output";
@@ -15,6 +15,7 @@ import { replay } from "@deltaloop/replay/replay";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { timelinePage } from "@deltaloop/timeline/page";
 import { pageCode } from "@deltaloop/timeline/page-code";
+import { untilSignalled } from "@deltaloop/local/processes";
 import { allOf } from "../../capture/all-of.ts";
 import { CaptureFile, isSameFile, isStandardOutput } from "../../capture/capture-file.ts";
 import { openAnyRecords } from "../../capture/read-records.ts";
@@ -23,12 +24,15 @@ import { withProgress } from "../../output/terminal.ts";
 import { printWorst } from "../print-worst.ts";
 import { subjectIn, wantedBy } from "../subject.ts";
 import { goneText, verdictText } from "../verdict-text.ts";
+import { openPage } from "./open-page.ts";
 import { FindingTimes } from "./finding-times.ts";
 import { TimelineCensus } from "./timeline-census.ts";
 import { timelineInput } from "./timeline-input.ts";
+import { decides } from "../describe.ts";
 
 interface PageFlags {
-  readonly html: string;
+  readonly html?: string;
+  readonly open?: true;
   readonly redact: boolean;
   readonly force?: true;
   readonly namespace?: string;
@@ -39,34 +43,48 @@ interface PageFlags {
 const SYNCS_MAX = 100_000;
 
 /** @param object as for kubectl; empty: all workloads */
-export async function explainPage(file: string, object: string, { html, redact, force, namespace, kubernetes }: PageFlags): Promise<void> {
+export async function explainPage(file: string, object: string, flags: PageFlags): Promise<void> {
+  const { html, redact, force, open } = flags;
+  const ends = open && untilSignalled();
+  if (html === undefined) {
+    const text = await pageOf(file, object, flags);
+    return ends && openPage(text, ends);
+  }
   if (isStandardOutput(html)) throw new UsageError("--html needs a file: standard output has the verdict");
   if (isSameFile(file, html)) throw new UsageError(`--html ${html} is the capture itself: choose another name`);
   const page = new CaptureFile(html, { isWhole: !redact, existing: force ? "replaced" : "refused" }, createSystemClock().now());
   try {
-    const digester = createDigester("explain".padEnd(32), ALL_RELEASES);
-    const family = new FamilyCensus(object === "" ? [] : [wantedBy(object, namespace)]);
-    const state = new StateCensus(digester);
-    const census = new TimelineCensus(digester, { isWhole: !redact });
-    const times = new FindingTimes(state);
-    const capture = await openAnyRecords(file, allOf(family, state, census, times));
-    const subject = object === "" ? undefined : subjectIn(object, family, namespace);
-    const cluster = state.state({ namespace: subject?.namespace ?? namespace });
-    const verdicts = subject === undefined ? worstFirst(cluster) : listOf(verdictOf(cluster, subject));
-    const [only] = verdicts;
-    times.note(verdicts, cluster.nowMs);
-    const syncs = await withProgress(`Replaying ${file}`, syncsIn(capture, digester, recordedRelease(kubernetes, capture)));
-    const sources = { capture, census, times, verdicts, syncs, subject, namespace, source: basename(file), isWhole: !redact };
-    page.write(timelinePage(timelineInput(sources), await pageCode()));
+    const text = await pageOf(file, object, flags);
+    page.write(text);
     await page.end();
     if (page.error !== undefined) throw new UsageError(page.error.message);
-    if (subject === undefined) printWorst(verdicts, file, { namespace });
-    else process.stdout.write(only === undefined ? goneText(subject, cluster.nowMs) : verdictText(only, { recorded: true }));
     process.stdout.write(`Timeline: ${printable(html)}\n`);
+    if (ends) await openPage(text, ends);
   } catch (error) {
     await page.discard();
     throw error;
   }
+}
+
+/** Prints the verdict. */
+async function pageOf(file: string, object: string, { redact, namespace, kubernetes }: PageFlags): Promise<string> {
+  const digester = createDigester("explain".padEnd(32), ALL_RELEASES);
+  const family = new FamilyCensus(object === "" ? [] : [wantedBy(object, namespace)]);
+  const state = new StateCensus(digester);
+  const census = new TimelineCensus(digester, { isWhole: !redact });
+  const times = new FindingTimes(state);
+  const capture = await openAnyRecords(file, allOf(family, state, census, times));
+  const subject = object === "" ? undefined : subjectIn(object, family, namespace);
+  const cluster = state.state({ namespace: subject?.namespace ?? namespace });
+  const verdicts = subject === undefined ? worstFirst(cluster) : listOf(verdictOf(cluster, subject));
+  const [only] = verdicts;
+  times.note(verdicts, cluster.nowMs);
+  const syncs = await withProgress(`Replaying ${file}`, syncsIn(capture, digester, recordedRelease(kubernetes, capture)));
+  const sources = { capture, census, times, verdicts, syncs, subject, namespace, source: basename(file), isWhole: !redact };
+  const text = timelinePage(timelineInput(sources), await pageCode());
+  if (subject === undefined) printWorst(verdicts, file, { namespace });
+  else process.stdout.write(only === undefined ? goneText(subject, cluster.nowMs) : verdictText(only, { recorded: true }));
+  return text;
 }
 
 function listOf(verdict: Verdict | undefined): readonly Verdict[] {
@@ -79,7 +97,7 @@ async function syncsIn(capture: Capture, digester: Digester, release: ReleaseAt 
   await replay(capture, {
     ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, ...(release && { release }) },
     onSync: (sync) => {
-      if (sync.error !== undefined || sync.lines.some(({ kind }) => kind === "decided")) syncs.push(sync);
+      if (decides(sync)) syncs.push(sync);
     },
     goesOn: () => Promise.resolve(syncs.length <= SYNCS_MAX),
   });

@@ -9,6 +9,8 @@ export interface Child {
   readonly pid: number;
   /** The first line of standard output; rejects if the process exits before it, no earlier than `exited` settles. */
   readonly firstLine: Promise<string>;
+  /** Hears each later line of standard output. */
+  onLine(listener: (line: string) => void): void;
   /** Resolves EXIT_REPORT_DELAY_MS after the process has exited. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
   /** Sends SIGTERM, and SIGKILL if the process still runs after `graceMs`. */
@@ -81,8 +83,9 @@ function watched(child: ChildProcess): Child {
     await sleep(EXIT_REPORT_DELAY_MS);
     return how;
   });
+  const lines = child.stdout ? createInterface({ input: child.stdout }) : undefined;
   const firstLine = new Promise<string>((resolve, reject) => {
-    if (child.stdout) createInterface({ input: child.stdout }).once("line", resolve);
+    lines?.once("line", resolve);
     void exited.then(({ code, signal }) => reject(new Error(`exited before it was ready (${signal ?? `code ${code}`})`)));
   });
   firstLine.catch(() => undefined); // the caller that awaits it gets the error
@@ -91,6 +94,7 @@ function watched(child: ChildProcess): Child {
     pid: child.pid ?? 0,
     firstLine,
     exited,
+    onLine: (listener) => void lines?.on("line", listener),
     end: async (graceMs) => {
       if (child.exitCode !== null || child.signalCode !== null) return;
       child.kill("SIGTERM");

@@ -17,16 +17,26 @@ export function Details(shown: Shown): JSX.Element {
   return (
     <div aria-live="polite">
       <h2>
-        {shortName(lane.object)} <small>-n {lane.object.namespace}</small>
+        {shortName(lane.object)} {lane.object.namespace !== "" && <small>-n {lane.object.namespace}</small>}
       </h2>
       {mark === undefined ? <ObjectDetails {...shown} lane={lane} /> : <MarkDetails {...shown} lane={lane} mark={mark} />}
-      <h3>In a terminal</h3>
-      <code class="command">{commandOf(model, lane.object, mark?.at ?? view.at)}</code>
+      {lane.object.kind !== "Node" && (
+        <>
+          <h3>In a terminal</h3>
+          <code class="command">{commandOf(model, lane.object, mark?.at ?? view.at)}</code>
+        </>
+      )}
     </div>
   );
 }
 
-const KINDS = { change: "Change by a user", sync: "Decision of our controller", refusal: "Refused request", event: "Event" } as const;
+const KINDS = {
+  change: "Change by a user",
+  sync: "Decision of our controller",
+  refusal: "Refused request",
+  event: "Event",
+  shadow: "Write of upstream's controller, beside ours",
+} as const;
 
 function MarkDetails({ model, change, lane, mark }: Shown & { readonly lane: Lane; readonly mark: LaneMark }): JSX.Element {
   const { kind, at, title } = mark;

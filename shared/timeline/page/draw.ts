@@ -236,10 +236,10 @@ function drawMarks(
 
 /** Of several marks the most important one is drawn. */
 function rankOf({ kind, isWarning }: LaneMark): number {
-  return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4 }[kind];
+  return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4, shadow: isWarning ? 1 : 3 }[kind];
 }
 
-/** A change is a diamond, a refusal a cross, an Event a circle, a sync a triangle; several marks have their number. */
+/** A change is a diamond, a refusal a cross, an Event a circle, a sync a triangle, a shadow's verdict a square; several marks have their number. */
 export function drawGlyph(
   context: CanvasRenderingContext2D,
   { x, y, marks }: Glyph,
@@ -265,6 +265,7 @@ export function drawGlyph(
       [x + GLYPH, y + GLYPH - 1],
       [x, y - GLYPH],
     ]);
+  else if (first.kind === "shadow") context.rect(x - GLYPH + 1, y - GLYPH + 1, 2 * GLYPH - 2, 2 * GLYPH - 2);
   else context.arc(x, y, isSmall ? 2.5 : GLYPH - 0.5, 0, 7);
   context.stroke();
   context.fill();

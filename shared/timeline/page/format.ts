@@ -18,7 +18,7 @@ export function durationText(ms: number): string {
   return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
 }
 
-const SHORT = { Deployment: "deploy", ReplicaSet: "rs", ReplicationController: "rc", Pod: "pod" } as const;
+const SHORT = { Deployment: "deploy", ReplicaSet: "rs", ReplicationController: "rc", Pod: "pod", Node: "node" } as const;
 
 export function shortName({ kind, name }: TimelineObject): string {
   return `${SHORT[kind]}/${name}`;

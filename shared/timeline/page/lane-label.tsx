@@ -21,7 +21,7 @@ export function LaneLabel({ lane, view, change, top, place, isClosed }: LabelPro
   const facts = [
     object.revision === undefined ? "" : `revision ${object.revision}`,
     (object.images ?? []).map((image) => image.split("/").at(-1)).join(", "),
-    depth === 0 && object.kind !== "Pod" ? `-n ${object.namespace}` : "",
+    depth === 0 && object.kind !== "Pod" && object.kind !== "Node" ? `-n ${object.namespace}` : "",
   ].filter((fact) => fact !== "");
   const name = parent?.object.kind !== undefined && object.kind === "Pod" ? shortened(object.name, parent.object.name) : shortName(object);
   return (

@@ -1,4 +1,4 @@
-import type { CanvasHTMLAttributes, JSX, RefObject } from "preact";
+import type { JSX, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Shown } from "./view.ts";
 import { AXIS_HEIGHT, draw, heightOf } from "./draw.ts";
@@ -6,11 +6,12 @@ import type { Glyph } from "./draw.ts";
 import { LaneLabel } from "./lane-label.tsx";
 import { firstFrom } from "./model.ts";
 import type { Lane } from "./model.ts";
+import { usePointer } from "./pointer.ts";
 import { paletteOf } from "./palette.ts";
 import type { Palette } from "./palette.ts";
 import { clamp, spanOf, toggled, wholeSpan, zoomed, ZOOM } from "./view.ts";
 
-const [PAN, HIT_PX] = [0.1, 9];
+const PAN = 0.1;
 
 interface LanesProps extends Shown {
   readonly lanes: readonly Lane[];
@@ -173,81 +174,4 @@ function usePalette(canvas: RefObject<HTMLCanvasElement | null>): Palette | unde
     return () => dark.removeEventListener("change", read);
   }, []);
   return palette;
-}
-
-interface Drawn {
-  readonly canvas: RefObject<HTMLCanvasElement | null>;
-  readonly frame: RefObject<HTMLDivElement | null>;
-  readonly glyphs: { readonly current: readonly Glyph[] };
-  readonly rows: readonly { readonly lane: Lane; readonly top: number }[];
-  readonly size: { readonly width: number };
-}
-
-interface Drag {
-  readonly x: number;
-  readonly y: number;
-  readonly from: number;
-  readonly scroll: number;
-  readonly isAxis: boolean;
-  isMoved: boolean;
-}
-
-/** A click selects, dragging moves, on the axis it sets the moment; the wheel zooms, sideways or with Shift it moves. */
-function usePointer(
-  { model, view, change }: LanesProps,
-  { canvas, frame, glyphs, rows, size }: Drawn,
-): Pick<CanvasHTMLAttributes<HTMLCanvasElement>, "onPointerDown" | "onPointerMove" | "onPointerUp" | "onPointerCancel"> {
-  const { endMs } = model.input;
-  const drag = useRef<Drag>(undefined);
-  const latest = useRef(view);
-  latest.current = view;
-  const timeAt = (x: number): number => clamp(latest.current.from + (x / size.width) * (latest.current.to - latest.current.from), 0, endMs);
-  useEffect(() => {
-    const element = canvas.current;
-    // Preact adds passive listeners, which cannot keep the page from scrolling.
-    const onWheel = (event: WheelEvent): void => {
-      event.preventDefault();
-      const { from, to } = latest.current;
-      const sideways = event.shiftKey ? event.deltaY : event.deltaX;
-      const isSideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
-      const by = ((to - from) * sideways) / size.width;
-      if (isSideways) change(spanOf(from + by, to + by, endMs));
-      else change(zoomed(latest.current, Math.exp(clamp(event.deltaY, -200, 200) * 0.003), timeAt(event.offsetX), endMs));
-    };
-    element?.addEventListener("wheel", onWheel, { passive: false });
-    return () => element?.removeEventListener("wheel", onWheel);
-  });
-  const choose = ({ offsetX: x, offsetY: y }: PointerEvent): void => {
-    const glyph = glyphs.current.find((each) => Math.abs(each.x - x) <= HIT_PX && Math.abs(each.y - y) <= HIT_PX);
-    const [mark] = glyph?.marks ?? [];
-    const row = rows.find(({ lane, top }) => y >= top && y < top + heightOf(lane));
-    if (mark !== undefined) change({ lane: mark.lane, mark: mark.id, at: mark.at });
-    else change({ at: timeAt(x), mark: undefined, ...(row && { lane: row.lane.index }) });
-  };
-  return {
-    onPointerDown: (event) => {
-      canvas.current?.setPointerCapture(event.pointerId);
-      const { offsetX: x, offsetY: y } = event;
-      const isAxis = y < AXIS_HEIGHT;
-      drag.current = { x, y, from: view.from, scroll: frame.current?.scrollTop ?? 0, isAxis, isMoved: false };
-      if (isAxis) change({ at: timeAt(x) });
-    },
-    onPointerMove: ({ offsetX: x, offsetY: y }) => {
-      const { current } = drag;
-      if (current === undefined) return;
-      current.isMoved ||= Math.abs(x - current.x) + Math.abs(y - current.y) > 4;
-      if (current.isAxis) return change({ at: timeAt(x) });
-      if (!current.isMoved) return;
-      const span = view.to - view.from;
-      const from = current.from - ((x - current.x) / size.width) * span;
-      change(spanOf(from, from + span, endMs));
-      if (frame.current !== null) frame.current.scrollTop = current.scroll - (y - current.y);
-    },
-    onPointerUp: (event) => {
-      const { current } = drag;
-      drag.current = undefined;
-      if (current !== undefined && !current.isMoved && !current.isAxis) choose(event);
-    },
-    onPointerCancel: () => void (drag.current = undefined),
-  };
 }

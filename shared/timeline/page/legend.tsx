@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { PodState } from "../input.ts";
 import { drawGlyph } from "./draw.ts";
-import type { LaneMark } from "./model.ts";
+import type { LaneMark, Model } from "./model.ts";
 import { paletteOf } from "./palette.ts";
 import type { Palette } from "./palette.ts";
 
@@ -13,10 +13,13 @@ const MARKS: readonly (readonly [LaneMark["kind"], string, boolean?])[] = [
   ["event", "Event"],
   ["event", "warning", true],
   ["refusal", "refused request"],
+  ["shadow", "upstream's write, as ours"],
+  ["shadow", "upstream's write, other than ours", true],
 ];
 const [WIDTH, HEIGHT] = [22, 14];
 
-export function Legend(): JSX.Element {
+export function Legend({ model }: { readonly model: Model }): JSX.Element {
+  const isBesideUpstream = model.input.marks.some(({ kind }) => kind === "shadow");
   return (
     <ul class="legend" aria-label="Legend">
       {STATES.map((state) => (
@@ -32,7 +35,7 @@ export function Legend(): JSX.Element {
           {state === "running" ? "running, not ready" : state}
         </li>
       ))}
-      {MARKS.map(([kind, words, isWarning = false]) => (
+      {MARKS.filter(([kind]) => kind !== "shadow" || isBesideUpstream).map(([kind, words, isWarning = false]) => (
         <li key={words}>
           <Swatch
             paint={(context, palette) => {

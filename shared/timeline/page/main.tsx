@@ -1,18 +1,20 @@
-/** Unpacks the data of the page and shows it. */
+/** Shows the data of the page, or of the server that sent it. */
 import { render } from "preact";
-import type { TimelineInput } from "../input.ts";
 import { App } from "./app.tsx";
+import { follow } from "./live.ts";
 import { modelOf } from "./model.ts";
-
-async function unpacked(base64: string): Promise<TimelineInput> {
-  const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return (await new Response(stream).json()) as TimelineInput; // written by the same version
-}
+import { unpacked } from "./unpack.ts";
 
 async function start(root: Element): Promise<void> {
+  const data = document.getElementById("data")?.textContent;
+  if (data === undefined)
+    return follow((input, connection) => {
+      document.title = `${input.source} – deltaloop timeline`;
+      if (root.firstElementChild?.className === "loading") root.replaceChildren();
+      render(<App model={modelOf(input)} connection={connection} />, root);
+    });
   try {
-    const input = await unpacked(document.getElementById("data")?.textContent ?? "");
+    const input = await unpacked(data);
     document.title = `${input.source} – deltaloop timeline`;
     root.replaceChildren();
     render(<App model={modelOf(input)} />, root);

@@ -14,7 +14,7 @@ export interface Lane {
 }
 
 export interface LaneMark {
-  /** `12.3`: the fourth mark of lane 12. */
+  /** `12.m3`: the fourth mark of lane 12; `12.c3`: its fourth change. */
   readonly id: string;
   readonly lane: number;
   readonly at: number;
@@ -27,37 +27,63 @@ export interface LaneMark {
 
 export interface Model {
   readonly input: TimelineInput;
+  /** By the index of their objects. */
   readonly lanes: readonly Lane[];
+  /** As they are drawn: each before those that it owns. */
+  readonly order: readonly Lane[];
   readonly namespaces: readonly string[];
 }
 
 export function modelOf(input: TimelineInput): Model {
   const { objects } = input;
   const marks = Map.groupBy(input.marks, ({ object }) => object);
+  const owned = Map.groupBy(objects.keys(), (index) => ownerOf(objects, index));
   const lanes: Lane[] = [];
-  for (const [index, object] of objects.entries()) {
-    const parent = object.owner === undefined ? undefined : lanes[object.owner];
+  const order: Lane[] = [];
+  const add = (index: number, parent: Lane | undefined): void => {
+    const object = objects[index] as TimelineObject; // of its keys
     const sizeMax = (object.sizes ?? []).reduce((most, [, desired, ready]) => Math.max(most, desired, ready), 1);
     const lane: Lane = {
       ...{ index, object, depth: parent === undefined ? 0 : parent.depth + 1, children: [], sizeMax },
       ...(parent && { parent }),
       marks: marksOf(index, object.changes, marks.get(index) ?? []),
     };
-    lanes.push(lane);
+    lanes[index] = lane;
+    order.push(lane);
     parent?.children.push(lane);
     for (let each = parent; each !== undefined; each = each.parent) each.sizeMax = Math.max(each.sizeMax, sizeMax);
-  }
-  for (const lane of lanes) if (lane.parent !== undefined) lane.sizeMax = lane.parent.sizeMax;
-  return { input, lanes, namespaces: [...new Set(objects.map(({ namespace }) => namespace))].toSorted() };
+    const revisionOf = (child: number): number => objects[child]?.revision ?? 0;
+    for (const child of (owned.get(index) ?? []).toSorted((a, b) => revisionOf(b) - revisionOf(a))) add(child, lane);
+  };
+  for (const root of owned.get(undefined) ?? []) add(root, undefined);
+  for (const lane of order) if (lane.parent !== undefined) lane.sizeMax = lane.parent.sizeMax;
+  return { input, lanes, order, namespaces: [...new Set(objects.map(({ namespace }) => namespace))].toSorted() };
 }
 
+/** Of owners in a cycle none counts. */
+function ownerOf(objects: readonly TimelineObject[], index: number): number | undefined {
+  const seen = new Set([index]);
+  for (let owner = objects[index]?.owner; owner !== undefined; owner = objects[owner]?.owner) {
+    if (seen.has(owner)) return undefined;
+    seen.add(owner);
+  }
+  return objects[index]?.owner;
+}
+
+/** Their ids stay when others are added. */
 function marksOf(lane: number, changes: readonly Change[], marks: readonly Mark[]): readonly LaneMark[] {
-  const requests = changes.filter(({ isRequest }) => isRequest === true);
-  const all: readonly Omit<LaneMark, "id">[] = [
-    ...requests.map((change) => ({ lane, at: change.at, kind: "change" as const, title: changeTitle(change), isWarning: false, change })),
-    ...marks.map((mark) => ({ lane, at: mark.at, kind: mark.kind, title: mark.title, isWarning: mark.isWarning === true, mark })),
+  const all = [
+    ...changes.flatMap((change, n): readonly LaneMark[] =>
+      change.isRequest
+        ? [{ id: `${lane}.c${n}`, lane, at: change.at, kind: "change", title: changeTitle(change), isWarning: false, change }]
+        : [],
+    ),
+    ...marks.map((mark, n): LaneMark => {
+      const { at, kind, title, isWarning = false } = mark;
+      return { id: `${lane}.m${n}`, lane, at, kind, title, isWarning, mark };
+    }),
   ];
-  return all.toSorted((a, b) => a.at - b.at).map((mark, n) => ({ ...mark, id: `${lane}.${n}` }));
+  return all.sort((a, b) => a.at - b.at);
 }
 
 /** `web.image app:v1 → app:v2 and 1 more`. */

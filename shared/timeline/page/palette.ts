@@ -1,7 +1,21 @@
 /** Colours and patterns of the drawing, from the page's style, for the current theme. */
 import type { PodState } from "../input.ts";
 
-const NAMES = ["text", "muted", "line", "panel", "accent", "desired", "available", "warning", "select", "change", "sync", "event"] as const;
+const NAMES = [
+  "text",
+  "muted",
+  "line",
+  "panel",
+  "accent",
+  "desired",
+  "available",
+  "warning",
+  "select",
+  "change",
+  "sync",
+  "event",
+  "shadow",
+] as const;
 const STATES: readonly PodState[] = ["pending", "starting", "pulling", "waiting", "running", "ready", "terminating", "failed", "succeeded"];
 
 type Colour = (typeof NAMES)[number];

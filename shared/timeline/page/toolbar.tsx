@@ -7,6 +7,7 @@ const KINDS: readonly View["kind"][] = ["Deployment", "ReplicaSet", "Replication
 
 export function Toolbar({ model, view, change, matches }: Shown & { readonly matches: number }): JSX.Element {
   const { endMs } = model.input;
+  const isNode = view.lane !== undefined && model.lanes[view.lane]?.object.kind === "Node";
   const zoom = (factor: number): void => change(zoomed(view, factor, view.at, endMs));
   return (
     <form class="toolbar" role="search" onSubmit={(event) => event.preventDefault()}>
@@ -53,6 +54,15 @@ export function Toolbar({ model, view, change, matches }: Shown & { readonly mat
           Whole time
         </button>
       </span>
+      {model.input.objects.some(({ node }) => node !== undefined) && (
+        <button
+          type="button"
+          aria-pressed={view.byNode}
+          onClick={() => change({ byNode: !view.byNode, ...(isNode && { lane: undefined }) })}
+        >
+          By node
+        </button>
+      )}
       <button type="button" aria-pressed={view.asTable} onClick={() => change({ asTable: !view.asTable })}>
         Table
       </button>

@@ -17,6 +17,8 @@ export interface View {
   readonly kind: Kind | "";
   readonly namespace: string;
   readonly asTable: boolean;
+  /** Pods are below their nodes. */
+  readonly byNode: boolean;
   readonly closed: ReadonlySet<number>;
 }
 
@@ -55,19 +57,25 @@ export function initialView(model: Model, hash: string): View {
     ...span,
     at: clamp(numberOf("at") ?? endMs, 0, endMs),
     ...(lane !== undefined && model.lanes[lane] !== undefined && { lane }),
-    ...(/^\d+\.\d+$/.test(mark) && { mark }),
+    ...(/^\d+\.[cm]\d+$/.test(mark) && { mark }),
     ...(finding !== undefined && model.input.findings[finding] !== undefined && { finding }),
     only: values.get("only") === "1",
     text: values.get("text") ?? "",
     kind: KINDS.includes(kind) ? (kind as Kind) : "",
     namespace: values.get("namespace") ?? "",
     asTable: values.get("table") === "1",
+    byNode: values.get("nodes") === "1",
     closed: new Set(closed.filter((each) => model.lanes[each] !== undefined)),
   };
 }
 
-export function hashOf({ from, to, at, lane, mark, finding, only, text, kind, namespace, asTable, closed }: View): string {
-  const values = new URLSearchParams({ from: String(Math.round(from)), to: String(Math.round(to)), at: String(Math.round(at)) });
+/** @param follows without the times, so that a link shows the newest state, too */
+export function hashOf(
+  { from, to, at, lane, mark, finding, only, text, kind, namespace, asTable, byNode, closed }: View,
+  follows: boolean,
+): string {
+  const times = { from: String(Math.round(from)), to: String(Math.round(to)), at: String(Math.round(at)) };
+  const values = new URLSearchParams(follows ? {} : times);
   const set = (name: string, value: string | number | undefined | false): unknown =>
     value === undefined || value === "" || value === false || values.set(name, String(value));
   set("lane", lane);
@@ -78,6 +86,7 @@ export function hashOf({ from, to, at, lane, mark, finding, only, text, kind, na
   set("kind", kind);
   set("namespace", namespace);
   set("table", asTable && "1");
+  set("nodes", byNode && "1");
   set("closed", [...closed].join(","));
   return `#${values.toString()}`;
 }
@@ -107,6 +116,37 @@ export function zoomed({ from, to }: View, factor: number, around: number, endMs
   return spanOf(begin, begin + width, endMs);
 }
 
+/** Whether moment and span are at the end, where a running cluster adds to them. */
+export function follows({ at, to }: View, { input: { endMs } }: Model): boolean {
+  return at >= endMs && to >= endMs;
+}
+
+/** The view after an update: it follows the end if it showed it, and keeps its finding. */
+export function followed(view: View, before: Model, after: Model): View {
+  const [was, is] = [before.input, after.input];
+  if (was.startMs !== is.startMs) {
+    const { text, kind, namespace, asTable, byNode, only } = view;
+    return { ...initialView(after, ""), text, kind, namespace, asTable, byNode, only };
+  }
+  const by = is.endMs - was.endMs;
+  const isWhole = view.from <= wholeSpan(was.endMs).from;
+  const span = isWhole ? wholeSpan(is.endMs) : spanOf(view.from + by, view.to + by, is.endMs);
+  const chosen = view.finding === undefined ? undefined : was.findings[view.finding];
+  const { finding: _, ...rest } = view;
+  const index =
+    chosen === undefined ? -1 : is.findings.findIndex(({ workload, cause }) => workload === chosen.workload && cause === chosen.cause);
+  // Nodes follow the objects.
+  const moved = (lane: number): number => (lane < was.objects.length ? lane : lane + is.objects.length - was.objects.length);
+  return {
+    ...rest,
+    ...(view.lane !== undefined && { lane: moved(view.lane) }),
+    closed: new Set([...view.closed].map(moved)),
+    ...(view.to >= was.endMs && span),
+    ...(view.at >= was.endMs && { at: is.endMs }),
+    ...(index !== -1 && { finding: index }),
+  };
+}
+
 /** A finding with some time around it. */
 export function spanOfFinding({ from, until }: TimelineFinding, endMs: number): Pick<View, "from" | "to"> {
   const end = until ?? endMs;
@@ -115,7 +155,7 @@ export function spanOfFinding({ from, until }: TimelineFinding, endMs: number): 
 }
 
 /** Matching lanes with their owners, in order, without those below a closed one. */
-export function visibleLanes({ lanes, input }: Model, { text, kind, namespace, finding, only, closed }: View): readonly Lane[] {
+export function visibleLanes({ order, input }: Model, { text, kind, namespace, finding, only, closed }: View): readonly Lane[] {
   const needle = text.trim().toLowerCase();
   const chosen = only && finding !== undefined ? input.findings[finding] : undefined;
   const objects = chosen && new Set([chosen.workload, ...chosen.objects]);
@@ -126,12 +166,12 @@ export function visibleLanes({ lanes, input }: Model, { text, kind, namespace, f
     (needle === "" || textOf(object).includes(needle) || marks.some(({ title }) => title.toLowerCase().includes(needle)));
   const isFiltered = needle !== "" || kind !== "" || namespace !== "" || objects !== undefined;
   const shown = new Set<Lane>();
-  for (const lane of lanes) {
+  for (const lane of order) {
     if (isFiltered && !matches(lane)) continue;
     for (let each: Lane | undefined = lane; each !== undefined && !shown.has(each); each = each.parent) shown.add(each);
   }
   const isHidden = ({ parent }: Lane): boolean => parent !== undefined && (closed.has(parent.index) || isHidden(parent));
-  return lanes.filter((lane) => shown.has(lane) && !isHidden(lane));
+  return order.filter((lane) => shown.has(lane) && !isHidden(lane));
 }
 
 function textOf({ kind, namespace, name, images = [], node = "", states = [] }: Lane["object"]): string {

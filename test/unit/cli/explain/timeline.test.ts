@@ -130,7 +130,14 @@ describe("the file", () => {
     const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
     const [, policy = ""] = /Content-Security-Policy" content="([^"]+)"/.exec(html) ?? [];
     expect(policy.split("; ")).toEqual([
-      ...["default-src 'none'", `script-src ${hash(script)}`, `style-src ${hash(style)}`, "base-uri 'none'", "form-action 'none'"],
+      ...[
+        "default-src 'none'",
+        `script-src ${hash(script)}`,
+        `style-src ${hash(style)}`,
+        "worker-src blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+      ],
     ]);
     expect(html).toContain(`<script>${script}</script>`);
     expect(Buffer.byteLength(script + style)).toBeLessThan(400 * KIB);
@@ -153,6 +160,18 @@ describe("the file", () => {
     expect(refused.status).toBe(2);
     expect(readFileSync(path, "utf8")).toBe("mine");
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
+  });
+
+  it("is what the verdict points to, where something is wrong", () => {
+    imagePullCapture(join(folder, "wrong.jsonl"));
+    const hint = "\nTimeline  deltaloop explain wrong.jsonl --html timeline.html\n";
+    for (const words of [[], ["deploy/web"]]) expect(explain("wrong.jsonl", ...words).stdout).toContain(hint);
+    for (const words of [
+      ["-o", "json"],
+      ["deploy/web", "--all"],
+    ])
+      expect(explain("wrong.jsonl", ...words).stdout).not.toContain("--html");
+    expect(explain(recorded("refused")).stdout).not.toContain("--html");
   });
 
   it("is not written over the capture, nor to standard output", () => {
@@ -178,6 +197,7 @@ describe("the file", () => {
   it("is not written with an option that shows a part of the recording", () => {
     for (const [option, ...value] of [["--at", "+1s"], ["--all"]] as const)
       expect(explain(recorded("refused"), option, ...value, "--html", "part.html")).toMatchObject({ status: 2, stdout: "" });
-    expect(explain(recorded("refused"), "--no-redact").stderr).toContain("--force and --no-redact need --html");
+    expect(explain(recorded("refused"), "--no-redact").stderr).toContain("--no-redact needs --html or --open");
+    expect(explain(recorded("refused"), "--force").stderr).toContain("--force needs --html");
   });
 });

@@ -1,0 +1,25 @@
+/** `deltaloop explain --context NAME --open`: the timeline of a namespace, live. */
+import { UsageError } from "@deltaloop/base";
+import { consoleLog } from "@deltaloop/base/output";
+import { createClient, createWatch, kubeOver } from "@deltaloop/kube/http";
+import { untilSignalled } from "@deltaloop/local/processes";
+import { clusterOf, readState } from "../live.ts";
+import type { LiveFlags } from "../live.ts";
+import { wantedBy } from "../subject.ts";
+import { openLivePage, openText } from "./open-page.ts";
+
+/** @param object as for kubectl: at first the page shows only what has its name; empty: everything */
+export async function openCluster(object: string, flags: LiveFlags & { readonly redact: boolean }): Promise<void> {
+  const other = (["watch", "output", "all"] as const).find((name) => flags[name] !== undefined);
+  if (other !== undefined) throw new UsageError(`--open shows all in the page: leave --${other} out`);
+  const wanted = object === "" ? undefined : wantedBy(object, flags.namespace);
+  const { config, namespace } = await clusterOf(wanted?.namespace, flags);
+  const { server } = config;
+  const log = consoleLog("", "warn");
+  const client = createClient(config);
+  await readState(kubeOver(client), { namespace, server, log }); // a missing right is an error before the page
+  const kube = createWatch(client, namespace);
+  const page = await openLivePage({ source: `namespace ${namespace}`, server, kube, isWhole: !flags.redact, log });
+  process.stdout.write(openText(wanted === undefined ? page.url : `${page.url}#text=${encodeURIComponent(wanted.name)}`));
+  await page.run(untilSignalled());
+}
