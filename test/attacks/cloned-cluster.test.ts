@@ -65,7 +65,7 @@ function sharedCache() {
       return found;
     };
     /** `functions`: false for a clone that has none. */
-    const start = (functions = true): System =>
+    const start = (functions = true, lease = LEASE): System =>
       assembleSystem(
         {
           ...{ clock, random, digester, signer: testSigner(CLUSTER), log, kube, functions: functionHandlers },
@@ -75,7 +75,7 @@ function sharedCache() {
         {
           cluster: CLUSTER,
           clusterUid: "cluster-uid",
-          lease: LEASE,
+          lease,
           nodes: (ends) => runScriptedNodes(createInProcessKube(server, { component: "nodes" }), nodes, ends),
         },
       );
@@ -170,6 +170,28 @@ describe("a clone of a living cluster", () => {
     expect(await production.pods()).toHaveLength(NAMES.length * REPLICAS);
     await live(scene, 60_000);
     await production.stop(returned);
+  });
+});
+
+describe("a second Lease of one deployment", () => {
+  it("does not take the epoch, and its watcher reports the reason", async () => {
+    const { clock, data, cluster } = sharedCache();
+    const production = await cluster(10, 1_000n);
+    const running = production.start();
+    await clock.advance(20_000);
+    const epoch = data.epoch?.record.epoch;
+    const second = production.start(false, { ...LEASE, namespace: "default" });
+    await live({ clock, production }, 60_000);
+    expect(data.epoch?.record.epoch).toBe(epoch);
+    expect(production.log.lines).toContainEqual(
+      expect.objectContaining({
+        level: "error",
+        message: "two clusters share this cache: sending nothing",
+        fields: expect.objectContaining({ why: expect.stringContaining("a second Lease of this deployment") as string }) as object,
+      }),
+    );
+    await production.stop(second);
+    await production.stop(running);
   });
 });
 

@@ -237,7 +237,7 @@ async function chooseEpoch(
           if (seen === undefined) {
             log.error("two clusters share this cache: sending nothing", {
               epoch: current?.record.epoch,
-              why: `the Lease does not list the epoch's term; a new epoch is opened if nothing changes for ${STILL_MS / 1_000} s`,
+              why: `the Lease does not list the epoch's term: a clone, a restored backup, or a second Lease of this deployment; a new epoch is opened if nothing changes for ${STILL_MS / 1_000} s`,
             });
             metrics?.set("deltaloop_foreign_epoch", {}, 1);
           }
