@@ -23,7 +23,7 @@ const COPIED = new Map([
   ["replicasets.apps", "/apis/apps/v1/replicasets"],
 ]);
 
-export type Backup = readonly { readonly resource: string; readonly objects: readonly JsonObject[] }[];
+type Backup = readonly { readonly resource: string; readonly objects: readonly JsonObject[] }[];
 
 export async function backUp(server: ApiServer): Promise<Backup> {
   const client = rawClientIn(server, "backup");
