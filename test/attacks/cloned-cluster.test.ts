@@ -173,21 +173,26 @@ describe("a clone of a living cluster", () => {
   });
 });
 
-it("a second watcher with another Lease changes nothing, and reports the cause", async () => {
-  const scene = sharedCache();
-  const { clock, data } = scene;
-  const production = await scene.cluster(10, 1_000n);
-  const running = production.start();
-  await clock.advance(20_000);
-  const epoch = data.epoch?.record.epoch;
-  const second = production.start(false, { ...LEASE, name: "another-watcher" });
-  await live({ clock, production }, 120_000);
-  await clock.advance(10_000);
-  expect(data.epoch?.record.epoch).toBe(epoch);
-  expect(await production.pods()).toHaveLength(NAMES.length * REPLICAS);
-  expect(production.says("two clusters share this cache")).toBeGreaterThan(0);
-  await production.stop(second);
-  await production.stop(running);
+describe("a second Lease of one deployment", () => {
+  it("does not take the epoch, and its watcher reports the reason", async () => {
+    const { clock, data, cluster } = sharedCache();
+    const production = await cluster(10, 1_000n);
+    const running = production.start();
+    await clock.advance(20_000);
+    const epoch = data.epoch?.record.epoch;
+    const second = production.start(false, { ...LEASE, namespace: "default" });
+    await live({ clock, production }, 60_000);
+    expect(data.epoch?.record.epoch).toBe(epoch);
+    expect(production.log.lines).toContainEqual(
+      expect.objectContaining({
+        level: "error",
+        message: "two clusters share this cache: sending nothing",
+        fields: expect.objectContaining({ why: expect.stringContaining("a second Lease of this deployment") as string }) as object,
+      }),
+    );
+    await production.stop(second);
+    await production.stop(running);
+  });
 });
 
 describe("a cluster that is restored in place", () => {

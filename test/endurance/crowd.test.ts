@@ -11,7 +11,7 @@ import { eventually, isRunning, killHard, measured, whereRealPartsAre } from "..
 import type { Running } from "../support/e2e.ts";
 import { startLossRig } from "../support/loss-rig.ts";
 import type { Limits, LossRig } from "../support/loss-rig.ts";
-import { REDIS_FAULTS } from "../support/redis-faults.ts";
+import { REDIS_FAULTS, rollBack } from "../support/redis-faults.ts";
 
 /** With their ReplicaSets and with the three that roll: 5,000 objects. */
 const [DEPLOYMENTS, PODS_EACH] = [60, 81];
@@ -20,6 +20,8 @@ const NAMESPACE = "crowd";
 const FILLED_SECONDS_MAX = 300;
 /** A dead leader's Lease, then two seconds until the next one has resumed. */
 const TAKEN_OVER_MS_MAX = 20_000;
+/** The same, and a list: such a leader has no proof of what the Store holds. */
+const TAKEN_OVER_AND_LISTED_MS_MAX = 30_000;
 const random = createSeededRandom(1);
 
 interface Fault {
@@ -35,6 +37,14 @@ const FAULTS: readonly Fault[] = [
     name: "watcher killed −9 ten times",
     strike: ({ dev }) => often(10, 3_000, () => killWatcher(dev)),
     limits: { pauseMsMax: TAKEN_OVER_MS_MAX },
+  },
+  {
+    name: "Redis: rolled back 2 s while no watcher leads",
+    strike: async ({ dev, redis }) => {
+      await killWatcher(dev);
+      await rollBack(redis);
+    },
+    limits: { pauseMsMax: TAKEN_OVER_AND_LISTED_MS_MAX, settledMsMax: TAKEN_OVER_AND_LISTED_MS_MAX },
   },
   { name: "API server restarted", strike: ({ cluster }) => cluster.plane.restartApiServer(), limits: { breaksTheWatch: true } },
   ...REDIS_FAULTS.map(({ name, strike, pauseMsMax }) => ({

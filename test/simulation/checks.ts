@@ -10,6 +10,7 @@
  *     SC8  maxSurge and maxUnavailable
  *     SC9  nothing is written to, nor created for, what no owner of its own namespace controls, and no slice of the cache holds dependents of two
  *     SC10 the account of items adds up after every call of the Store, and is what who saw the calls would say (TY1)
+ *     SC11 a second cluster with the same keys and Store writes nothing under a term that its Lease does not list
  *     SE1  cache = API server, queues and intents empty
  *     SE2  the desired state is reached and the status says so
  *     SE3  and then it is quiet

@@ -10,9 +10,9 @@ import type { Random } from "../../shared/base/random.ts";
 export const LOSSES = ["flush", "damage", "restore", "rewind"] as const;
 export type Loss = (typeof LOSSES)[number];
 
-/** `clock`: the clock of the Store's server is set five minutes forward or back, again and again. */
-export const STORE_FAULTS = [...LOSSES, "clock"] as const;
-export type StoreFault = (typeof STORE_FAULTS)[number];
+/** `clock`: the clock of the Store's server is set five minutes forward or back, again and again. `clone`: a second cluster, second-cluster.ts. */
+export const CHOSEN_FAULTS = [...LOSSES, "clock", "clone"] as const;
+export type ChosenFault = (typeof CHOSEN_FAULTS)[number];
 
 /** One run in eight, whatever else goes wrong in it. */
 export function drawsClock(random: Random): boolean {

@@ -1,8 +1,8 @@
-/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--fault flush|damage|restore|rewind|clock] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life. */
+/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--fault flush|damage|restore|rewind|clock|clone] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life. */
 import { parseArgs } from "node:util";
 import { isKnown } from "./checks.ts";
 import { liveRandomly } from "./crashes/life.ts";
-import { STORE_FAULTS } from "./losses.ts";
+import { CHOSEN_FAULTS } from "./losses.ts";
 import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
 import { simulateNode } from "./node/simulate-node.ts";
@@ -29,8 +29,8 @@ const unknown = names.filter((name) => !isRule(name));
 if (unknown.length > 0) throw new Error(`no such rule: ${unknown.join(", ")}; there are ${RULES.join(", ")}`);
 const off: ReadonlySet<Rule> = new Set(names.filter(isRule));
 
-const fault = STORE_FAULTS.find((each) => each === values.fault);
-if (values.fault !== undefined && !fault) throw new Error(`no such fault: ${values.fault}; there are ${STORE_FAULTS.join(", ")}`);
+const fault = CHOSEN_FAULTS.find((each) => each === values.fault);
+if (values.fault !== undefined && !fault) throw new Error(`no such fault: ${values.fault}; there are ${CHOSEN_FAULTS.join(", ")}`);
 
 const counts = new Map<string, { count: number; first: number }>();
 const totals: Record<string, number> = {};

@@ -32,6 +32,13 @@ test("jumps of the Store's clock by five minutes violate no bound, and everythin
   expect(stats["jumps of the Store's clock"]).toBeGreaterThan(2);
 });
 
+test("a second cluster with the same keys, Store and queues writes nothing, and the original reaches its desired state", async () => {
+  const { violations, stats } = await simulate({ seed: 2, fault: "clone" });
+  expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
+  expect(stats["second clusters"]).toBe(1);
+  expect(stats["writes of a second cluster"]).toBeUndefined();
+});
+
 test("[informer T60] a run is reproducible from its seed", async () => {
   const runs = await Promise.all(
     [1, 2].map(async () => {

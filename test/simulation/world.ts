@@ -48,10 +48,11 @@ import { drawMix } from "./faults.ts";
 import type { Mix } from "./faults.ts";
 import { createSimulatedKube } from "./kube.ts";
 import { damage, drawLoss, drawsClock, flush, LOSSES, snapshot } from "./losses.ts";
-import type { Loss, StoreFault } from "./losses.ts";
+import type { ChosenFault, Loss } from "./losses.ts";
 import { Mirror } from "./mirror.ts";
 import { withoutRules } from "./rules.ts";
 import type { Rule } from "./rules.ts";
+import { backUp, BACKUP_AGE_MS, startSecondCluster } from "./second-cluster.ts";
 import { hasTenant, Tenant } from "./tenant.ts";
 import { drawHabits, Users } from "./users.ts";
 
@@ -59,7 +60,7 @@ export interface SimulationOptions {
   readonly seed: number;
   readonly off?: ReadonlySet<Rule>;
   /** Instead of what is drawn. */
-  readonly fault?: StoreFault;
+  readonly fault?: ChosenFault;
   readonly trace?: (line: string) => void;
 }
 
@@ -186,11 +187,13 @@ class World {
     this.#startPeople();
     this.#startLosses();
     this.#startClockJumps();
+    const stopClone = this.#startClone();
     for (let cycle = 1; cycle < CYCLES; cycle++) {
       await clock.advance(START_MS + cycle * CYCLE_MS - 1 - clock.now());
       this.#lookBetween();
     }
     await clock.advance(START_MS + QUIET_AT_MS - clock.now());
+    stopClone();
     await this.#users.settle();
     await clock.advance(REST_MS + QUIET_MS);
     while (clock.now() - START_MS < END_MS_MAX && this.#busy()) await clock.advance(QUIET_MS);
@@ -322,6 +325,39 @@ class World {
         this.#trace("fault", `the Store's clock jumps by ${jumpMs} ms`);
       },
     );
+  }
+
+  /** The clone runs from the first burst to the last. @returns how to stop it */
+  #startClone(): () => void {
+    const stops = new AbortController();
+    if (this.#options.fault !== "clone") return () => undefined;
+    const random = createSeededRandom(this.#options.seed * 49_979_687 + 9);
+    const run = async (): Promise<void> => {
+      await this.#clock.after(6_000 + random.next() * 10_000);
+      const backup = await backUp(this.#server);
+      await this.#clock.after(BACKUP_AGE_MS);
+      const system = startSecondCluster(backup, {
+        ports: {
+          ...{ clock: this.#clock, random, digester: this.#digester, signer: SIGNER, log: this.#log("clone") },
+          ...{ store: this.#store(random), queue: this.#queue, doorbells: this.#doorbells },
+          sources: { deltas: this.#queue, doorbells: this.#doorbells.sources },
+        },
+        options: { cluster: CLUSTER, clusterUid: "cluster-uid", lease: LEASE, holeRelistMs: this.#mix.fifo ? HOLE_RELIST_MS : 150_000 },
+        seed: this.#options.seed,
+        onWrite: (what, lease) => this.#clonedWrite(what, JSON.stringify(lease)),
+      });
+      this.#count("second clusters", 1);
+      stops.signal.addEventListener("abort", () => void system.stop(), { once: true });
+    };
+    run().catch((error: unknown) => this.#checks.bad("simulation", String(error)));
+    return () => stops.abort();
+  }
+
+  /** SC11: the clone's functions write only while the Store holds a term of the clone's own Lease. */
+  #clonedWrite(what: string, lease: string): void {
+    this.#count("writes of a second cluster", 1);
+    const term = this.#data.epoch?.token?.term;
+    if (term !== undefined && !lease.includes(term)) this.#checks.bad("SC11", `the clone's ${what}: its Lease does not list ${term}`);
   }
 
   /** While there are faults. */

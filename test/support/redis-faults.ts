@@ -50,7 +50,7 @@ async function deleteHalf({ admin }: Behind): Promise<void> {
   await admin.del(...keys.filter((key, index) => index % 2 === 0 && !key.endsWith(":ep")));
 }
 
-async function rollBack({ admin, replace }: Behind): Promise<void> {
+export async function rollBack({ admin, replace }: Behind): Promise<void> {
   await admin.save();
   const [, source = ""] = (await admin.config("GET", "dir")) as string[]; // a name and its value
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-dump-"));

@@ -108,7 +108,7 @@ type End =
 export class SharedCacheError extends Error {
   override readonly name = "SharedCacheError";
   constructor() {
-    super("two clusters share this cache: the watcher of another cluster, or of another Lease, works on its epoch");
+    super("two clusters share this cache: another cluster's watcher works on its epoch");
   }
 }
 
@@ -237,7 +237,7 @@ async function chooseEpoch(
           if (seen === undefined) {
             log.error("two clusters share this cache: sending nothing", {
               epoch: current?.record.epoch,
-              why: `the Lease does not list the epoch's term: another cluster's watcher wrote it, or one with another Lease; a new epoch is opened if nothing changes for ${STILL_MS / 1_000} s`,
+              why: `the Lease does not list the epoch's term: a clone, a restored backup, or a second Lease of this deployment; a new epoch is opened if nothing changes for ${STILL_MS / 1_000} s`,
             });
             metrics?.set("deltaloop_foreign_epoch", {}, 1);
           }
