@@ -6,29 +6,13 @@ import type { Socket } from "node:net";
 import { connect as connectTls, TLSSocket } from "node:tls";
 import type { PeerCertificate } from "node:tls";
 import { openProxy } from "@deltaloop/base/http";
-import type { Proxy } from "@deltaloop/base/http";
+import type { GetRequest, Header } from "./get-request.ts";
 import { getOverHttp2 } from "./http2.ts";
 import { lookupUntil } from "./lookup.ts";
 import { readResponse } from "./response.ts";
 import type { Response } from "./response.ts";
 import { byteString, hostnameOf, portOf, requestTarget, resolveUrl, parseUrl } from "./url.ts";
 import type { Url } from "./url.ts";
-
-export interface Header {
-  readonly name: string;
-  readonly value: string;
-}
-
-export interface GetRequest {
-  readonly url: Url;
-  /** Includes Host. */
-  readonly headers: readonly Header[];
-  readonly signal: AbortSignal;
-  readonly verifiesCertificate: boolean;
-  /** Limit of the bytes of an HTTP/2 connection; absent: HTTP/2 is not offered. */
-  readonly http2BytesMax?: number;
-  readonly proxy?: Proxy | undefined;
-}
 
 /** Source: Go crypto/tls/defaults.go. Signatures are those of OpenSSL's security level 1, which are Go's. */
 const TLS = {

@@ -9,7 +9,7 @@ import type { IncomingHttpHeaders } from "node:http2";
 import { PassThrough, pipeline } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import { boundedSocket } from "./bounded-socket.ts";
-import type { GetRequest, Header } from "./get.ts";
+import type { GetRequest, Header } from "./get-request.ts";
 import type { Response } from "./response.ts";
 import { requestTarget } from "./url.ts";
 

@@ -1,6 +1,6 @@
 /** Targets of HTTP probes and of their redirects. */
 import { redirectOf } from "../http/get.ts";
-import type { Header } from "../http/get.ts";
+import type { Header } from "../http/get-request.ts";
 import type { Response } from "../http/response.ts";
 import { byteString, escapePath, parseUrl } from "../http/url.ts";
 import type { Url } from "../http/url.ts";

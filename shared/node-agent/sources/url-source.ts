@@ -14,7 +14,7 @@ import { shownUrl, StaticPodError } from "../kubelet/config/static-pod.ts";
 import type { NodePod } from "../kubelet/types/pod.ts";
 import type { Clock, Log } from "@deltaloop/base";
 import { get, redirectOf } from "../http/get.ts";
-import type { Header } from "../http/get.ts";
+import type { Header } from "../http/get-request.ts";
 import type { Response } from "../http/response.ts";
 import { byteString, hostnameOf, parseUrl, portOf } from "../http/url.ts";
 import type { Url } from "../http/url.ts";

@@ -1,0 +1,19 @@
+/** What is asked of a server of others. */
+import type { Proxy } from "@deltaloop/base/http";
+import type { Url } from "./url.ts";
+
+export interface Header {
+  readonly name: string;
+  readonly value: string;
+}
+
+export interface GetRequest {
+  readonly url: Url;
+  /** Includes Host. */
+  readonly headers: readonly Header[];
+  readonly signal: AbortSignal;
+  readonly verifiesCertificate: boolean;
+  /** Limit of the bytes of an HTTP/2 connection; absent: HTTP/2 is not offered. */
+  readonly http2BytesMax?: number;
+  readonly proxy?: Proxy | undefined;
+}
