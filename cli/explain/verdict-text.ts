@@ -63,7 +63,7 @@ function causeLines({ words, evidence, objects, since, confidence }: Explained, 
   ];
 }
 
-function noCause({ health, findings }: Verdict): readonly string[] {
+function noCause({ health, findings, waits: later }: Verdict): readonly string[] {
   if (health === "complete") return [];
   const waits = findings.filter(({ level }) => level === "wait");
   if (waits.length > 0)
@@ -71,7 +71,13 @@ function noCause({ health, findings }: Verdict): readonly string[] {
       "Cause",
       waits.map(({ words, objects }) => `${words.cause}${objectsText(objects, "; waiting for: ")}`),
     );
-  return section("Cause", [health === "progressing" ? "none found: it progresses" : "none found in what was read"]);
+  return section("Cause", [
+    health !== "progressing"
+      ? "none found in what was read"
+      : later.some(({ kind }) => kind === "ended")
+        ? "none: old pods are terminating"
+        : "none found: it progresses",
+  ]);
 }
 
 function objectsText(objects: readonly string[], before = " on "): string {
@@ -114,8 +120,14 @@ function most(items: readonly string[], max: number): readonly string[] {
 /** One item per line; a long one continues on indented lines. */
 function section(title: string, items: readonly string[]): readonly string[] {
   return items.flatMap((item, index) =>
-    wrapped(item, COLUMNS - INDENT).map((line, part) => `${(index === 0 && part === 0 ? title : "").padEnd(INDENT)}${line}`),
+    linesOf(item).map((line, part) => `${(index === 0 && part === 0 ? title : "").padEnd(INDENT)}${line}`),
   );
+}
+
+/** A command can be copied though it takes several lines. */
+function linesOf(item: string): readonly string[] {
+  if (!item.startsWith("kubectl ")) return wrapped(item, COLUMNS - INDENT);
+  return wrapped(item, COLUMNS - INDENT - 2).map((line, part, lines) => (part < lines.length - 1 ? `${line} \\` : line));
 }
 
 function wrapped(text: string, width: number): readonly string[] {

@@ -59,8 +59,10 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
         ...eventText(hooks),
         ...eventText(eventsOf(view, pod.uid, "BackOff")),
       ],
-      // The Event names no container.
-      ...((killed || (name === "post-start hook failed" && pod.spec.containers.length > 1)) && { confidence: "likely" as const }),
+      // The Event names no container, and a process that ended by itself lets a hook fail, too.
+      ...((killed || (name === "post-start hook failed" && (code === 0 || pod.spec.containers.length > 1))) && {
+        confidence: "likely" as const,
+      }),
     },
   ];
 }
@@ -91,7 +93,10 @@ export const containerExit: Rule = {
     ),
     "container lost": ends(() => "was lost by the kubelet (ContainerStatusUnknown)"),
     "container killed": ends(() => "is killed after a failed liveness or startup probe"),
-    "post-start hook failed": ends(() => "is killed each time, because its postStart hook fails"),
+    "post-start hook failed": ({ of, container }, { namespace, first }) => ({
+      cause: `${of} ${container} ends, because its postStart hook fails`,
+      help: [`kubectl -n ${namespace} describe ${first}`],
+    }),
     "container completed": ends(() => "ends with exit code 0 and is restarted", "a Deployment needs a process that does not end"),
     "container signalled": ends(({ signal, code }) => `ends by signal ${signal} (exit code ${code})`),
     "container failed": ends(({ code }) => `ends with exit code ${code}`),

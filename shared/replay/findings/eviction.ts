@@ -61,7 +61,7 @@ export const eviction: Rule = {
       help: ["kubectl describe nodes"],
     }),
     preempted: () => ({
-      cause: "the scheduler preempts pods for others of higher priority",
+      cause: "the scheduler preempted pods for others of higher priority",
       help: ["kubectl get priorityclasses", "add nodes, or raise the priority of the pods"],
     }),
     drained: () => ({ cause: "pods were evicted through the API, as a drain of a node does", help: ["kubectl get nodes"] }),

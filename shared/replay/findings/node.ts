@@ -34,7 +34,7 @@ export const node: Rule = {
   find,
   words: {
     "node silent": ({ node: name }) => ({
-      cause: `node ${name} does not report: its kubelet or its network is down`,
+      cause: `node ${name} does not report: its kubelet, its network or the machine is down`,
       help: ["after 5 minutes without a report its pods are deleted and replaced", ...describe(name)],
     }),
     "node not ready": ({ node: name }) => ({ cause: `node ${name} is not ready`, help: describe(name) }),

@@ -35,7 +35,10 @@ export const quota: Rule = {
   words: {
     "quota exceeded": ({ quota: name, requested, used, limited }, { namespace, hasOldPods }) => ({
       cause: `ResourceQuota ${name} refuses new pods: requested ${requested}, used ${used}, limited to ${limited}`,
-      help: [hasOldPods ? "raise the quota, free some of it, or set maxSurge 0" : "raise the quota, or free some of it", quotas(namespace)],
+      help: [
+        hasOldPods ? "raise the quota, free some of it, or set maxSurge 0 and maxUnavailable 1" : "raise the quota, or free some of it",
+        quotas(namespace),
+      ],
     }),
     "quota needs a value": ({ quota: name, resource, container }, { namespace }) => ({
       cause: `ResourceQuota ${name} refuses pods: container ${container} sets no ${resource}`,

@@ -83,7 +83,7 @@ export const scheduling: Rule = {
   find,
   words: {
     unschedulable: ({ nodes, reasons, taints }, { namespace, first }) => ({
-      cause: `no node takes the pod${nodes === undefined ? "" : ` (0 of ${nodes})`}${reasonsText(reasons)}${taints === undefined ? "" : ` (taints on nodes: ${taints})`}`,
+      cause: `${nodes === undefined ? "no node" : `none of ${nodes} nodes`} takes the pod${reasonsText(reasons)}${taints === undefined ? "" : ` (taints on nodes: ${taints})`}`,
       help: [
         ...(reasons?.includes("insufficient") === true ? ["add nodes, or lower the requests of the pod"] : []),
         `kubectl -n ${namespace} describe ${first}`,

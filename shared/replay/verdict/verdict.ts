@@ -60,7 +60,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: V
     hasOldPods: view.owner?.strategy.type === "RollingUpdate" && view.oldPods.length > 0,
   };
   const found = findingsOf(view);
-  const findings = found.map((each) => ({ ...each, words: wordsOf(each, targetOf(target, each)) }));
+  const findings = found.map((each) => ({ ...each, words: withUndo(wordsOf(each, targetOf(target, each)), each, target) }));
   return {
     ...{ subject, atMs: state.nowMs, findings },
     health: healthOf(view, found),
@@ -70,6 +70,13 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: V
     waits: waitsOf(view, found),
     unknown: [...state.unknown].toSorted(),
   };
+}
+
+/** While pods of the revision before it serve, that is the quickest remedy for any cause in the new ones. */
+function withUndo(words: Words, { level }: Finding, { namespace, object, canUndo, hasOldPods }: Omit<Target, "first">): Words {
+  const undo = `kubectl -n ${namespace} rollout undo ${object}`;
+  if (level !== "cause" || !canUndo || !hasOldPods || words.help?.includes(undo) === true) return words;
+  return { ...words, help: [...(words.help ?? []), undo] };
 }
 
 function targetOf(target: Omit<Target, "first">, { objects }: Finding): Target {

@@ -52,7 +52,8 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
   if (owner.strategy.type === "Recreate" && ends.length > 0 && isChanged(view))
     waits.push({
       kind: "ended",
-      words: `the end of ${ends.length} deleted pod${ends.length === 1 ? "" : "s"}, before it creates new ones (Recreate)`,
+      words: `${ends.length} terminating pod${ends.length === 1 ? "" : "s"} to end, killed`,
+      outcome: "then new ones are created (strategy Recreate)",
       rule: "deployment §12",
       untilMs: Math.max(...ends),
     });

@@ -159,7 +159,7 @@ describe("the first cause", () => {
         ),
       ],
       kind: "unschedulable",
-      words: /no node takes the pod \(0 of 3\): not enough\s+cpu\s+\(3\)/,
+      words: /none of 3 nodes takes the pod: not enough\s+cpu\s+\(3\)/,
     },
     {
       name: "the newest refusal, not the condition's first",
