@@ -16,7 +16,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
   const [first, ...rest] = findings.filter(({ level }) => level === "cause");
   const others = [...rest, ...findings.filter(({ level }) => level === "effect")];
   const lines = [
-    headText(verdict, clock),
+    ...wrapped(headText(verdict, clock), COLUMNS),
     ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
     ...section(
       "Changed",
@@ -80,8 +80,11 @@ function objectsText(objects: readonly string[], before = " on "): string {
   return `${before}${objects.slice(0, OBJECTS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
+/** Of fields whose values are not known. */
+const SPOKEN = new Set(["added", "removed", "changed"]);
+
 export function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock: Clock): string {
-  const values = from === undefined ? `${to ?? "removed"}` : `${from} → ${to ?? "removed"}`;
+  const values = from !== undefined ? `${from} → ${to ?? "removed"}` : to === undefined ? "removed" : SPOKEN.has(to) ? to : `added: ${to}`;
   const by = user === undefined ? (manager === undefined ? "not recorded who" : `field manager ${manager}`) : `user ${user}`;
   return `${field} ${values} at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }

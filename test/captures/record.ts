@@ -185,7 +185,12 @@ interface Line {
 }
 
 interface Metadata {
-  readonly metadata?: { readonly namespace?: string; readonly creationTimestamp?: string; readonly deletionTimestamp?: string; readonly name: string };
+  readonly metadata?: {
+    readonly namespace?: string;
+    readonly creationTimestamp?: string;
+    readonly deletionTimestamp?: string;
+    readonly name: string;
+  };
 }
 
 const wanted = process.argv.slice(2);
@@ -221,7 +226,7 @@ async function record({ client, plane, ...rest }: Cluster, name: string, play: (
       return pods.map(({ metadata }) => metadata?.name ?? "").toSorted();
     },
     async rest() {
-      for (let size = -1, now = 0; size !== now; ) {
+      for (let size = -1, now = 0; size !== now;) {
         size = now;
         await sleep(REST_MS);
         now = linesOf(await readFile(file, "utf8"), name).length;
@@ -245,11 +250,16 @@ async function record({ client, plane, ...rest }: Cluster, name: string, play: (
 
 /** The lines of a capture without a namespace (its head, bookmarks, ends of lists), and those of this one. */
 function linesOf(text: string, namespace: string): readonly Line[] {
-  const lines = text.split("\n").slice(0, -1).map((line) => JSON.parse(line) as Line); // written by our recorder
+  const lines = text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as Line); // written by our recorder
   return lines.filter(({ object }) => (object?.metadata?.namespace ?? namespace) === namespace);
 }
 
 async function keep(name: string, lines: readonly unknown[]): Promise<void> {
-  const text = lines.map((line) => `${JSON.stringify(line, (key, value: unknown) => (key === "managedFields" ? undefined : value))}\n`).join("");
+  const text = lines
+    .map((line) => `${JSON.stringify(line, (key, value: unknown) => (key === "managedFields" ? undefined : value))}\n`)
+    .join("");
   await writeFile(join(import.meta.dirname, `${name}.jsonl.gz`), gzipSync(text, { level: 9 }));
 }

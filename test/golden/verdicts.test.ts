@@ -8,10 +8,11 @@ import { StateCensus } from "../../shared/replay/incident/cluster-state.ts";
 import { worstFirst } from "../../shared/replay/verdict/verdict.ts";
 
 const CAPTURES = join(import.meta.dirname, "../captures");
-const names = readdirSync(CAPTURES).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));
+const names = readdirSync(CAPTURES).filter((file) => file.endsWith(".watch.jsonl.gz"));
+const healthy = readdirSync(join(CAPTURES, "healthy")).map((file) => join("healthy", file));
 const digester = createDigester("a key of this test alone");
 
-/** Kinds of causes at any second; the other captures have none. */
+/** Kinds of causes at any second; the other captures and the healthy ones, which real nodes served, have none. */
 const CAUSES: Readonly<Record<string, readonly string[]>> = {
   "pause-resume": ["paused"],
   "rc-quota": ["quota exceeded"],
@@ -23,15 +24,15 @@ const CAUSES: Readonly<Record<string, readonly string[]>> = {
   "stale-caches": ["image not pulled"],
 };
 
-it.each(names)("%s", async (name) => {
+it.each([...names, ...healthy])("%s", async (file) => {
   const causes = new Set<string>();
   let endMs = Infinity;
   for (let seconds = 1, untilMs = 0; untilMs < endMs; seconds++) {
     const census = new StateCensus(digester, (startMs) => (untilMs = startMs + seconds * 1_000));
-    const capture = await openCapture(join(CAPTURES, `${name}.watch.jsonl.gz`), { census });
+    const capture = await openCapture(join(CAPTURES, file), { census });
     capture.close();
     ({ endMs } = capture);
     for (const { findings } of worstFirst(census.state())) for (const { level, kind } of findings) if (level === "cause") causes.add(kind);
   }
-  expect([...causes].toSorted()).toEqual(CAUSES[name] ?? []);
+  expect([...causes].toSorted()).toEqual(CAUSES[file.replace(".watch.jsonl.gz", "")] ?? []);
 });

@@ -1,9 +1,9 @@
 /** The scheduler's message as counts of listed reasons: `2:insufficient:cpu,1:taint:node.kubernetes.io/not-ready`. */
 
-const [COUNT, NAME] = [String.raw`(?<count>\d+) `, String.raw`[a-z0-9.-]+`];
+const [COUNT, NAME] = [String.raw`(?<count>\d+) `, String.raw`[a-z0-9.-]*[a-z0-9]`];
 /** The reasons that upstream's plugins give. Source: pkg/scheduler/framework/plugins/noderesources/fit.go. */
 const REASONS: readonly (readonly [string, RegExp])[] = [
-  ["insufficient", new RegExp(`^${COUNT}Insufficient (?<name>[a-z0-9.-]+(?:/[A-Za-z0-9._-]+)?)`)],
+  ["insufficient", new RegExp(`^${COUNT}Insufficient (?<name>${NAME}(?:/[A-Za-z0-9._-]*[A-Za-z0-9])?)`)],
   ["pods", new RegExp(`^${COUNT}Too many pods`)],
   ["taint", new RegExp(`^${COUNT}node\\(s\\) had untolerated taint(?:\\(s\\)| \\{(?<name>[\\w./-]+)(?:: [^}]*)?\\})`)],
   ["cordon", new RegExp(`^${COUNT}node\\(s\\) were unschedulable`)],

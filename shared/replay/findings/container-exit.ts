@@ -42,7 +42,8 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
     return found?.class === "killed by probe" && found.slots["container"] === spec.name;
   });
   const memory = spec.limits?.["memory"];
-  const name = exitKind(ended.reason, code, killed);
+  const hooks = eventsOf(view, pod.uid, "FailedPostStartHook");
+  const name = exitKind(ended.reason, code, { byProbe: killed, byHook: hooks.length > 0 });
   return [
     {
       kind: name,
@@ -55,18 +56,21 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       since: endedMs,
       evidence: [
         `${kind} ${spec.name} ended: ${ended.reason ?? "no reason"}, exit code ${code}, ${restartCount} restart${restartCount === 1 ? "" : "s"}`,
+        ...eventText(hooks),
         ...eventText(eventsOf(view, pod.uid, "BackOff")),
       ],
-      ...(killed && { confidence: "likely" as const }),
+      // The Event names no container.
+      ...((killed || (name === "post-start hook failed" && pod.spec.containers.length > 1)) && { confidence: "likely" as const }),
     },
   ];
 }
 
 /** 137 is out of memory only with that reason. */
-function exitKind(reason: string | undefined, code: number, killed: boolean): string {
+function exitKind(reason: string | undefined, code: number, killed: { readonly byProbe: boolean; readonly byHook: boolean }): string {
   if (reason === "OOMKilled") return "container out of memory";
   if (reason === "ContainerStatusUnknown") return "container lost";
-  if (killed) return "container killed";
+  if (killed.byProbe) return "container killed";
+  if (killed.byHook) return "post-start hook failed";
   if (code === 0) return "container completed";
   return code > SIGNAL_BASE && code < SIGNAL_BASE + 65 ? "container signalled" : "container failed";
 }
@@ -87,6 +91,7 @@ export const containerExit: Rule = {
     ),
     "container lost": ends(() => "was lost by the kubelet (ContainerStatusUnknown)"),
     "container killed": ends(() => "is killed after a failed liveness or startup probe"),
+    "post-start hook failed": ends(() => "is killed each time, because its postStart hook fails"),
     "container completed": ends(() => "ends with exit code 0 and is restarted", "a Deployment needs a process that does not end"),
     "container signalled": ends(({ signal, code }) => `ends by signal ${signal} (exit code ${code})`),
     "container failed": ends(({ code }) => `ends with exit code ${code}`),

@@ -1,10 +1,12 @@
 /** Pods that were evicted, preempted, or refused by their node. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
-import { eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
+import { eventText, listed, podName, timeOf } from "./view.ts";
 import type { View } from "./view.ts";
 
 const RANK = 55;
+/** Before the pods that replace preempted ones and find no node. */
+const PREEMPTED_RANK = 18;
 const RECENT_MS = 30 * 60_000;
 const REJECTED = /^(?:OutOf[a-z]+|NodeAffinity|UnexpectedAdmissionError|NodeShutdown|Terminated|Shutdown)$/;
 
@@ -20,14 +22,31 @@ function find(view: View): ReturnType<Rule["find"]> {
       return [{ ...of, kind: "evicted", facts: { ...slots, node: pod.spec.nodeName ?? "unknown" }, evidence: ["pod Failed: Evicted"] }];
     if (phase === "Failed" && REJECTED.test(reason ?? ""))
       return [{ ...of, kind: "rejected by the node", facts: { ...slots, reason: reason ?? "" }, evidence: [`pod Failed: ${reason}`] }];
-    const preempted = eventsOf(view, pod.uid, "Preempted");
-    if (target?.reason === "PreemptionByScheduler" || preempted.length > 0)
-      return [{ ...of, kind: "preempted", facts: {}, evidence: ["DisruptionTarget PreemptionByScheduler", ...eventText(preempted)] }];
     if (target?.reason === "EvictionByEvictionAPI")
       return [{ ...of, kind: "drained", facts: {}, evidence: ["DisruptionTarget EvictionByEvictionAPI"] }];
     return [];
   });
-  return merged(hits, "cause", RANK);
+  return [...merged(preempted(view), "cause", PREEMPTED_RANK), ...merged(hits, "cause", RANK)];
+}
+
+/** Also of pods that are gone: their Events remain. */
+function preempted({ state, current, subject, pods, terminating, nowMs }: View): readonly Hit[] {
+  const prefix = `${(current ?? subject).name}-`;
+  const marked = [...pods, ...terminating].flatMap((pod): readonly Hit[] => {
+    const target = pod.status.conditions.find(({ type, reason }) => type === "DisruptionTarget" && reason === "PreemptionByScheduler");
+    return target === undefined ? [] : [hitOf(podName(pod), timeOf(target.lastTransitionTime), "DisruptionTarget PreemptionByScheduler")];
+  });
+  const told = state.others.events.flatMap((event): readonly Hit[] => {
+    const { reason, involvedObject: of, metadata, lastTimestamp } = event;
+    const isOurs =
+      of.kind === "Pod" && metadata.namespace === subject.namespace && (of.name === subject.name || of.name.startsWith(prefix));
+    return reason === "Preempted" && isOurs ? [hitOf(podName(of), timeOf(lastTimestamp), ...eventText([event]))] : [];
+  });
+  return [...marked, ...told].filter(({ since }) => nowMs - (since ?? nowMs) <= RECENT_MS);
+}
+
+function hitOf(object: string, since: number | undefined, ...evidence: readonly string[]): Hit {
+  return { kind: "preempted", facts: {}, object, since, evidence };
 }
 
 export const eviction: Rule = {

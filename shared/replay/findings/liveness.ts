@@ -24,7 +24,7 @@ function find(view: View): ReturnType<Rule["find"]> {
         facts: { container: spec.name, probe },
         object: podName(pod),
         since: timeOf(events.at(-1)?.firstTimestamp),
-        evidence: [...eventText(events), `container ${spec.name}: ${status.restartCount} restarts`],
+        evidence: [...eventText(events), `container ${spec.name}: ${status.restartCount} restart${status.restartCount === 1 ? "" : "s"}`],
       },
     ];
   });

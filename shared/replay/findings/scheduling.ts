@@ -67,11 +67,14 @@ const REASONS: Readonly<Record<string, (name: string) => string>> = {
   volume: () => "volume cannot be used there",
 };
 
+/** Of the pod, whatever the node. */
+const OF_THE_POD = new Set(["volume-unbound", "volume-missing"]);
+
 function reasonsText(reasons: string | undefined): string {
   const parts = (reasons ?? "").split(",").flatMap((each) => {
     const [count, reason = "", ...name] = each.split(":");
     const words = REASONS[reason]?.(name.join(":"));
-    return words === undefined ? [] : [`${count} ${words}`];
+    return words === undefined ? [] : [OF_THE_POD.has(reason) ? words : `${words} (${count})`];
   });
   return parts.length === 0 ? "" : `: ${parts.join("; ")}`;
 }

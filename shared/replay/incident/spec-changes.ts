@@ -28,17 +28,25 @@ export function specChanges(
       : [{ field: `strategy.${field}`, from: String(before.strategy[field]), to: String(after.strategy[field]) }],
   );
   const template = before.template && after.template ? templateDifferences(before.template, after.template) : [];
-  return [...plain, ...strategy, ...template].map((difference) => ({
+  const changes = [...plain, ...strategy, ...template].map((difference) => ({
     ...difference,
     ...managed(after, difference.field),
     atMs,
     ...(by !== undefined && { user: by }),
   }));
+  return after.generation === (before.generation ?? 0) + 1 ? ofOneRequest(changes) : changes;
+}
+
+/** Fields that `managedFields` does not name in a capture have the writer of the others: one request changed them all. */
+function ofOneRequest(changes: readonly SpecChange[]): readonly SpecChange[] {
+  const [manager, ...others] = new Set(changes.flatMap((change) => change.manager ?? []));
+  if (manager === undefined || others.length > 0) return changes;
+  return changes.map((change) => ({ manager, ...change }));
 }
 
 /** A paused Deployment, for a change that the capture does not hold. */
 export function pauseOf(deployment: SeenOwner): SpecChange {
-  return { field: "paused", to: "true", ...managed(deployment, "paused") };
+  return { field: "paused", from: "false", to: "true", ...managed(deployment, "paused") };
 }
 
 /** The difference between the templates of two ReplicaSets of a Deployment, for a change that the capture does not hold. */

@@ -1,11 +1,11 @@
 /** What the controllers wait for, by which rule, and until when. */
 import type { Finding } from "../findings/finding.ts";
 import { refusedPods } from "../findings/refused-pods.ts";
-import { timeOf } from "../findings/view.ts";
+import { isChanged, timeOf } from "../findings/view.ts";
 import type { View } from "../findings/view.ts";
 
 export interface Wait {
-  readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "resume";
+  readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "ended" | "resume";
   readonly words: string;
   /** What follows. */
   readonly outcome?: string;
@@ -47,6 +47,14 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
       words: `minReadySeconds ${ready.facts["seconds"]} to pass`,
       rule: "replicaset §9",
       untilMs: ready.since + Number(ready.facts["seconds"]) * 1_000,
+    });
+  const ends = view.terminating.map(({ deletionMs = 0 }) => deletionMs);
+  if (owner.strategy.type === "Recreate" && ends.length > 0 && isChanged(view))
+    waits.push({
+      kind: "ended",
+      words: `the end of ${ends.length} deleted pod${ends.length === 1 ? "" : "s"}, before it creates new ones (Recreate)`,
+      rule: "deployment §12",
+      untilMs: Math.max(...ends),
     });
   const silent = has("node silent", "node not ready");
   if (silent?.since !== undefined)

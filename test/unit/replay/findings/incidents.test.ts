@@ -166,7 +166,7 @@ describe("the first cause", () => {
         ),
       ],
       kind: "unschedulable",
-      words: /no node takes the pod \(0 of 3\): 3 not enough cpu/,
+      words: /no node takes the pod \(0 of 3\): not enough\s+cpu\s+\(3\)/,
     },
     {
       name: "the newest refusal, not the condition's first",

@@ -48,7 +48,7 @@ it("prints no time and no writer of a change that no field manager owns", () => 
 it("lists the change that matches the cause first, also of a pause that was not recorded", () => {
   const managedFields = [managerOf("kubectl-rollout", -200, { "f:paused": {} }), managerOf("kubectl-set", -100, imageField)];
   expect(changesOf(deployment({ spec: { paused: true }, metadata: { managedFields } }), pod())).toMatch(
-    /^ paused true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
+    /^ paused false → true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
   );
 });
 

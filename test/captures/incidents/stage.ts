@@ -1,0 +1,105 @@
+/** What scenes are made of: a Deployment that serves, a change of it, and the sign that the recording waits for. */
+import { server } from "../../harness/node-processes/pods.ts";
+
+export interface Stage {
+  readonly namespace: string;
+  /** `app` needs seconds to be pulled, `denied` and `limited` are refused, and no other exists. */
+  image(name: string): string;
+  kubectl(...args: readonly string[]): Promise<string>;
+  apply(...objects: readonly object[]): Promise<void>;
+  /** Until all pods of the Deployment are as its template wants them, and available. */
+  complete(): Promise<void>;
+  /** Until an Event of this reason has been seen this many times. */
+  event(reason: string, times?: number): Promise<void>;
+  /** Until the JSON of the namespace's pods and workloads contains this text. */
+  contains(text: string): Promise<void>;
+  seconds(count: number): Promise<void>;
+  /** Runs when the recording has ended. */
+  afterwards(undo: () => Promise<unknown>): void;
+  /** Stops, and afterwards continues, upstream's controller manager, or the agent of node-b. */
+  hold(what: "controllers" | "node-b"): Promise<void>;
+}
+
+export interface Scene {
+  /** The workload that is explained; default `deployments/web`. */
+  readonly subject?: string;
+  /** Kind of the first finding, as catalogued; none: it only waits. */
+  readonly finding?: string;
+  /** Kind of the first wait. */
+  readonly wait?: string;
+  /** The scene needs the whole cluster for itself. */
+  readonly alone?: true;
+  play(stage: Stage): Promise<void>;
+}
+
+const labels = { app: "web" };
+/** Serves on 8080 and is ready within a second or two. */
+export const web = (more: object = {}): object => server({ readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 }, ...more });
+
+export interface Parts {
+  readonly replicas?: number;
+  readonly pod?: object;
+  readonly spec?: object;
+  readonly name?: string;
+  readonly kind?: "Deployment" | "ReplicaSet";
+}
+
+export function workload({ replicas = 2, pod = {}, spec = {}, name = "web", kind = "Deployment" }: Parts = {}): object {
+  const template = { metadata: { labels }, spec: { terminationGracePeriodSeconds: 1, containers: [web()], ...pod } };
+  return { apiVersion: "apps/v1", kind, metadata: { name }, spec: { replicas, selector: { matchLabels: labels }, template, ...spec } };
+}
+
+export const containers = (...list: readonly object[]): Parts => ({ pod: { containers: list } });
+export const PATCH = ["patch", "deployment/web", "--type=merge", "-p"] as const;
+
+/** A complete Deployment, then this change of it, until the sign. */
+export function rollout(finding: string, change: Parts, sign: (stage: Stage) => Promise<void>, before: Parts = {}): Scene {
+  return {
+    finding,
+    async play(stage) {
+      await stage.apply(workload(before));
+      await stage.complete();
+      await stage.apply(workload({ ...before, ...change }));
+      await sign(stage);
+    },
+  };
+}
+
+/** A rollout to another image of the same container. */
+export function pulled(finding: string, imageOf: (stage: Stage) => string): Scene {
+  return {
+    finding,
+    async play(stage) {
+      await stage.apply(workload());
+      await stage.complete();
+      await stage.kubectl("set", "image", "deployment/web", `main=${imageOf(stage)}`);
+      await stage.event("BackOff", 1);
+    },
+  };
+}
+
+export function healthy(play: (stage: Stage) => Promise<void>, before: Parts = {}): Scene {
+  return {
+    async play(stage) {
+      await stage.apply(workload(before));
+      await stage.complete();
+      await play(stage);
+      await stage.seconds(2);
+    },
+  };
+}
+
+export const changed = (change: Parts): ((stage: Stage) => Promise<void>) => {
+  return async (stage) => {
+    await stage.apply(workload(change));
+    await stage.complete();
+  };
+};
+export const env = (value: string): object => ({ env: [{ name: "VALUE", value }] });
+export const namespaced = (apiVersion: string, kind: string, name: string, more: object): object => ({
+  apiVersion,
+  kind,
+  metadata: { name },
+  ...more,
+});
+export const quota = (pods: number): object => namespaced("v1", "ResourceQuota", "few", { spec: { hard: { pods: String(pods) } } });

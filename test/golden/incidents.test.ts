@@ -1,0 +1,31 @@
+// Incidents recorded on real nodes (test/captures/incidents). Would catch a cause that is not the first finding, and secret text in a capture.
+import { readFileSync } from "node:fs";
+import { gunzipSync } from "node:zlib";
+
+import { expect, it } from "vitest";
+
+import { verdictText } from "../../cli/explain/verdict-text.ts";
+import { INCIDENTS } from "../captures/incidents/incidents.ts";
+import { FIRST_FINDINGS, firstFindings, pathOf, recordedVerdict } from "../captures/incidents/verdicts.ts";
+
+const HEAD_LINES = 5;
+
+it.each(Object.entries(INCIDENTS))("%s", async (name, { finding, wait }) => {
+  expect(gunzipSync(readFileSync(pathOf(name))).toString()).not.toContain("SECRET");
+  const verdict = await recordedVerdict(name);
+  const [first] = verdict.findings;
+  expect({ finding: first?.kind, wait: wait && verdict.waits[0]?.kind }).toEqual({ finding, wait });
+  if (first?.level !== "cause") return;
+  const head = verdictText(verdict).split("\n").slice(0, HEAD_LINES).join(" ").replaceAll(/\s+/g, " ");
+  expect(head).toContain(first.words.cause);
+});
+
+it("first-findings.txt has the first findings and their evidence", async () => {
+  expect(readFileSync(FIRST_FINDINGS, "utf8")).toBe(await firstFindings());
+});
+
+it("fields of one request have one writer, though a capture knows it of some fields only", async () => {
+  const { changes } = await recordedVerdict("out-of-memory");
+  expect(new Set(changes.map(({ manager }) => manager))).toEqual(new Set(["kubectl-client-side-apply"]));
+  expect(changes.length).toBeGreaterThan(4);
+});
