@@ -1,5 +1,6 @@
 /** `deltaloop capture -o FILE`: records what a watcher sees, for replays. Reads only. */
 import { randomBytes } from "node:crypto";
+import { Option } from "commander";
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { lookingAtRelease } from "@deltaloop/controllers/cache";
@@ -10,6 +11,8 @@ import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { messageOf } from "@deltaloop/kube/objects";
 import { recordingWatch } from "@deltaloop/replay/capture";
 import { CaptureFile } from "./capture/capture-file.ts";
+import { registerFetch } from "./capture/fetch.ts";
+import { registerSend } from "./capture/send.ts";
 import { consoleLog } from "@deltaloop/base/output";
 import { kubeHttpConfigFrom, kubeconfigPath } from "@deltaloop/kube/kubeconfig";
 import { readApiServer } from "./cluster/api-server.ts";
@@ -21,7 +24,7 @@ import { recordedUpgrades } from "./capture/recorded-upgrades.ts";
 import { watchAll, watchEvidence } from "./capture/watch-all.ts";
 
 interface CaptureFlags extends StartupFlags {
-  readonly output: string;
+  readonly output?: string;
   readonly namespace?: string;
   readonly kubeconfig?: string;
   readonly context?: string;
@@ -30,6 +33,7 @@ interface CaptureFlags extends StartupFlags {
   readonly rotateEvery?: number;
   readonly keep?: number;
   readonly force?: true;
+  readonly continue?: true;
 }
 
 /** Interval of flushes: what was written before is readable, also after SIGKILL. */
@@ -38,11 +42,13 @@ const FLUSH_MS = 1_000;
 const ROTATE_BYTES_MIN = 2 ** 20;
 
 export function registerCapture(program: Command): void {
+  const capture = program.command("capture");
+  registerFetch(capture);
+  registerSend(capture);
   withDetails(
-    program
-      .command("capture")
+    capture
       .description("Records the workloads of a cluster, and what explains their incidents.")
-      .requiredOption("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
+      .option("-o, --output <file>", "JSON Lines file to write, gzip if the name ends in .gz; - is standard output")
       .option("--force", "overwrite files that are not empty")
       .option("--no-redact", "record whole objects, also env values, into a file that only you can read")
       .option("-n, --namespace <name>", "record this namespace alone (default: all)")
@@ -58,11 +64,12 @@ export function registerCapture(program: Command): void {
       )
       .option("--rotate-every <duration>", "start the next file after this time, such as 10m0s", duration("--rotate-every"))
       .option("--keep <n>", "keep the newest n files", wholeNumber("--keep", { min: 1, max: 9_999 }))
+      .addOption(new Option("--continue", "add to the files of an earlier run, and count them in --keep").conflicts("force"))
       .action(runCapture),
     {
       notes: [
         "Records Deployments, ReplicaSets, ReplicationControllers and Pods; where allowed, Events, Nodes, HorizontalPodAutoscalers, PodDisruptionBudgets and ResourceQuotas.",
-        "Reads only, until Ctrl-C. The file is readable while it grows. Each rotated file can be replayed alone.",
+        "Reads only, until Ctrl-C. The file is readable while it grows.",
       ],
       examples: ["capture -o rollout.jsonl.gz", "capture -o day.jsonl.gz --rotate-every 1h0m0s --keep 24"],
     },
@@ -71,8 +78,10 @@ export function registerCapture(program: Command): void {
 
 async function runCapture(flags: CaptureFlags): Promise<void> {
   const { output, redact, rotateSize, rotateEvery, keep } = flags;
+  if (output === undefined) throw new UsageError("name the file to write with -o FILE");
   const rotates = rotateSize !== undefined || rotateEvery !== undefined;
   if (keep !== undefined && !rotates) throw new UsageError("--keep needs --rotate-size or --rotate-every");
+  if (flags.continue && !rotates) throw new UsageError("--continue needs --rotate-size or --rotate-every");
   if (rotateEvery === 0) throw new UsageError("--rotate-every must be longer than 0s");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "capture",
@@ -87,6 +96,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
     ...(rotateEvery !== undefined && { rotateMs: rotateEvery }),
     ...(keep !== undefined && { keep }),
     ...(flags.force && { existing: "overwritten" as const }),
+    ...(flags.continue && { existing: "continued" as const }),
   };
   const file = new CaptureFile(output, { isWhole: !redact, ...rotation }, clock.now());
   const digester = createDigester(randomBytes(32).toString("hex"), ALL_RELEASES);

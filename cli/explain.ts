@@ -73,12 +73,10 @@ export function registerExplain(program: Command): void {
     examples: [
       "explain deploy/web -n shop",
       "explain --context prod deploy/web --watch",
-      "explain rollout.jsonl.gz",
       "explain rollout.jsonl.gz deploy/web",
       "explain rollout.jsonl.gz --html rollout.html",
       "explain --context prod -n shop --open",
       "explain rollout.jsonl.gz deploy web -n shop --at +12.3s",
-      "explain rollout.jsonl.gz rs/web-7f8fb --all",
     ],
   });
 }

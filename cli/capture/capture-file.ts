@@ -45,10 +45,10 @@ export interface CaptureFileOptions {
   /** Of bytes as they are before compression; a file may be longer by what was under way. */
   readonly rotateBytes?: number;
   readonly rotateMs?: number;
-  /** Number of the newest files of this run to keep. */
+  /** Number of the newest files to keep. */
   readonly keep?: number;
-  /** Handling of an existing file that is not empty (CF4). Default: refused. */
-  readonly existing?: "refused" | "overwritten" | "replaced";
+  /** Handling of an existing file that is not empty (CF4). Default: refused. Only rotated files are continued. */
+  readonly existing?: "refused" | "overwritten" | "replaced" | "continued";
 }
 
 interface OpenFile {
@@ -90,7 +90,8 @@ export class CaptureFile {
     this.#path = path;
     this.#options = options;
     if (this.#rotates && isStandardOutput(path)) throw new UsageError("standard output cannot be rotated: name a file");
-    if (this.#rotates && this.#isRefused) for (const earlier of numberedBefore(path)) throw inTheWay(earlier);
+    if (this.#rotates && this.#isRefused) for (const earlier of numberedFiles(path)) throw inTheWay(earlier);
+    if (options.existing === "continued") this.#continue();
     this.#open = this.#begin(nowMs);
   }
 
@@ -131,8 +132,7 @@ export class CaptureFile {
     const { file, out } = this.#open;
     const isUnderWay = (): boolean => file.writableLength > 0 || (out !== file && out.writableLength + (out as Gzip).readableLength > 0); // see flush
     while (isUnderWay() && this.#error === undefined) await sleep(1);
-    const { keep = Infinity } = this.#options;
-    while (this.#error === undefined && this.#kept.length > keep) rmSync(this.#kept.shift() ?? "", { force: true });
+    if (this.#error === undefined) this.#removeOldest();
   }
 
   isFull(nowMs: number): boolean {
@@ -166,6 +166,18 @@ export class CaptureFile {
     if (this.#draft !== undefined) rmSync(this.#draft.path, { force: true });
     this.#draft = undefined;
     await this.end();
+  }
+
+  /** Removes the files beyond `keep` here too: a process that often restarts may never complete another one. */
+  #continue(): void {
+    this.#kept.push(...numberedFiles(this.#path));
+    this.#number = numberOf(this.#kept.at(-1) ?? "") + 1;
+    this.#removeOldest();
+  }
+
+  #removeOldest(): void {
+    const { keep = Infinity } = this.#options;
+    while (this.#kept.length > keep) rmSync(this.#kept.shift() ?? "", { force: true });
   }
 
   get #rotates(): boolean {
@@ -242,8 +254,13 @@ function partsOf(path: string): readonly [stem: string, ending: string] {
   return [stem, ending];
 }
 
-/** Files of an earlier run that are not empty. */
-function numberedBefore(path: string): readonly string[] {
+/** `incident.0001.jsonl.gz` is 1; no such name is 0. */
+function numberOf(path: string): number {
+  return Number(/\.(\d{4,})$/.exec(partsOf(path)[0])?.[1] ?? 0);
+}
+
+/** The files of a rotated capture that are not empty, oldest first. */
+export function numberedFiles(path: string): readonly string[] {
   const [stem, ending] = partsOf(basename(path));
   let names: readonly string[] = [];
   try {
@@ -255,5 +272,6 @@ function numberedBefore(path: string): readonly string[] {
     .filter((name) => name.startsWith(`${stem}.`) && name.endsWith(ending))
     .filter((name) => /^(?!0+$)\d{4,}$/.test(name.slice(stem.length + 1, name.length - ending.length)))
     .map((name) => join(dirname(path), name))
-    .filter((each) => (statSync(each, { throwIfNoEntry: false })?.size ?? 0) > 0);
+    .filter((each) => (statSync(each, { throwIfNoEntry: false })?.size ?? 0) > 0)
+    .toSorted((a, b) => numberOf(a) - numberOf(b));
 }

@@ -13,7 +13,9 @@ export function registerReference(program: Command): void {
 }
 
 function referenceOf(program: Command): string {
-  const commands = visible(program).filter((command) => command.commands.length === 0);
+  const commands = visible(program).filter(
+    ({ commands: below, parent, options }) => below.length === 0 || (parent !== null && options.length > 0),
+  );
   const shared = sharedOptions(commands);
   const head = [
     "# Command line",

@@ -19,6 +19,8 @@ export async function runVerbs(groups: Verbs): Promise<void> {
   const program = configureHelp(new Command("deltaloop"))
     .description("Runs the Kubernetes workload controllers as serverless, event-driven functions.")
     .version(`deltaloop ${VERSION}`, "-V, --version", "print the version")
+    // `capture fetch -o FILE`: the option belongs to `fetch`.
+    .enablePositionalOptions()
     .configureOutput({
       outputError: (text) =>
         reportError(

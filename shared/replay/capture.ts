@@ -1,7 +1,7 @@
 export { openCapture } from "./capture-format/capture-stream.ts";
 export type { Capture, Census } from "./capture-format/capture-stream.ts";
 export { CaptureError, ForeignFormatError, parseCapture, RecordReader } from "./capture-format/capture.ts";
-export { openBytes } from "./capture-format/line-stream.ts";
+export { linesOf, openBytes } from "./capture-format/line-stream.ts";
 export { recordingWatch } from "./capture-format/recorder.ts";
 export type { CaptureRecord, EvidenceRecord } from "./capture-format/capture.ts";
 export type { RecordingWatch } from "./capture-format/recorder.ts";

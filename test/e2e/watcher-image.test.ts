@@ -57,6 +57,9 @@ function suite(architecture: "amd64" | "arm64"): void {
   let pins: DebianPins;
   let image: OciImage;
   let folder: string;
+  /** The bridge's address, by which pods reach this machine, and there the port of the API server. */
+  let gateway: string;
+  let kubePort: string;
   const fronts: TcpFront[] = [];
 
   beforeAll(async () => {
@@ -195,9 +198,48 @@ function suite(architecture: "amd64" | "arm64"): void {
     });
   });
 
+  it("captures from the Kustomize base, also after a restart of the container, and capture fetch brings the capture", async () => {
+    await applyCapture();
+    const fetched = join(folder, "fetched.jsonl");
+    const fetch = async (): Promise<string> => {
+      const command = deltaloop(["capture", "fetch", "--kubeconfig", cluster.plane.adminKubeconfig, "-o", fetched]);
+      if ((await command.exited).code !== 0) throw new Error(command.output());
+      const text = await readFile(fetched, "utf8");
+      for (const resource of ["pods", "deployments", "nodes", "events", "horizontalpodautoscalers"])
+        if (!text.includes(`"r":"${resource}","k":"listend"`)) throw new Error(`${resource} are not listed yet`);
+      return text;
+    };
+    const before = await eventually("the capture is brought", fetch, 60_000);
+    expect(before).not.toContain('"k":"denied"');
+    const kill = ["exec", "-n", "deltaloop-capture", "deltaloop-capture-0", "--", NODE_PATH, "-e", "process.kill(1, 'SIGTERM')"];
+    await cluster.kubectl(...kill);
+    const after = async (): Promise<boolean> => (await fetch()).split("\n", 1)[0] !== before.split("\n", 1)[0];
+    await eventually("the next run is brought", after, 60_000);
+  });
+
+  async function applyCapture(): Promise<void> {
+    const base = join(folder, "manifests-capture");
+    await cp(join(ROOT, "infra/manifests-capture"), base, { recursive: true });
+    const kubeconfig = await readFile(join(base, "kubeconfig.yaml"), "utf8");
+    await writeFile(join(base, "kubeconfig.yaml"), kubeconfig.replace("default.svc", `default.svc:${kubePort}`));
+    const patch = `
+patches:
+  - patch: |-
+      apiVersion: apps/v1
+      kind: StatefulSet
+      metadata: { name: deltaloop-capture, namespace: deltaloop-capture }
+      spec:
+        template:
+          spec:
+            hostAliases: [{ ip: ${gateway}, hostnames: [kubernetes.default.svc] }]
+`;
+    await writeFile(join(base, "kustomization.yaml"), (await readFile(join(base, "kustomization.yaml"), "utf8")) + patch);
+    await cluster.kubectl("apply", "-k", base, "--validate=strict");
+  }
+
   /** The example with this cluster's values, for pods that reach the machine only over their bridge. */
   async function applyBase(): Promise<void> {
-    const gateway = node.containerd.podCidr.replace(/0\/24$/, "1");
+    gateway = node.containerd.podCidr.replace(/0\/24$/, "1");
     const front = async (url: string): Promise<string> => {
       const made = await startTcpFront(Number(new URL(url).port), gateway);
       fronts.push(made);
@@ -223,7 +265,8 @@ function suite(architecture: "amd64" | "arm64"): void {
     host = deltaloop(["host", "--kubeconfig", cluster.rolesKubeconfig, "--invocations", join(folder, "invocations")], environment);
     await host.line("ready");
 
-    const [kubePort, redisPort, queuePort] = await Promise.all([cluster.plane.url, redis.url, endpoint].map(front));
+    const [redisPort, queuePort] = await Promise.all([redis.url, endpoint].map(front));
+    kubePort = await front(cluster.plane.url);
     const {
       DELTALOOP_DIGEST_KEY: digestKey,
       DELTALOOP_MAC_KEY: macKey,

@@ -3,7 +3,7 @@
  * one that cannot be read while it runs.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -42,8 +42,10 @@ class Capture {
   readonly #child: ChildProcess;
 
   constructor(...parameters: readonly string[]) {
-    const command = [MAIN, "capture", "--kubeconfig", "kubeconfig", ...parameters];
-    const child = spawn(process.execPath, command, { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+    const isFetch = parameters[0] === "fetch";
+    const command = [MAIN, "capture", ...(isFetch ? [] : ["--kubeconfig", "kubeconfig"]), ...parameters];
+    const env = { ...process.env, ...(isFetch && { PATH: `${folder}:/nowhere` }) };
+    const child = spawn(process.execPath, command, { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
     child.stdout.setEncoding("utf8").on("data", (text: string) => (this.stdout += text));
     child.stderr.setEncoding("utf8").on("data", (text: string) => (this.stderr += text));
     this.exited = new Promise((resolve) => child.once("close", resolve));
@@ -111,4 +113,61 @@ it("writes only lines to standard output", async () => {
   const several = Capture.begin("-o", "-", "--rotate-every", "1h");
   expect(await several.exited).toBe(2);
   expect(several.stderr).toBe("deltaloop: standard output cannot be rotated: name a file\n");
+});
+
+describe("fetch", () => {
+  /** Stands in for the pod of infra/manifests-capture: kubectl runs the command here. test/e2e/watcher-image.test.ts has the real one. */
+  const pod = (): void => {
+    const script = `#!/bin/sh\nfor word; do shift; [ "$word" = send ] && break; done\nshift\nexec ${process.execPath} ${MAIN} capture send ring.jsonl.gz "$@"\n`;
+    writeFileSync(join(folder, "kubectl"), script, { mode: 0o755 });
+  };
+  const ring = ["-o", "ring.jsonl.gz", "--rotate-every", "1s", "--keep", "5", "--continue"];
+  const runs = async (files: number): Promise<void> => {
+    const before = readdirSync(folder).length;
+    const capture = Capture.begin(...ring);
+    await eventually("files are there", () => Promise.resolve(readdirSync(folder).length >= before + files));
+    expect(await capture.end()).toBe(0);
+  };
+  const fetched = async (...parameters: readonly string[]): Promise<Capture> => {
+    const command = Capture.begin("fetch", "--context", "prod", "-o", "fetched.jsonl", ...parameters);
+    await command.exited;
+    return command;
+  };
+
+  it("brings the files of the newest run as one capture, and an earlier run on request", async () => {
+    pod();
+    await runs(2);
+    const one = await fetched();
+    expect(one.stderr).toMatch(/^\d+ lines written to fetched\.jsonl; read them with deltaloop explain fetched\.jsonl\n$/);
+    const [first] = content("fetched.jsonl").split("\n", 1);
+    expect(content("fetched.jsonl").match(/"k":"meta"/g)?.length).toBeGreaterThan(1);
+    expect(statSync(join(folder, "fetched.jsonl")).mode & 0o777).toBe(0o600);
+    await runs(1);
+    const other = await fetched();
+    expect(other.stderr).toContain("capture has restarted in this time");
+    expect(content("fetched.jsonl")).not.toContain(first);
+    await fetched("--earlier");
+    expect(content("fetched.jsonl").split("\n", 1)).toEqual([first]);
+  });
+
+  it("leaves an earlier file unchanged when the pod has no capture of this time", async () => {
+    pod();
+    writeFileSync(join(folder, "fetched.jsonl"), OLD);
+    const command = await fetched();
+    expect(command.stderr).toBe("deltaloop: kubectl exec failed, nothing is written: ring.jsonl.gz: no file was written in this time\n");
+    expect(await command.exited).toBe(1);
+    expect(content("fetched.jsonl")).toBe(OLD);
+  });
+
+  it("refuses data that end early", async () => {
+    writeFileSync(join(folder, "kubectl"), "#!/bin/sh\necho x | /usr/bin/gzip | /usr/bin/head -c 15\n", { mode: 0o755 });
+    expect((await fetched()).stderr).toContain("the data of kubectl exec is not complete, nothing is written");
+    expect(readdirSync(folder)).not.toContain("fetched.jsonl");
+  });
+
+  it("reports a missing kubectl", async () => {
+    const command = await fetched();
+    expect(command.stderr).toBe("deltaloop: kubectl cannot be run: spawn kubectl ENOENT\n");
+    expect(await command.exited).toBe(2);
+  });
 });

@@ -112,6 +112,26 @@ it.each(["jsonl", "jsonl.gz"])("CF2 keeps the older file until the newer one con
   await file.end();
 });
 
+it("continues the files of an earlier run, and counts them among those to keep", async () => {
+  const path = join(await mkdtemp(join(folder, "continued-")), "c.jsonl");
+  const run = async (...lines: readonly string[]): Promise<readonly string[]> => {
+    const file = new CaptureFile(path, { isWhole: false, rotateMs: 1, keep: 2, existing: "continued" }, 0);
+    for (const [index, line] of lines.entries()) {
+      if (index > 0) file.next(0);
+      file.write(line);
+      await file.settled();
+    }
+    await file.end();
+    return (await readdir(dirname(path))).toSorted();
+  };
+  expect(await run("a", "b")).toEqual(["c.0001.jsonl", "c.0002.jsonl"]);
+  expect(await run("c")).toEqual(["c.0002.jsonl", "c.0003.jsonl"]);
+  // Ended before its first line, as in a crash loop.
+  expect(await run()).toEqual(["c.0002.jsonl", "c.0003.jsonl", "c.0004.jsonl"]);
+  expect(await run("d", "e")).toEqual(["c.0004.jsonl", "c.0005.jsonl"]);
+  expect(await readFile(path.replace("c.", "c.0004."), "utf8")).toBe("d\n");
+});
+
 it("CF4 reports a failed replacement at the end, and leaves no temporary file", async () => {
   const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
   const file = new CaptureFile(path, { isWhole: false, existing: "replaced" }, 0);

@@ -42,6 +42,13 @@ const node = (status: string, reason: string): Placed => [
 const QUOTA = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3';
 const readinessProbe = { httpGet: { path: "/health?key=x", port: 8080 }, periodSeconds: 10, failureThreshold: 3 };
 
+const disrupted = (reason: string): object => ({ type: "DisruptionTarget", status: "True", reason, lastTransitionTime: at(-60) });
+/** A Deployment with the selector of the one in question. */
+const another = (namespace: string): Placed => {
+  const [resource, fields] = deployment();
+  return [resource, { ...fields, metadata: { namespace, name: "other", uid: "uid-other", resourceVersion: "5" } }];
+};
+
 describe("the first cause", () => {
   it.each<{ readonly name: string; readonly objects: readonly Placed[]; readonly kind: string; readonly words: RegExp }>([
     {
@@ -213,6 +220,68 @@ describe("the first cause", () => {
       words: /has not observed the last change of deployment\/web/,
     },
     {
+      name: "an init container that does not end",
+      objects: [
+        pod({
+          spec: { initContainers: [{ name: "wait", image: "wait:v1" }] },
+          status: { initContainerStatuses: [{ name: "wait", ready: false, restartCount: 0, state: { running: { startedAt: at(-400) } } }] },
+          state: { ...waiting("PodInitializing") },
+        }),
+      ],
+      kind: "init container runs",
+      words: /init container wait does not end/,
+    },
+    {
+      name: "a node under memory pressure",
+      objects: [
+        pod({
+          status: {
+            phase: "Failed",
+            reason: "Evicted",
+            message: "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
+          },
+        }),
+      ],
+      kind: "evicted",
+      words: /the kubelet of n1 evicted pods: the node is low on memory/,
+    },
+    {
+      name: "a node that refuses a bound pod",
+      objects: [pod({ status: { phase: "Failed", reason: "OutOfcpu" } })],
+      kind: "rejected by the node",
+      words: /nodes refuse pods that were bound to them \(OutOfcpu/,
+    },
+    {
+      name: "a preemption",
+      objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("PreemptionByScheduler")] } })],
+      kind: "preempted",
+      words: /preempts pods for others of higher priority/,
+    },
+    {
+      name: "a drain",
+      objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("EvictionByEvictionAPI")] } })],
+      kind: "drained",
+      words: /evicted through the API/,
+    },
+    {
+      name: "another Deployment with the same selector",
+      objects: [pod(), another("shop")],
+      kind: "overlapping selectors",
+      words: /the selector of deployment\/other matches the same pods/,
+    },
+    {
+      name: "a hash collision",
+      objects: [
+        deployment({ status: { collisionCount: 2 } }),
+        ...(["web-a", "web-b"] as const).map((name): Placed => [
+          "replicasets",
+          { metadata: { namespace: "shop", name, uid: `uid-${name}`, resourceVersion: "8" } },
+        ]),
+      ],
+      kind: "hash collision",
+      words: /the name of the new ReplicaSet was taken 2 times/,
+    },
+    {
       name: "a finalizer",
       objects: [
         pod({
@@ -272,6 +341,17 @@ describe("no cause", () => {
       ],
     },
     {
+      name: "of an init container that runs for as long as others did",
+      objects: [
+        pod({
+          spec: { initContainers: [{ name: "wait", image: "wait:v1" }] },
+          status: { initContainerStatuses: [{ name: "wait", ready: false, restartCount: 0, state: { running: { startedAt: at(-100) } } }] },
+          state: { ...waiting("PodInitializing") },
+        }),
+      ],
+    },
+    { name: "of a Deployment with the same selector in another namespace", objects: [pod(), another("else")] },
+    {
       name: "while the autoscaler adds a node",
       objects: [
         unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
@@ -295,6 +375,19 @@ function crashOf(name: string): Placed {
     name,
   );
 }
+
+it("waits for minReadySeconds", () => {
+  const { findings, health } = verdictOn(
+    deployment({ spec: { minReadySeconds: 120 } }),
+    pod({
+      status: { phase: "Running", conditions: [{ type: "Ready", status: "True", lastTransitionTime: at(-60) }] },
+      state: running,
+      web: { ready: true },
+    }),
+  );
+  expect(health).toBe("progressing");
+  expect(findings[0]).toMatchObject({ kind: "waits for minReadySeconds", level: "wait", evidence: ["ready for 60 of 120 s"] });
+});
 
 it("lists earlier changes, their field manager, and until when the controller waits", () => {
   const text = verdictText(

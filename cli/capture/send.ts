@@ -1,0 +1,76 @@
+/** `deltaloop capture send FILE`: the newest files of a rotated capture as one, for `deltaloop capture fetch`. */
+import { createReadStream, statSync } from "node:fs";
+import { pipeline, Readable } from "node:stream";
+import { pipeline as piped } from "node:stream/promises";
+import { constants, createGunzip, createGzip } from "node:zlib";
+import type { Command } from "commander";
+import { duration, UsageError } from "@deltaloop/base";
+import { consoleLog } from "@deltaloop/base/output";
+import { linesOf } from "@deltaloop/replay/capture";
+import { createSystemClock } from "@deltaloop/base/system";
+import { numberedFiles } from "./capture-file.ts";
+
+interface SendFlags {
+  readonly last: number;
+  readonly earlier?: true;
+}
+
+interface RingFile {
+  readonly path: string;
+  /** Prefix of the digest key: each run of `capture` has its own. */
+  readonly run: unknown;
+}
+
+const HOUR_MS = 3_600_000;
+
+export function registerSend(capture: Command): void {
+  capture
+    .command("send", { hidden: true })
+    .description("Writes the newest files of a rotated capture to standard output, as one with gzip.")
+    .argument("<file>", "value of --output")
+    .option("--last <duration>", "from files written in this time", duration("--last"), HOUR_MS)
+    .option("--earlier", "the run of capture before the newest one")
+    .action(runSend);
+}
+
+async function runSend(file: string, { last, earlier }: SendFlags): Promise<void> {
+  const sinceMs = createSystemClock().now() - last;
+  const paths = numberedFiles(file).filter((path) => statSync(path).mtimeMs >= sinceMs);
+  const files = await Promise.all(paths.map(async (path) => ({ path, run: await runOf(path) })));
+  const sent = oneRun(files, earlier === true);
+  if (sent.length === 0) throw new UsageError(`${file}: no ${earlier ? "earlier run of capture" : "file"} was written in this time`);
+  if (!earlier && sent.length < files.length)
+    consoleLog("", "info").warn("capture has restarted in this time, and digests of two runs differ; bring the earlier one with --earlier");
+  await piped(Readable.from(textOf(sent)), createGzip(), process.stdout);
+}
+
+/** Digests of two runs are not comparable: in one capture, each value would seem to have changed. */
+function oneRun(files: readonly RingFile[], earlier: boolean): readonly RingFile[] {
+  const newest = files.at(-1)?.run;
+  if (!earlier) return files.filter(({ run }) => run === newest);
+  const before = files.findLast(({ run }) => run !== newest)?.run;
+  return before === undefined ? [] : files.filter(({ run }) => run === before);
+}
+
+async function runOf(path: string): Promise<unknown> {
+  for await (const text of wholeLines(path)) {
+    const [meta = ""] = text.split("\n", 1);
+    return (JSON.parse(meta) as { readonly digest?: unknown }).digest; // written by the recorder
+  }
+  return undefined;
+}
+
+async function* textOf(files: readonly RingFile[]): AsyncGenerator<string> {
+  for (const { path } of files) yield* wholeLines(path);
+}
+
+/** The file may be growing, or its writer was killed: the last line may be torn. */
+async function* wholeLines(path: string): AsyncGenerator<string> {
+  for await (const lines of linesOf(unpacked(path), path))
+    yield lines.flatMap(({ text, isOpen }) => (isOpen ? [] : [`${text}\n`])).join("");
+}
+
+function unpacked(path: string): AsyncIterable<Buffer> {
+  const bytes = createReadStream(path);
+  return path.endsWith(".gz") ? pipeline(bytes, createGunzip({ finishFlush: constants.Z_SYNC_FLUSH }), () => undefined) : bytes;
+}
