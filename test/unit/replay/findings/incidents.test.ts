@@ -255,7 +255,7 @@ describe("the first cause", () => {
       name: "a preemption",
       objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("PreemptionByScheduler")] } })],
       kind: "preempted",
-      words: /preempts pods for others of higher priority/,
+      words: /preempted pods for others of higher priority/,
     },
     {
       name: "a drain",
