@@ -73,7 +73,8 @@ await whereNodesCanRun("docs/guides/node.md", () => {
   async function take(step: DocumentStep): Promise<void> {
     switch (step.kind) {
       case "file":
-        return await writeFile(etc(step.path), etc(step.content));
+        // The containerd of this test runs without systemd.
+        return await writeFile(etc(step.path), etc(step.content).replace("cgroupDriver: systemd\n", ""));
       case "cluster":
         return await onCluster(step.script);
       case "machine":
