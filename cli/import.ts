@@ -30,7 +30,7 @@ export function registerImport(program: Command): void {
       .action(runImport),
     {
       notes: [
-        "Reads the output of `kubectl get RESOURCE --watch --output-watch-events -o json` (one file for each resource), an audit log of level RequestResponse, a k8shark archive (.kshrk), and messages of the delta queue or its dead-letter queue as `aws sqs receive-message` prints them.",
+        "Reads the output of `kubectl get RESOURCE --watch --output-watch-events -o json` (one file for each resource), an audit log of level RequestResponse (also as AKS and CloudWatch export it), a k8shark archive (.kshrk), and messages of the delta queue or its dead-letter queue as `aws sqs receive-message` prints them.",
         "Prints what the recording lacks and what was assumed instead. Replaces an existing file at the end.",
       ],
       examples: ["import audit.log -o incident.jsonl.gz", "import pods.json deployments.json replicasets.json -o incident.jsonl.gz"],

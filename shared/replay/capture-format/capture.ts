@@ -367,7 +367,10 @@ function foreignFormat(line: CapturedObject): string | undefined {
   if (typeof apiVersion === "string" && apiVersion.startsWith("audit.k8s.io/")) return "a line of an audit log";
   if (typeof kind === "string" && kind.endsWith("List") && Array.isArray(items)) return "a list that kubectl printed";
   if (typeof type === "string" && isObject(object)) return "a line of a watch that kubectl printed";
-  return typeof kind === "string" && typeof apiVersion === "string" ? "an object that kubectl printed" : undefined;
+  if (typeof kind === "string" && typeof apiVersion === "string") return "an object that kubectl printed";
+  return ["properties", "events", "logEvents", "records"].some((field) => line[field] !== undefined)
+    ? "a record of a cloud's log"
+    : undefined;
 }
 
 /** Reason of a gap whose queue packs were missing at import; other gaps were closed by a list. */

@@ -6,6 +6,7 @@ import { CACHED_RESOURCES, RESOURCES, maxResourceVersion } from "@deltaloop/kube
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { CaptureError, RFC_3339, isObject } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
+import { auditEventsOf, isAuditEvent } from "./audit-envelope.ts";
 import { inVersionOrder, metadataOf, placeOf, versionOf } from "./imported.ts";
 import type { Imported, ImportedEvent } from "./imported.ts";
 import { objectAt } from "./json-values.ts";
@@ -36,14 +37,10 @@ const CREATED = 201;
 /** Subresources whose response is the whole object. */
 const WHOLE = new Set(["", "status", "resize", "ephemeralcontainers"]);
 
-export function isAuditEvent(value: CapturedObject): boolean {
-  return typeof value["apiVersion"] === "string" && value["apiVersion"].startsWith("audit.k8s.io/");
-}
-
 export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
   const answers: KeptAnswer[] = [];
   for await (const { value, place } of values)
-    for (const event of eventsOf(value)) {
+    for (const event of auditEventsOf(value)) {
       const answer = answerOf(event, place, report);
       if (answer === undefined) continue;
       const { object, resource, namespace, name, verb, user, atMs: at } = answer;
@@ -54,11 +51,6 @@ export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool
     }
   const events = asWatched(statesOf(answers, spool, report), spool, report);
   return { format: "audit", startMs: events[0]?.atMs ?? 0, endMs: events.at(-1)?.atMs ?? 0, lists: new Map(), events };
-}
-
-/** The events of an EventList, the format of audit webhooks. */
-function eventsOf(value: CapturedObject): readonly CapturedObject[] {
-  return Array.isArray(value["items"]) ? value["items"].filter(isObject) : [value];
 }
 
 /** Undefined for events that changed no watched object. */

@@ -2,7 +2,8 @@
 import { CaptureError, isGzip, isZip, readUnpacked } from "../capture-format/capture.ts";
 import { CutOffError, openBytes } from "../capture-format/line-stream.ts";
 import type { ByteSource } from "../capture-format/line-stream.ts";
-import { importAudit, isAuditEvent } from "./audit.ts";
+import { importAudit } from "./audit.ts";
+import { isLogRecord, isAuditEvent } from "./audit-envelope.ts";
 import type { Imported } from "./imported.ts";
 import { streamedValues } from "./json-values.ts";
 import type { JsonValue, Tear } from "./json-values.ts";
@@ -59,7 +60,7 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
   const spool = new Spool();
   const head = first.done === true ? {} : first.value.value;
   if (isQueueMessages(head)) return importQueue(whole(), spool, report);
-  return isAuditEvent(head) ? importAudit(whole(), spool, report) : importWatch(whole(), spool, report);
+  return isAuditEvent(head) || isLogRecord(head) ? importAudit(whole(), spool, report) : importWatch(whole(), spool, report);
 }
 
 /** Reads packed data once, so that a truncation is known before the actual read. */

@@ -201,6 +201,28 @@ describe("a watch", () => {
 });
 
 describe("an audit log", () => {
+  const texts = [10, 13].map((rv) => JSON.stringify(written(rv === 10 ? "create" : "update", pod("a", rv), rv)));
+  it.each([
+    {
+      of: "AKS",
+      files: texts.map((log) => ({
+        category: "kube-audit",
+        properties: { log: `${log}\n`, stream: "stdout" },
+        time: "2026-03-01T10:00:00Z",
+      })),
+    },
+    {
+      of: "AKS, in records beside another log",
+      files: [{ records: ["I0301 scheduler", "{}", ...texts].map((log) => ({ properties: { log } })) }],
+    },
+    { of: "EKS, by filter-log-events", files: [{ events: texts.map((message) => ({ timestamp: 1, message })), searchedLogStreams: [] }] },
+    { of: "EKS, by a subscription", files: [{ logEvents: texts.map((message) => ({ id: "1", message })) }] },
+  ])("is read from the log service of $of", async ({ files }) => {
+    const { lines } = await imported([fileOf(json(...files))]);
+    expect(events(lines)).toEqual(events((await imported([fileOf(texts.join("\n"))])).lines));
+    expect(events(lines).length).toBeGreaterThan(0);
+  });
+
   const line = (rv: number): string => JSON.stringify(written(rv === 10 ? "create" : "update", pod("a", rv), rv));
   const [first, second, third, fourth] = [10, 13, 15, 17].map(line) as [string, string, string, string];
   it.each([

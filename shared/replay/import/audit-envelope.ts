@@ -1,0 +1,41 @@
+/**
+ * Audit events as managed clusters export them: as text within a record of the cloud's log service, alone or in a list.
+ *
+ * Source: Azure Monitor, AKS resource logs (`properties.log`); CloudWatch Logs, FilterLogEvents (`events`) and subscriptions (`logEvents`).
+ */
+import { parseExact } from "@deltaloop/base";
+import { isObject } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
+
+const LISTS = ["events", "logEvents", "records"] as const;
+
+export function isAuditEvent(value: CapturedObject): boolean {
+  return typeof value["apiVersion"] === "string" && value["apiVersion"].startsWith("audit.k8s.io/");
+}
+
+/** The value itself if it is no envelope. Records of other logs are left out. */
+export function auditEventsOf(value: CapturedObject): readonly CapturedObject[] {
+  // An EventList, the format of audit webhooks.
+  if (isAuditEvent(value) || Array.isArray(value["items"]))
+    return Array.isArray(value["items"]) ? value["items"].filter(isObject) : [value];
+  return isLogRecord(value) ? textsOf(value).flatMap(parsed).filter(isAuditEvent) : [value];
+}
+
+export function isLogRecord(value: CapturedObject): boolean {
+  return textsOf(value).length > 0;
+}
+
+function textsOf(value: CapturedObject): readonly string[] {
+  const records = LISTS.flatMap((list) => (Array.isArray(value[list]) ? value[list].filter(isObject) : []));
+  const logs = [value, ...records].map(({ properties }) => (isObject(properties) ? properties["log"] : undefined));
+  return [...logs, ...records.map(({ message }) => message)].filter((text) => typeof text === "string");
+}
+
+function parsed(text: string): readonly CapturedObject[] {
+  try {
+    const value = parseExact(text);
+    return isObject(value) ? [value] : [];
+  } catch {
+    return [];
+  }
+}
