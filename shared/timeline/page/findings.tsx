@@ -19,12 +19,12 @@ export function Findings(shown: Shown): JSX.Element {
   const well = input.verdicts.length - listed.length;
   return (
     <>
-      <h2>{bad.length === 0 ? "All complete at the end" : `${bad.length} of ${input.verdicts.length} workloads not complete`}</h2>
+      <h2>{bad.length === 0 ? "All complete" : `${bad.length} of ${input.verdicts.length} workloads not complete`}</h2>
       {[...known, ...others].map((workload) => (
         <Workload key={workload} {...shown} workload={workload} findings={byWorkload.get(workload) ?? []} />
       ))}
       {well > 0 && <p class="muted">{well} more complete</p>}
-      {input.findings.length === 0 && <p class="muted">No cause of trouble was found at any moment of the capture.</p>}
+      {input.findings.length === 0 && <p class="muted">No cause of trouble was found at any moment.</p>}
       <Requests {...shown} />
     </>
   );
