@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { deltaloop, eventually, isRunning, killHard, measured, ROOT, startCluster, startDev, whereRealPartsAre } from "../support/e2e.ts";
 import type { AuditEntry, Cluster, Running } from "../support/e2e.ts";
+import { liveTimeline } from "../support/live-page.ts";
 
 const END_MS_MAX = 5_000;
 const PROCESSES = ["functions", "queue", "redis", "watcher"];
@@ -120,7 +121,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
     });
 
     it("shadow, the default, prints decisions and sends nothing; SIGTERM ends it within 5 s with nothing left behind", async () => {
-      const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
+      const dev = deltaloop(["dev", "--open", "--kubeconfig", cluster.rolesKubeconfig]);
       try {
         expect(await dev.line("ready:")).toContain("shadow");
         expect(await dev.line("deltaloop-sync-deployment needs:")).toContain("list replicasets.apps");
@@ -129,6 +130,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
         await sleep(1_500); // a write would have been sent before this point
         expect(await ownWrites(cluster)).toEqual([]);
         expect(await cluster.list("/apis/apps/v1/namespaces/default/replicasets")).toEqual([]);
+        expect(await liveTimeline(dev)).toContain('"kind":"sync"');
       } catch (error) {
         await dev.stop();
         throw error;

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { deltaloop, measured, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster, Running } from "../support/e2e.ts";
+import { liveTimeline } from "../support/live-page.ts";
 import { COMPARED_VERSION } from "../envtest/release-module.ts";
 
 const TIMEOUT_MS = 120_000;
@@ -60,15 +61,15 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
         .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>); // the output of --json
       return { lines, code, summary: (lines.at(-1) as unknown as Summary).summary };
     };
-    const started = async (): Promise<Running> => {
-      const shadow = deltaloop(["shadow", "--kubeconfig", cluster.plane.adminKubeconfig, "--json"]);
+    const started = async (...flags: readonly string[]): Promise<Running> => {
+      const shadow = deltaloop(["shadow", "--kubeconfig", cluster.plane.adminKubeconfig, "--json", ...flags]);
       await shadow.line("comparing with the controllers of");
       await new Promise((resolve) => void setTimeout(resolve, 2_000)); // everything is listed
       return shadow;
     };
 
     it("explains every write of a rollout, of a scaling, of deletions, and is silent at rest", { timeout: TIMEOUT_MS }, async () => {
-      const shadow = await started();
+      const shadow = await started("--open");
       await cluster.apply(web("v1", 5), counter);
       await cluster.rolledOut("default", "web");
       await cluster.apply(web("v2", 5));
@@ -79,6 +80,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       await cluster.rolledOut("default", "web");
       await cluster.kubectl("delete", "rc/rc", "-n", "default");
       await new Promise((resolve) => void setTimeout(resolve, 4_000)); // a pause
+      expect(await liveTimeline(shadow)).toContain('"kind":"shadow"');
       const { lines, code, summary } = await ended(shadow);
       const { exact = 0, older = 0, tie = 0, foreign = 0 } = summary.writes;
       measured(`shadow beside upstream: ${exact} exact, ${older} older, ${tie} ties, ${foreign} of others, ${summary.rests} rests`);
