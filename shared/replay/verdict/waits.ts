@@ -36,7 +36,7 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
     waits.push({
       kind: "retry",
       words: "the next attempt to create pods",
-      outcome: "each failure doubles the pause, to at most 16m40s",
+      outcome: "each failure doubles the pause, to at most 16m40s; a change of the ReplicaSet, such as an annotation, retries at once",
       rule: "replicaset §7",
       ...(refused.lastMs !== undefined && { untilMs: refused.lastMs + RETRY_MS_MAX }),
     });
