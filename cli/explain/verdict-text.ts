@@ -167,11 +167,11 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   const shown = all ? verdicts : bad;
   const head = `${counted(verdicts.length, "workload")}: ${bad.length === 0 ? "all complete" : `${bad.length} not complete`}\n`;
   const lines = shown.flatMap((verdict) => {
-    const { subject, health, effect, findings } = verdict;
-    const [first] = findings;
+    const { subject, health, effect, findings, waits } = verdict;
+    const why = findings[0]?.words.cause ?? (waits[0] && `waits for ${waits[0].words}`);
     const object = `${objectName(subject.resource, subject.name)} -n ${subject.namespace}`;
     const text = `${health.padEnd(11)} ${effect.available}/${effect.wanted}  ${object}`;
-    return [text, ...(first === undefined ? [] : [`${" ".repeat(12)}${first.words.cause}`])];
+    return [text, ...(why === undefined ? [] : [`${" ".repeat(12)}${why}`])];
   });
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }

@@ -39,6 +39,7 @@ const node = (status: string, reason: string): Placed => [
     status: { conditions: [{ type: "Ready", status, reason, lastTransitionTime: at(-120) }] },
   },
 ];
+const PREEMPTOR = "c9930744-f50d-4cdc-8e78-08995b7228de";
 const QUOTA = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3';
 const readinessProbe = { httpGet: { path: "/health?key=x", port: 8080 }, periodSeconds: 10, failureThreshold: 3 };
 
@@ -256,6 +257,15 @@ describe("the first cause", () => {
       objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("PreemptionByScheduler")] } })],
       kind: "preempted",
       words: /preempted pods for others of higher priority/,
+    },
+    {
+      name: "a preemption by a pod that is known, of a pod that is gone",
+      objects: [
+        pod({ metadata: { uid: PREEMPTOR, ownerReferences: [] }, spec: { nodeName: undefined } }, "urgent"),
+        event("Preempted", `Preempted by pod ${PREEMPTOR} on node n1`, { of: "web-b-9", type: "Normal" }),
+      ],
+      kind: "preempted",
+      words: /preempted pods for pod\/urgent -n shop,\s+of\s+higher\s+priority/,
     },
     {
       name: "a drain",
