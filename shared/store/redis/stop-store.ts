@@ -50,7 +50,7 @@ export function createStopStore(context: Context): GuardStore {
       if (!changed) return next;
       texts = changed;
     }
-    throw new Error("the guard changes with every call");
+    throw new Error(`gave up after ${ROUNDS_MAX} attempts: the guard kept changing`);
   };
   return {
     guard: async () => stateOf(context, await read()),
