@@ -176,7 +176,7 @@ class Demo {
   create(): Promise<unknown> {
     const template = {
       metadata: { labels: { app: "web" } },
-      // The API server in memory makes no tokens, which the node agent would wait for.
+      // The in-memory API server issues no tokens, and the node agent would wait for one.
       spec: { containers: [{ name: "web", image: "web:v1" }], terminationGracePeriodSeconds: 1, automountServiceAccountToken: false },
     };
     const spec = { replicas: 3, selector: { matchLabels: { app: "web" } }, template };

@@ -92,9 +92,9 @@ async function moveRunning(time: string, file: string | undefined): Promise<void
   const path = kubeconfigPath(undefined);
   const { server } = await kubeHttpConfigFrom(path, { component: "open" });
   if (!/^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}$/.test(server))
-    throw new UsageError(`${path} is not of a running deltaloop open: set KUBECONFIG as it printed`);
+    throw new UsageError(`${path} is not the kubeconfig of a running "deltaloop open": set KUBECONFIG as it printed`);
   const answer = await fetch(`${server}${MOMENT}`, { method: "PUT", body: time }).catch(() => {
-    throw new Error(`no deltaloop open runs at ${new URL(server).host} any more`);
+    throw new Error(`"deltaloop open" is no longer running at ${new URL(server).host}`);
   });
   const text = await answer.text();
   if (!answer.ok) throw new UsageError((JSON.parse(text) as { readonly message: string }).message.replace("--at", "--set")); // its Status

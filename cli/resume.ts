@@ -74,7 +74,8 @@ async function runResume(flags: ResumeFlags): Promise<number> {
   const { variables, kube: kubeFlags } = watchersEnvironment(flags);
   const live = await readConfiguration(variables);
   const configuration = live.current;
-  if (configuration.mode === "shadow") throw new UsageError("DELTALOOP_MODE is shadow, which nothing stops");
+  if (configuration.mode === "shadow")
+    throw new UsageError("DELTALOOP_MODE is shadow: shadow mode is never stopped, so there is nothing to resume");
   const access =
     kubeFlags === undefined ? kubeHttpConfig(live, "resume") : await kubeAccess(kubeFlags, serviceAccount("watcher"), "resume");
   const client = starting(createClient(access), access.server, flags, consoleLog("deltaloop: ", "warn"));

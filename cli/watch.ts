@@ -141,7 +141,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     log.error(found.message);
     process.exitCode = EXIT_UPSTREAM_ACTIVE;
     stopped.abort(found);
-    // The parent acts until this process has exited, so nothing that hangs may delay that.
+    // The parent keeps writing until this process exits, so exit even if something hangs.
     setTimeout(() => process.exit(), END_MS_MAX).unref();
   };
   const guards = mode === "act" && configuration.guard !== "off";

@@ -1,7 +1,7 @@
 /** docs/reference/configuration.md, from the table of variables that functions and watcher read. */
 import { configurationVariables } from "@deltaloop/controllers/configuration";
 
-/** Path, from this folder, to text. */
+/** Maps each path (relative to this folder) to its text. */
 export function configurationDocument(): Readonly<Record<string, string>> {
   const rows = configurationVariables().map((variable) => {
     const value = variable.required ? "required" : variable.default === undefined ? "–" : `\`${variable.default}\``;

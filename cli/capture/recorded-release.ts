@@ -25,7 +25,7 @@ export function recordedRelease(flag: Release | undefined, { versions }: Pick<Ca
     const known = releaseOf(kubernetes, ALL_RELEASES);
     if (known === undefined)
       consoleLog("", "info").warn(
-        `Kubernetes ${printable(kubernetes)} of the capture is not known here: using the rules of ${OWN_RELEASE.name}`,
+        `Kubernetes ${printable(kubernetes)} of the capture is not supported: using the rules of ${OWN_RELEASE.name}`,
       );
     return { fromMs, release: known ?? OWN_RELEASE };
   });
@@ -36,5 +36,5 @@ export function recordedRelease(flag: Release | undefined, { versions }: Pick<Ca
 export function knownRelease(version: string): Release {
   const release = releaseOf(version, ALL_RELEASES);
   if (release !== undefined) return release;
-  throw new UsageError(`Kubernetes ${version} is not known here: use one of ${ALL_RELEASES.map(({ name }) => name).join(", ")}`);
+  throw new UsageError(`Kubernetes ${version} is not supported: use one of ${ALL_RELEASES.map(({ name }) => name).join(", ")}`);
 }

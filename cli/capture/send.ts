@@ -39,9 +39,10 @@ async function runSend(file: string, { last, earlier }: SendFlags): Promise<void
   const paths = numberedFiles(file).filter((path) => (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) >= sinceMs);
   const files = await Promise.all(paths.map(async (path) => ({ path, run: await runOf(path) })));
   const sent = oneRun(files, earlier === true);
-  if (sent.length === 0) throw new UsageError(`${file}: no ${earlier ? "earlier run of capture" : "file"} was written in this time`);
+  if (sent.length === 0)
+    throw new UsageError(`${file}: no ${earlier ? "earlier run of capture" : "file"} was written within --last; use a longer duration`);
   if (!earlier && sent.length < files.length)
-    consoleLog("", "info").warn("capture has restarted in this time, and digests of two runs differ; bring the earlier one with --earlier");
+    consoleLog("", "info").warn("capture restarted within --last, and digests of two runs differ; fetch the earlier run with --earlier");
   await piped(Readable.from(textOf(sent)), createGzip(), process.stdout);
 }
 

@@ -7,7 +7,7 @@ import { isCertificateError } from "@deltaloop/kube/http";
 export function accessFailure(error: unknown, what: string, server: string): UsageError | undefined {
   const remedy = remedyFor(error);
   if (remedy === undefined) return undefined;
-  return new UsageError(`cannot ${what} of ${new URL(server).origin}: ${describeError(error)}. ${remedy}`);
+  return new UsageError(`cannot ${what} at ${new URL(server).origin}: ${describeError(error)}. ${remedy}`);
 }
 
 function remedyFor(error: unknown): string | undefined {

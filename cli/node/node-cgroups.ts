@@ -83,7 +83,8 @@ export function cgroupPolicy(flags: CgroupFlags): CgroupPolicy {
 
 function enforcements(text: string): readonly NodeAllocatableEnforcement[] {
   const names = text.split(",").filter((name) => name !== "");
-  if (names.includes("none") && names.length > 1) throw new UsageError("--enforce-node-allocatable: none excludes other values");
+  if (names.includes("none") && names.length > 1)
+    throw new UsageError('--enforce-node-allocatable: "none" cannot be combined with other values');
   return names.flatMap((name) => {
     if (name === "none") return [];
     const known = ENFORCEMENTS.find((one) => one === name);

@@ -337,7 +337,7 @@ it("KL5 silence aborts the stream, and every chunk restarts the timer [informer 
   expect(groups).toHaveLength(3);
 });
 
-it("KL5 silence lasts 100 s by default [informer T20] [informer T21]", async () => {
+it("KL5 ends a watch after 100 s of silence by default [informer T20] [informer T21]", async () => {
   const kube = await stub((_request, response) => void response.writeHead(200).write('{"a":1}\n'));
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {

@@ -399,7 +399,7 @@ describe("template", () => {
     }
   });
 
-  it("leaves half of Lambda's 4 KiB for an environment free", () => {
+  it("leaves half of Lambda's 4 KiB environment limit free", () => {
     // With what a deployment fills in: an authority in base64, URLs of queues and of a store.
     const filled: Readonly<Record<string, number>> = { DELTALOOP_KUBE_CA: 1_500, DELTALOOP_KUBE_SERVER: 80, DELTALOOP_CLUSTER: 12 };
     const sizes = ofType("AWS::Lambda::Function").map(([, { Properties }]) => {

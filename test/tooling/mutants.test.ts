@@ -8,11 +8,14 @@ import { MUTANTS } from "../mutants/decisions.ts";
 import { IMPORT_MUTANTS } from "../mutants/imports.ts";
 import { RELEASE_MUTANTS } from "../mutants/releases.ts";
 
-it.each([...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS])("$what: occurs once in $file", ({ file, from, to }) => {
-  const text = readFileSync(join(import.meta.dirname, "../../shared", file), "utf8");
-  expect(text.split(from).length - 1).toBe(1);
-  expect(text.replace(from, () => to)).not.toBe(text);
-});
+it.each([...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS])(
+  "$what: the text that it replaces occurs exactly once in $file",
+  ({ file, from, to }) => {
+    const text = readFileSync(join(import.meta.dirname, "../../shared", file), "utf8");
+    expect(text.split(from).length - 1).toBe(1);
+    expect(text.replace(from, () => to)).not.toBe(text);
+  },
+);
 
 it.each(MUTANTS)("$what: breaks $rule, which is a section of its controller's specification", ({ file, rule }) => {
   const [, spec = "", section = ""] = /^(deployment|replicaset) §(\d+(?:\.\d+)?)$/.exec(rule) ?? [];

@@ -83,7 +83,7 @@ describe.skipIf(upstream === undefined)("the pins, by upstream's go.mod (skipped
     expect(wrongPins(goMod(module), KUBERNETES_VERSION, upstream ?? "")).toEqual([]);
   });
 
-  it.each(MODULES)("%s stays as it is when it is set to its own release", (module) => {
+  it.each(MODULES)("%s is unchanged by pinning it to the release it already has", (module) => {
     expect(
       repinned(goMod(module), KUBERNETES_VERSION, upstream ?? "").replaceAll(/(k8s\.io\/\S+) v\S+ \/\/ indirect/g, "$1 // indirect"),
     ).toBe(goMod(module).replaceAll(/(k8s\.io\/\S+) v\S+ \/\/ indirect/g, "$1 // indirect"));

@@ -77,7 +77,7 @@ export function forbidden(about: GroupResource, name: string, why: string, cause
   });
 }
 
-/** 422 with one cause per error. `kind` replaces the resource of other errors. */
+/** 422 with one cause per error. Names the kind, where other errors name the resource. */
 export function invalid(kind: { readonly group: string; readonly kind: string }, name: string, errors: readonly FieldError[]): ApiError {
   const subject = qualified({ group: kind.group, resource: kind.kind });
   const texts = [...new Set(errors.map((error) => `${error.field}: ${error.message}`))];

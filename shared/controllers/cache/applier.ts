@@ -303,7 +303,7 @@ class MessageApplier {
   /** Parts that were stashed have been taken away or spoilt: only a list shows which cached objects no longer exist. */
   async #incomplete(missing: number): Promise<Verdict> {
     const { r: resource, ln: lane, sq: sequence } = this.#envelope;
-    this.#ports.log.error("parts of a manifest are missing or fail their MAC, the resource is listed anew", {
+    this.#ports.log.error("parts of a manifest are missing or fail their MAC; listing the resource again", {
       resource,
       lane,
       sequence,
@@ -370,7 +370,12 @@ class MessageApplier {
       await this.#quarantine(`${resource} ${key}`, `whom it concerns cannot be decided: ${why}`, 0);
     }
     for (const { key, forged } of prepared.items)
-      if (forged) this.#ports.log.error("cached rows fail their MAC, their objects are read live", { key, resource, count: forged.length });
+      if (forged)
+        this.#ports.log.error("MAC verification of cached rows failed; reading their objects live", {
+          key,
+          resource,
+          count: forged.length,
+        });
     if (look.kind !== "unread") this.#ports.onChanges?.(this.#envelope.r, prepared.items);
     return prepared;
   }

@@ -35,7 +35,7 @@ const NAMED_MAX = 10;
  */
 export async function repair(ports: RepairPorts, run: Taken, forged: readonly Forged[]): Promise<void> {
   for (const [resource, all] of Map.groupBy(forged, (each) => each.resource)) {
-    ports.log.error("cached rows fail their MAC, their objects are read live", {
+    ports.log.error("MAC verification of cached rows failed; reading their objects live", {
       key: run.key,
       resource,
       count: all.length,

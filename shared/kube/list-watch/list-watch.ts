@@ -275,7 +275,7 @@ export class ListWatch<R extends Resource = CachedResource> {
   async #initialLine(line: WatchLine, streaming: Streaming): Promise<boolean> {
     const { notOlderThan } = streaming;
     const listing = this.#listing;
-    if (!listing) throw new Error("a list without a listing");
+    if (!listing) throw new Error("initial watch event without a list in progress");
     switch (line.kind) {
       case "change":
         streaming.begun = true;

@@ -95,7 +95,7 @@ export class PodQueue {
     }
   }
 
-  /** @throws the handler's error, also a synchronous one, or a timeout */
+  /** @throws the handler's error, even if thrown synchronously, or a timeout */
   async #withTimeout(handler: NodeHandler, message: NodeMessage): Promise<void> {
     const over = new AbortController();
     const limit = this.#options.clock.after(HANDLER_TIMEOUT_MS, over.signal).then(() => {

@@ -66,7 +66,7 @@ class Removal {
     throw new NodeFilesError(`${this.#directory} keeps getting new entries: end the process that writes there, or free space`);
   }
 
-  /** Removes a directory of the top, and then each directory that moved up. */
+  /** Removes a subdirectory of the top, then each directory that this moved up to the top. */
   async #removeWithAllBelow(name: string): Promise<void> {
     let next = this.#moved;
     for (let own = name; ; own = this.#movedName(next++)) {

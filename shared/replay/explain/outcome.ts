@@ -145,7 +145,7 @@ function push(of: Map<string, ObjectChange[]>, key: string, change: ObjectChange
   else known.push(change);
 }
 
-/** The changes within a minute of a time. */
+/** The changes in the minute that starts at `atMs`. */
 function from(changes: readonly ObjectChange[], atMs: number): readonly ObjectChange[] {
   const [begin, end] = [firstAt(changes, atMs), firstAt(changes, atMs + LATER_MS + 1)];
   return changes.slice(begin, end);

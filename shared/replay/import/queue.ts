@@ -33,7 +33,7 @@ export function isQueueMessages(value: CapturedObject): boolean {
   return ["Messages", "Records", "Body", "body"].some((field) => value[field] !== undefined);
 }
 
-/** Position of a pack: lane and fence. */
+/** The stream that a pack belongs to: epoch, fence, resource and lane. */
 type Place = Pick<Envelope, "e" | "f" | "r" | "ln">;
 
 interface PackItems extends Place {

@@ -127,7 +127,7 @@ async function fill(
     return { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
   });
   const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, resource, changes, {
-    live: () => Promise.reject(new Error("a cached object needs no live read")),
+    live: () => Promise.reject(new Error("unexpected live read of a cached object")),
   });
   await store.applyPack({ ...at, sequence: 2, kind: "D" }, items, { counts, commit: { watermark } });
 }

@@ -25,7 +25,7 @@ export interface AwsJson {
   /**
    * Returns the parsed answer to `input`, which is sent to the endpoint of the options, else to the host of `url`.
    *
-   * @throws {AwsError} if the service refuses; the error of the connection or the signal without an answer
+   * @throws {AwsError} if the service refuses the call. Without an answer, throws the connection's error or the signal's reason.
    */
   call(action: string, url: string, input: object, options?: CallOptions): Promise<unknown>;
   /** Ends the connections. */

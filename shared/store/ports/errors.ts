@@ -10,7 +10,7 @@ export class ForgedRowsError extends Error {
   readonly forged: readonly Forged[];
 
   constructor(forged: readonly Forged[]) {
-    super(`${forged.length} cached rows fail their MAC, first ${forged[0]?.resource} ${forged[0]?.key}`);
+    super(`${forged.length} cached rows fail MAC verification, starting with ${forged[0]?.resource} ${forged[0]?.key}`);
     this.forged = forged;
   }
 }

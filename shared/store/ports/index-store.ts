@@ -115,7 +115,10 @@ export interface ItemChange {
   readonly counted: boolean;
   /** The stored value of this key, which must be unchanged: the item, which was read live after it, replaces it (A14). */
   readonly forged?: readonly Forged[];
-  /** Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. `t:left`: a pod of it is active no more (`Snapshot.left`). */
+  /**
+   * Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. `t:left`: one of the owner's pods is no longer active
+   * (`Snapshot.left`).
+   */
   readonly lowers: readonly { readonly owner: OwnerId; readonly op: string }[];
 }
 

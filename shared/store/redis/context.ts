@@ -57,7 +57,8 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
       const call = make();
       const reply = await run(call);
       if (!Array.isArray(reply) || reply[0] !== "lanes") return { reply, keys: call.keys };
-      if (round === BELIEF_ROUNDS_MAX) throw new Error(`${call.script}: the number of lanes changes with every call`);
+      if (round === BELIEF_ROUNDS_MAX)
+        throw new Error(`${call.script}: gave up after ${round + 1} attempts: the number of lanes kept changing`);
       const resource = CACHED_RESOURCES.find((each) => each === reply[1]);
       if (!resource) throw new TypeError(`lanes of ${JSON.stringify(reply[1])}`);
       lanes[resource] = asNumber(reply[2] as Reply);
@@ -83,7 +84,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
         current = asText(reply[1]) || undefined;
         if (current === undefined) return undefined;
       }
-      throw new Error("the epoch changes with every call");
+      throw new Error(`gave up after ${BELIEF_ROUNDS_MAX} attempts: the epoch kept changing`);
     },
   };
 }

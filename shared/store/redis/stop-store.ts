@@ -14,7 +14,7 @@ import { asList, asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { US } from "./rows.ts";
 
-/** Reports and resumes rarely collide; more rounds in a row are no manual writes. */
+/** Reports and resumes rarely collide, so more conflicts in a row than this cannot come from manual writes. */
 const ROUNDS_MAX = 8;
 /** As lib/stop.lua compares it. JSON has no unescaped quotes within a text. */
 const OF_NAMESPACES = /"namespaces":\d+\}\}$/;
@@ -50,7 +50,7 @@ export function createStopStore(context: Context): GuardStore {
       if (!changed) return next;
       texts = changed;
     }
-    throw new Error("the guard changes with every call");
+    throw new Error(`gave up after ${ROUNDS_MAX} attempts: the guard kept changing`);
   };
   return {
     guard: async () => stateOf(context, await read()),

@@ -118,7 +118,7 @@ describe("the watcher's Lease", () => {
     }
   });
 
-  it("LE5 [informer T57] is released during a renewal, or right after another client changed it", async () => {
+  it("LE5 [informer T57] can be released while a renewal is in flight, or right after another client has changed it", async () => {
     const slow = scene();
     const renewals: (() => void)[] = [];
     const writer = {

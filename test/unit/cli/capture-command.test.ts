@@ -144,7 +144,7 @@ describe("fetch", () => {
     expect(statSync(join(folder, "fetched.jsonl")).mode & 0o777).toBe(0o600);
     await runs(1);
     const other = await fetched();
-    expect(other.stderr).toContain("capture has restarted in this time");
+    expect(other.stderr).toContain("capture restarted within --last");
     expect(content("fetched.jsonl")).not.toContain(first);
     await fetched("--earlier");
     expect(content("fetched.jsonl").split("\n", 1)).toEqual([first]);
@@ -154,7 +154,9 @@ describe("fetch", () => {
     pod();
     writeFileSync(join(folder, "fetched.jsonl"), OLD);
     const command = await fetched();
-    expect(command.stderr).toBe("deltaloop: kubectl exec failed, nothing is written: ring.jsonl.gz: no file was written in this time\n");
+    expect(command.stderr).toBe(
+      "deltaloop: kubectl exec failed, nothing is written: ring.jsonl.gz: no file was written within --last; use a longer duration\n",
+    );
     expect(await command.exited).toBe(1);
     expect(content("fetched.jsonl")).toBe(OLD);
   });

@@ -133,7 +133,7 @@ it("names ReplicaSets by the release that the capture names, unless --kubernetes
   expect(await named("1.36", "--kubernetes", "1.34")).toEqual(old);
   const unknown = await named("1.20");
   expect(unknown.names).toEqual(own.names);
-  expect(unknown.stderr).toBe("warn: Kubernetes v1.20.0 of the capture is not known here: using the rules of 1.36\n");
+  expect(unknown.stderr).toBe("warn: Kubernetes v1.20.0 of the capture is not supported: using the rules of 1.36\n");
 });
 
 it("follows an upgrade in the middle of a capture, as explain does: the next rollout has the new release's hash", async () => {

@@ -172,7 +172,7 @@ describe("runKey", () => {
     expect(did.filter((each) => each.startsWith("renew"))).toEqual(["renew at 5000", "renew at 10000"]);
   });
 
-  it("WK3 forbids calls when the lease or the invocation ends within a request timeout and a second", async () => {
+  it("WK3 forbids calls when the lease or the invocation ends within the request timeout plus 1 s", async () => {
     const answers: string[] = [];
     const watch =
       (times: readonly number[]): SyncHandler =>

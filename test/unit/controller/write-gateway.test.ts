@@ -535,15 +535,15 @@ describe("a rollback", () => {
   });
 
   it.each([
-    { name: "that does not end a request", request: rollBack({ note: "n" }), says: `/metadata/annotations/${REQUEST} is missing` },
-    { name: "that creates a request", request: rollBack({ [REQUEST]: "1" }), says: `/metadata/annotations/${REQUEST} is not null` },
+    { name: "one that does not end a request", request: rollBack({ note: "n" }), says: `/metadata/annotations/${REQUEST} is missing` },
+    { name: "one that creates a request", request: rollBack({ [REQUEST]: "1" }), says: `/metadata/annotations/${REQUEST} is not null` },
     {
-      name: "that changes the size",
+      name: "one that changes the size",
       request: rollBack({ [REQUEST]: null }, { spec: { replicas: 9 } }),
       says: "/spec/replicas is not its to write",
     },
-    { name: "of another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
-  ])("is rejected $name", async ({ request, says }) => {
+    { name: "one of another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
+  ])("$name is rejected", async ({ request, says }) => {
     await expect(gateway.patch(request)).rejects.toThrow(says);
     expect(sent).toHaveLength(1);
   });

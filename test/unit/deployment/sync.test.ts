@@ -1004,7 +1004,7 @@ describe("[deployment S27] a write whose outcome is unknown", () => {
     ).toBe(9);
   });
 
-  it("is read live once: a sync after one that succeeded decides on the cache", async () => {
+  it("causes a live read only once: after a successful sync, the next one uses the cache", async () => {
     const harness = await rolling();
     harness.api.script = { "patch replicasets": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "try again") : undefined) };
     await harness.sync();

@@ -111,7 +111,7 @@ const poll = (path: string, second: number, rv: number, items: readonly Line[], 
 ];
 const PODS = "/api/v1/namespaces/shop/pods";
 
-describe("a long integer of a template", () => {
+describe("a long integer in a template", () => {
   const long = (rv: number): Line => {
     const spec = { ...template.spec, terminationGracePeriodSeconds: 9223372036854775807n };
     return { ...workload("Deployment", "web", rv), spec: { replicas: 1, selector: {}, template: { ...template, spec } } };
@@ -120,7 +120,7 @@ describe("a long integer of a template", () => {
     { format: "a watch", content: json({ type: "ADDED", object: long(11) }) },
     { format: "an audit log", content: json(written("create", long(11), 1)) },
     { format: "a .kshrk archive", content: zipOf([poll("/apis/apps/v1/deployments", 1, 11, [long(11)])]) },
-  ])("keeps integer digits of $format, and digests as in the cache", async ({ content }) => {
+  ])("$format keeps every digit, and gives the same digest as the cache", async ({ content }) => {
     const path = fileOf(content);
     const whole = await imported([path], false);
     expect(whole.text).toContain('"terminationGracePeriodSeconds":9223372036854775807');

@@ -126,7 +126,7 @@ describe("statusWrite", () => {
     expect(write(rs({ status: stored }))).toBeUndefined();
   });
 
-  it("writes the first status of a new owner completely, with the version it was decided on", () => {
+  it("writes a new owner's first status in full, with the resourceVersion that it is based on", () => {
     expect(
       statusWrite(rs({ replicas: 0 }), OWNER, calculateStatus(rs({ replicas: 0 }), { claimed: [], terminating: [], nowMs: NOW_MS })),
     ).toEqual({

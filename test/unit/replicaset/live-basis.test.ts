@@ -140,30 +140,72 @@ describe("the owner's status", () => {
   const at = (name: string, resourceVersion: string) => cachedPod({ name, uid: name, resourceVersion });
   const behind = { pods: { fence: "1", suspects: 0, watermark: "10", atMs: 0 }, dependents: [] };
   it.each([
-    { name: "counts as many as the cache shows", replicas: 2, claimed: [at("a", "5"), at("b", "5")], want: undefined },
-    { name: "counts one more", replicas: 3, claimed: [at("a", "5"), at("b", "5")], want: "status above the pods" },
-    { name: "counts one more, which was deleted since", replicas: 2, claimed: [at("a", "5")], left: 1, want: undefined },
+    { name: "fits a cache that shows as many pods", replicas: 2, claimed: [at("a", "5"), at("b", "5")], want: undefined },
     {
-      name: "counts one more, which terminates",
+      name: "contradicts a cache that shows one pod fewer",
+      replicas: 3,
+      claimed: [at("a", "5"), at("b", "5")],
+      want: "status above the pods",
+    },
+    {
+      name: "fits if the pod that the cache does not show has been deleted since",
+      replicas: 2,
+      claimed: [at("a", "5")],
+      left: 1,
+      want: undefined,
+    },
+    {
+      name: "fits if the additional pod is terminating",
       replicas: 2,
       claimed: [at("a", "5")],
       others: [{ ...at("b", "6"), deletionTimestamp: "2026-03-01T10:00:00Z" }],
       want: undefined,
     },
-    { name: "counts one more, which was relabelled", replicas: 2, claimed: [at("a", "5")], others: [at("b", "6")], want: undefined },
-    { name: "counts one more, which was released since", replicas: 2, claimed: [at("a", "5")], orphans: [at("b", "21")], want: undefined },
     {
-      name: "counts one more beside an older orphan",
+      name: "fits if the additional pod has been relabelled",
+      replicas: 2,
+      claimed: [at("a", "5")],
+      others: [at("b", "6")],
+      want: undefined,
+    },
+    {
+      name: "fits if the additional pod has been released since",
+      replicas: 2,
+      claimed: [at("a", "5")],
+      orphans: [at("b", "21")],
+      want: undefined,
+    },
+    {
+      name: "contradicts the cache if the orphan was released before the status was written",
       replicas: 2,
       claimed: [at("a", "5")],
       orphans: [at("b", "6")],
       want: "status above the pods",
     },
-    { name: "counts fewer, before creates", replicas: 0, claimed: [at("a", "5")], want: undefined },
-    { name: "counts fewer, before deletes", replicas: 0, claimed: [at("a", "5")], deletes: true, want: "status below the pods" },
-    { name: "counts fewer, all came since", replicas: 0, claimed: [at("a", "21")], deletes: true, want: undefined },
-    { name: "counts fewer, the cache is as new", replicas: 0, claimed: [at("a", "5")], deletes: true, watermark: "20", want: undefined },
-  ])("$name: $want", ({ replicas, claimed, left, others = [], orphans = [], deletes = false, watermark = "10", want }) => {
+    { name: "may count fewer pods if no delete follows", replicas: 0, claimed: [at("a", "5")], want: undefined },
+    {
+      name: "contradicts a cache that shows more pods, of which some would be deleted",
+      replicas: 0,
+      claimed: [at("a", "5")],
+      deletes: true,
+      want: "status below the pods",
+    },
+    {
+      name: "may count fewer pods if all others have been created since",
+      replicas: 0,
+      claimed: [at("a", "21")],
+      deletes: true,
+      want: undefined,
+    },
+    {
+      name: "may count fewer pods if the cache is as new as the status",
+      replicas: 0,
+      claimed: [at("a", "5")],
+      deletes: true,
+      watermark: "20",
+      want: undefined,
+    },
+  ])("$name", ({ replicas, claimed, left, others = [], orphans = [], deletes = false, watermark = "10", want }) => {
     const snapshot = { ...behind, pods: { ...behind.pods, watermark }, ...(left !== undefined && { left }) };
     const observed = { pods: [...claimed, ...others], orphans };
     expect(statusContradicts(snapshot, { resourceVersion: "20", replicas }, { observed, claimed, deletes })).toBe(want);

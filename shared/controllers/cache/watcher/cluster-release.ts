@@ -62,7 +62,7 @@ export function createClusterRelease(
     try {
       note(await read());
     } catch (error) {
-      log.warn("the API server's version was not read, the last one stays", { error: describeError(error) });
+      log.warn("failed to read the API server's version; keeping the last known one", { error: describeError(error) });
     }
   };
 

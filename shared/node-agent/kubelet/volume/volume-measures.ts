@@ -92,7 +92,7 @@ export class VolumeMeasures {
     if (failure === undefined) logged.delete(name);
     else if (!logged.has(name)) {
       logged.add(name);
-      log.warn("failed to measure a volume completely", { pod: `${metadata.namespace}/${metadata.name}`, volume: name, error: failure });
+      log.warn("volume usage is unknown or incomplete", { pod: `${metadata.namespace}/${metadata.name}`, volume: name, error: failure });
     }
   }
 }

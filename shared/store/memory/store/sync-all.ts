@@ -7,7 +7,7 @@ import type { Ring } from "./ring.ts";
 import type { MemoryStoreOptions } from "./store-time.ts";
 import { addKey, dirtyKeys } from "./work-queue.ts";
 
-/** Keys are spread over a millisecond each, at most this long. */
+/** Keys become due one per millisecond, over this time at most. */
 const SPREAD_MS_MAX = 30_000;
 /** The sweeper rings the rest. */
 const BELLS_MAX = 500;

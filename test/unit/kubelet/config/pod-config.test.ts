@@ -187,7 +187,7 @@ describe("classify", () => {
   });
 
   // Else each event of one pod would cost a deep look at the specs of all.
-  it("recognises an object that the source sends again after a status, by identity", () => {
+  it("recognises by identity an object that the source resends after a status update", () => {
     const sent = pod("a", running);
     const { state } = classify(knowing(pod("a")), "api", { op: "SET", pods: [sent] }, LATER_MS);
     expect(state.pods.get("uid-a")?.spec).toBe(sent.spec);

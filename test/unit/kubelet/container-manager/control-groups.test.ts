@@ -298,7 +298,7 @@ test("[node-agent 281] with the systemd driver limits slices like cgroups, and r
   expect(told).toContain("NodeAllocatableEnforced: Updated limits on kube reserved cgroup /kube-node");
 });
 
-test("[node-agent 188] with the systemd driver removes a pod's slice with the pod, also one that another process created", async () => {
+test("[node-agent 188] the systemd driver removes a pod's slice with the pod, even if another process created it", async () => {
   const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0000_4000_8000_000000000009.slice";
   const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice"] });
   await cgroups.enter(`${slice}/container.scope`);

@@ -95,7 +95,7 @@ describe("flags", () => {
     expect(cgroupPolicy({ ...FLAGS, cgroupsPerQos: false, enforceNodeAllocatable: "none" })).toMatchObject({ perQos: false, enforce: [] });
   });
   const refused: readonly (readonly [Partial<CgroupFlags>, string])[] = [
-    [{ enforceNodeAllocatable: "none,pods" }, "none excludes other values"],
+    [{ enforceNodeAllocatable: "none,pods" }, '"none" cannot be combined with other values'],
     [{ enforceNodeAllocatable: "all" }, 'not "all"'],
     [{ cgroupsPerQos: false }, "unless --cgroups-per-qos is true"],
     [{ enforceNodeAllocatable: "kube-reserved" }, "--enforce-node-allocatable=kube-reserved needs --kube-reserved-cgroup"],

@@ -218,7 +218,7 @@ describe("acceptUpdate", () => {
 describe("startSync", () => {
   const waiting = record({ isStatic: true, pending: { kind: "create", sinceMs: NOW_MS } });
 
-  it("[node-agent 115] does nothing for a duplicate message: during the iteration, after it, and after the end", () => {
+  it("[node-agent 115] ignores a duplicate message during a sync, after it, and after the worker has finished", () => {
     const worker = new Worker();
     worker.update({ kind: "create" });
     expect(worker.begin()).toBe("sync");

@@ -63,7 +63,7 @@ test.each([
   { selector: "spec.nodeName=", want: ["p", "q"] },
   { selector: "spec.nodeName!=", want: ["r"] },
   { selector: "status.phase=Pending,metadata.namespace=default", want: ["p", "q", "r"] },
-])("fields select: $selector", async ({ selector, want }) => {
+])("field selector $selector", async ({ selector, want }) => {
   const { post, watch } = setUp();
   for (const name of ["p", "q"]) await post(PODS, pod(name));
   await post(PODS, pod("r", {}, { nodeName: "n1" }));
