@@ -253,6 +253,18 @@ describe("the first cause", () => {
       words: /nodes refuse pods that were bound to them \(OutOfcpu/,
     },
     {
+      name: "a volume that is attached to another node",
+      objects: [
+        pod({ state: waiting("ContainerCreating") }),
+        event(
+          "FailedAttachVolume",
+          'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can\'t be attached to another',
+        ),
+      ],
+      kind: "volume attached elsewhere",
+      words: /volume pvc-1 is attached to another node/,
+    },
+    {
       name: "a preemption",
       objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("PreemptionByScheduler")] } })],
       kind: "preempted",
