@@ -59,7 +59,12 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
     });
   const silent = has("node silent", "node not ready");
   if (silent?.since !== undefined)
-    waits.push({ kind: "evicted", words: "the pods of the node to be evicted and replaced", untilMs: silent.since + EVICTION_MS });
+    waits.push({
+      kind: "evicted",
+      words: "the eviction of the node's pods",
+      outcome: "then they are replaced",
+      untilMs: silent.since + EVICTION_MS,
+    });
   if (has("paused")?.level === "cause") waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
   const progressing = owner.conditions.find(({ type }) => type === "Progressing");
   const updatedMs = timeOf(progressing?.lastUpdateTime);
