@@ -1,9 +1,11 @@
 /** `deltaloop explain --html`. Would catch: a page whose data lacks what happened, a secret in a page, and a page that could request something. */
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { gunzipSync } from "node:zlib";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -199,6 +201,21 @@ describe("the file", () => {
     expect(lines).toContain(JSON.stringify(cyclic));
     writeFileSync(path, lines);
     expect(pageOf(path).input.objects.map(({ name }) => name)).toContain("web");
+  });
+
+  it("is served with --open to the reader of the printed URL, until a signal", async () => {
+    const { DISPLAY: _, WAYLAND_DISPLAY: __, ...env } = process.env;
+    const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "explain", recorded("refused"), "--open"], { cwd: folder, env });
+    const exited = once(child, "exit");
+    let url: string | undefined;
+    for await (const line of createInterface({ input: child.stdout })) if ((url ??= /http:\S+/.exec(line)?.[0]) !== undefined) break;
+    const entry = await fetch(url ?? "", { redirect: "manual" });
+    const page = new URL(entry.headers.get("location") ?? "", url);
+    expect((await fetch(page)).status).toBe(401);
+    const cookie = entry.headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    expect(dataIn(await (await fetch(page, { headers: { cookie } })).text()).objects.length).toBeGreaterThan(3);
+    child.kill("SIGINT");
+    expect(await exited).toEqual([0, null]);
   });
 
   it("is not written with an option that shows a part of the recording", () => {
