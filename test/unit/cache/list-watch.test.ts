@@ -285,7 +285,7 @@ describe("WatchList", () => {
   it("[informer T42] of a server below the floor ends the loop before the first object is delivered", async () => {
     const { failed, told, asked } = await play({ newest: ["90"], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
-    expect(String(failed)).toContain("pods listed at 90, applied already: 100");
+    expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
     expect([told, asked]).toEqual([[], ["0 newest"]]);
   });
 

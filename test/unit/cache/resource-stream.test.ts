@@ -198,7 +198,7 @@ describe("a list", () => {
   it("[informer T42] older than what is applied ends the stream: history was rolled back", async () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
-    expect(String(failed)).toContain("pods listed at 90, applied already: 100");
+    expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
     expect(sunk).toEqual([]);
   });
 

@@ -150,7 +150,7 @@ it("rejects code for keys outside the registry, from which the rights are genera
   const { wired } = wiring({});
   const replicaset = { sync: () => expect.unreachable() };
   expect(() => createSyncFunction(wired, "replicaset", { replicaset })).toThrow(
-    "the function of replicaset is given keys of replicaset, the registry says deployment, replicaset",
+    "the function of replicaset is given keys of replicaset; the registry says deployment, replicaset",
   );
 });
 
