@@ -302,7 +302,7 @@ describe("WatchList", () => {
     expect(asked.length).toBeLessThanOrEqual(3);
   });
 
-  it("waits for the listener after each group, also before it is complete", async () => {
+  it("waits for the listener after each group, even before it is complete", async () => {
     const waits = async (signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     const { told } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], [line("ADDED", "b", 4), end(20)]]], room: waits });

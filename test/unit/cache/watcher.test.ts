@@ -233,7 +233,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store rolled back to before the leader's fence is listed within 15 s, too", async ({ s }) => {
+  it("[informer T51] a store rolled back to before the leader's fence is also listed within 15 s", async ({ s }) => {
     s.start("one").ends.abort();
     await s.pass(3_000);
     s.start("two");

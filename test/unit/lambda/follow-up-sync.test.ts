@@ -143,7 +143,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
   });
 
-  it("is rung by a follow-up that syncs it a second time, too", async () => {
+  it("is also rung by a follow-up that syncs it a second time", async () => {
     let looks = 0;
     const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {

@@ -165,7 +165,7 @@ it("repeats sweeps until nothing is due, and does nothing without an epoch", asy
   expect(await createSweep(empty.wired)()).toEqual({ rung: 0 });
 });
 
-it("a sweep reports which gates are open, also without an epoch, for the alarm", async () => {
+it("a sweep reports for the alarm which gates are open, even without an epoch", async () => {
   const gate = (controller: string) => Promise.resolve(controller === "deployment" ? { open: true } : { open: false, reason: "INIT" });
   const { wired } = wiring({ epoch: () => Promise.resolve(undefined), gate });
   const lines: string[] = [];
