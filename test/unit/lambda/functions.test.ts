@@ -129,7 +129,7 @@ describe("a key that a run makes due", () => {
   const sync: SyncHandler = () => Promise.resolve({ kind: "done" });
   const due: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 
-  it("is synced by the same invocation, by its own controller's code and under its contract", async () => {
+  it("is synced in the same invocation, with its own controller's code and contract", async () => {
     const { wired, rung, taken, gateways } = ends(due);
     const seen: string[] = [];
     const syncs = syncedBy(sync, ({ key }) => (seen.push(key), Promise.resolve({ kind: "done" })));
