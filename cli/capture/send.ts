@@ -35,7 +35,8 @@ export function registerSend(capture: Command): void {
 
 async function runSend(file: string, { last, earlier }: SendFlags): Promise<void> {
   const sinceMs = createSystemClock().now() - last;
-  const paths = numberedFiles(file).filter((path) => statSync(path).mtimeMs >= sinceMs);
+  // The running capture may delete the oldest file at any time.
+  const paths = numberedFiles(file).filter((path) => (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) >= sinceMs);
   const files = await Promise.all(paths.map(async (path) => ({ path, run: await runOf(path) })));
   const sent = oneRun(files, earlier === true);
   if (sent.length === 0)

@@ -120,7 +120,7 @@ function judgeLineage({ api, cache }: Facts): Finding {
   const { lineage } = cache;
   if (lineage.kind === "unseen") return notChecked("watcher.lineage", lineage.why);
   const { current, recentEpochs } = lineage.value;
-  if (recentEpochs >= EPOCHS_MAX) return failure("watcher.lineage", `${EPOCHS_REASON}: all gates are shut`, remedy);
+  if (recentEpochs >= EPOCHS_MAX) return failure("watcher.lineage", `${EPOCHS_REASON}: all gates are closed`, remedy);
   const { seen } = api.lease;
   if (seen.kind === "unseen" || seen.value === undefined || current === undefined)
     return notChecked("watcher.lineage", "there is no Lease or no epoch to compare");
@@ -189,14 +189,14 @@ const GATE_REMEDIES: readonly (readonly [said: RegExp, remedy: string])[] = [
     /^the epoch has/,
     "Run watcher and functions of one build with one DELTALOOP_DIGEST_KEY, and give the doctor the same; then the watcher opens a new epoch.",
   ],
-  [/another primary/, "Wait 15 s: the watcher relists; if it stays shut, look into the watcher's log."],
+  [/another primary/, "Wait 15 s: the watcher relists; if it stays closed, look into the watcher's log."],
   [/: (INIT|SYNCING)/, "Wait for the first list; if it takes longer than a minute, look into the watcher's log and at queue deltas."],
   [
     /: SUSPECT/,
-    "Wait 15 s: the watcher relists; if it stays shut, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
+    "Wait 15 s: the watcher relists; if it stays closed, the watcher does not run or what it sends is not applied: see watcher.lease and queue.depth.",
   ],
   [/silent/, "Check whether the watcher (watcher.lease) and apply-deltas (queue.depth of deltas) run: not even heartbeats arrive."],
-  [/hole/, "Wait 15 s: the watcher raises the fence and lists; if it stays shut, look into the watcher's log."],
+  [/hole/, "Wait 15 s: the watcher raises the fence and lists; if it stays closed, look into the watcher's log."],
 ];
 
 function judgeGate({ controller, gate }: ControllerFacts): Finding {
@@ -205,7 +205,7 @@ function judgeGate({ controller, gate }: ControllerFacts): Finding {
   if (gate.value.open) return ok("cache.gate", "gate open", of);
   const { reason } = gate.value;
   const remedy = GATE_REMEDIES.find(([said]) => said.test(reason))?.[1] ?? "Look into the watcher's log.";
-  return failure("cache.gate", `shut: ${reason}`, remedy, of);
+  return failure("cache.gate", `closed: ${reason}`, remedy, of);
 }
 
 function judgeLag({ resource, state, sentRV, lanes }: StreamFacts, nowMs: number): Finding {

@@ -98,7 +98,7 @@ function judgeDeadLetters({ name, deadLetters }: QueueSight): Finding {
   if (more.number > 0) {
     const remedy =
       name === "deltas"
-        ? "Check whether the function dead-deltas runs: it takes them out and triggers a relist, and until then the gate stays shut or the cache stale."
+        ? "Check whether the function dead-deltas runs: it takes them out and triggers a relist, and until then the gate stays closed or the cache stale."
         : `Read why in the log of sync-${name}, then purge the dead-letter queue: the keys are safe in Redis, the sweeper rings them.`;
     return failure("queue.deadLetters", `${more.number} messages`, remedy, more);
   }

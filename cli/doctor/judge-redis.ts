@@ -30,7 +30,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
       failure(
         "redis.role",
         "a replica",
-        "Point DELTALOOP_REDIS_URL at the primary: a replica takes no writes, and every gate is shut on it.",
+        "Point DELTALOOP_REDIS_URL at the primary: a replica takes no writes, and every gate is closed on it.",
       ),
     );
   else findings.push(role === undefined ? notChecked("redis.role", "not reported") : ok("redis.role", "primary"));

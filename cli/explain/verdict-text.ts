@@ -18,13 +18,7 @@ export function verdictText(verdict: Verdict, { recorded = false } = {}): string
   const lines = [
     ...wrapped(headText(verdict, clock), COLUMNS),
     ...(first === undefined ? noCause(verdict) : causeLines(first, clock)),
-    ...section(
-      "Changed",
-      most(
-        changes.map((change) => changeText(change, clock)),
-        CHANGES_MAX,
-      ),
-    ),
+    ...section("Changed", changeLines(changes, clock)),
     ...section("Effect", [effectText(verdict)]),
     ...section(
       "Waits for",
@@ -89,10 +83,35 @@ function objectsText(objects: readonly string[], before = " on "): string {
 /** Of fields whose values are not known. */
 const SPOKEN = new Set(["added", "removed", "changed"]);
 
-export function changeText({ field, from, to, atMs, manager, user }: SpecChange, clock: Clock): string {
-  const values = from !== undefined ? `${from} → ${to ?? "removed"}` : to === undefined ? "removed" : SPOKEN.has(to) ? to : `added: ${to}`;
+/** Changes of one request in one group: its time and writer, then the fields. */
+function changeLines(changes: readonly SpecChange[], clock: Clock): readonly string[] {
+  const groups = Map.groupBy(changes, (change) => requestText(change, clock));
+  const texts = [...groups].flatMap(([request, [first, ...others]]): readonly string[] => {
+    if (first === undefined) return [];
+    if (others.length === 0) return [changeText(first, clock)];
+    return [
+      `${request}:`,
+      ...most(
+        [first, ...others].map((change) => `- ${fieldText(change)}`),
+        CHANGES_MAX,
+      ),
+    ];
+  });
+  return most(texts, CHANGES_MAX + 1);
+}
+
+export function changeText(change: SpecChange, clock: Clock): string {
+  return `${fieldText(change)} ${requestText(change, clock)}`;
+}
+
+function fieldText({ field, from, to }: SpecChange): string {
+  if (from !== undefined) return `${field} ${from} → ${to ?? "removed"}`;
+  return `${field} ${to === undefined ? "removed" : SPOKEN.has(to) ? to : `added: ${to}`}`;
+}
+
+function requestText({ atMs, manager, user }: SpecChange, clock: Clock): string {
   const by = user === undefined ? (manager === undefined ? "not recorded who" : `field manager ${manager}`) : `user ${user}`;
-  return `${field} ${values} at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
+  return `at ${atMs === undefined ? "an unknown time" : clock(atMs)} (${by})`;
 }
 
 export function effectText({ subject, effect: { wanted, available, ready, updated, total, isStale } }: Verdict): string {
@@ -148,11 +167,11 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   const shown = all ? verdicts : bad;
   const head = `${counted(verdicts.length, "workload")}: ${bad.length === 0 ? "all complete" : `${bad.length} not complete`}\n`;
   const lines = shown.flatMap((verdict) => {
-    const { subject, health, effect, findings } = verdict;
-    const [first] = findings;
+    const { subject, health, effect, findings, waits } = verdict;
+    const why = findings[0]?.words.cause ?? (waits[0] && `waits for ${waits[0].words}`);
     const object = `${objectName(subject.resource, subject.name)} -n ${subject.namespace}`;
     const text = `${health.padEnd(11)} ${effect.available}/${effect.wanted}  ${object}`;
-    return [text, ...(first === undefined ? [] : [`${" ".repeat(12)}${first.words.cause}`])];
+    return [text, ...(why === undefined ? [] : [`${" ".repeat(12)}${why}`])];
   });
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }

@@ -51,7 +51,7 @@ export async function untilRebuilt(
         say("the new epoch has begun, relisting everything");
       }
       if (begunMs !== undefined && (await shutGate(store)) === undefined) {
-        say(`gates were shut for ${((now() - begunMs) / 1_000).toFixed(1)} s`);
+        say(`gates were closed for ${((now() - begunMs) / 1_000).toFixed(1)} s`);
         return true;
       }
     } catch (error) {
@@ -63,6 +63,6 @@ export async function untilRebuilt(
     say("interrupted; the key is written, and the watcher uses it without this command");
     return false;
   }
-  say(begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still shut: deltaloop doctor says why");
+  say(begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still closed: deltaloop doctor says why");
   return false;
 }

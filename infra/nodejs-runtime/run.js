@@ -27,6 +27,12 @@ if (!isTestedMajor) process.stderr.write(`deltaloop: runs on your own Node ${nod
 else if (process.stderr.isTTY && node.localeCompare(tested, "en", { numeric: true }) < 0)
   process.stderr.write(`deltaloop: runs on Node ${node}; the tests run on Node ${tested}\n`);
 
+// A script below test/ has its usage in the comment at its head.
+if (process.argv[2].startsWith("test/") && process.argv.slice(3).some((word) => word === "--help" || word === "-h")) {
+  const [, head = ""] = /^\/\*\*(.*?)\*\//s.exec(readFileSync(process.argv[2], "utf8")) ?? [];
+  process.stdout.write(`${head.replaceAll(/^ \*? ?/gm, "").trim()}\n`);
+  process.exit(0);
+}
 // Stripping types is most of a start. Child processes inherit the variable, so they share the cache of compiled code.
 const compiled = keepCompiledCode();
 if (compiled !== undefined) process.env.NODE_COMPILE_CACHE ??= compiled;

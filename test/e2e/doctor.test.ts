@@ -188,7 +188,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // permanently
       await store.markSuspect("pods", "a message was lost");
       const said = await doctor();
-      const shut = /^cache\.gate \w+: shut: pods: SUSPECT \(a message was lost\)/;
+      const shut = /^cache\.gate \w+: closed: pods: SUSPECT \(a message was lost\)/;
       expect(failures(said).filter((each) => shut.test(each))).toHaveLength(CONTROLLERS.length);
       expect(said.code).toBe(1);
     });

@@ -209,7 +209,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
         const [fresh = ""] = await secretsNow(["digest-key"]);
         expect(fresh).not.toBe(old);
         for (const key of [old, fresh]) expect(said).not.toContain(key);
-        measured(`the digest key: ${/gates were shut for .*/.exec(said)?.[0]}`);
+        measured(`the digest key: ${/gates were closed for .*/.exec(said)?.[0]}`);
       });
       expect(deployed.local.watcher.endings().slice(endings)).toEqual(["code 4"]);
       expect((await epochNow()).digestPrefix).not.toBe(before.digestPrefix);

@@ -49,7 +49,10 @@ function suite(): void {
     const crash = crashLoopCapture(join(folder, "crash.jsonl"));
     const recorded = (name: string): string => join(ROOT, `test/captures/${name}.watch.jsonl.gz`);
     const [quota, counterQuota, paused] = [recorded("refused"), recorded("rc-quota"), recorded("pause-resume")];
-    for (const [name, capture] of Object.entries({ pull, odd, secret, crash, quota, counterQuota, paused })) {
+    const incident = (name: string): string => join(ROOT, `test/captures/incidents/${name}.jsonl.gz`);
+    const [nodeLost, outOfMemory, webhookDown] = [incident("node-lost"), incident("out-of-memory"), incident("webhook-down")];
+    const captures = { pull, odd, secret, crash, quota, counterQuota, paused, nodeLost, outOfMemory, webhookDown };
+    for (const [name, capture] of Object.entries(captures)) {
       const html = join(folder, `${name}.html`);
       const { status, stderr } = spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "explain", capture, "--html", html], {
         encoding: "utf8",
@@ -90,6 +93,9 @@ function suite(): void {
     ["quota", /ResourceQuota few refuses new pods/, /^rs\//],
     ["counterQuota", /ResourceQuota q refuses new pods/, /^rc\//],
     ["paused", /the Deployment is paused/, /^deploy\//],
+    ["nodeLost", /node node-b does not report/, /^pod\//],
+    ["outOfMemory", /out of memory \(limit 24Mi\)/, /^pod\//],
+    ["webhookDown", /admission webhook pods\.example\.com cannot be called/, /^rs\//],
   ] as const)("shows the cause of %s, and selects its time and objects", async (name, cause, object) => {
     const page = await open(name);
     const before = await momentOf(page);

@@ -1,5 +1,6 @@
 /** The command lines of npm scripts. */
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -19,6 +20,17 @@ it.each([[], ["remove"], ["--help"]])("rejects infra/deploy/run.ts without packa
   const { status, stdout, stderr } = run(["infra/deploy/run.ts", ...words]);
   expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
   expect(stderr).toBe("deploy: usage: run.ts package|deploy [options]; see npm run package -- --help\n");
+});
+
+it.each(
+  Object.entries(JSON.parse(readFileSync("package.json", "utf8")).scripts as Readonly<Record<string, string>>).filter(
+    ([name, script]) => / test\/\S+\.ts$/.test(script) && name !== "test",
+  ),
+)("npm run %s prints the usage at the head of its file for --help", (name, script) => {
+  const { status, stdout, stderr } = run([...script.split(" ").slice(2), "--help"]);
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  expect(stdout).toContain(`npm run ${name}`);
+  expect(stdout).not.toContain("*");
 });
 
 it.each(["package", "deploy"])("npm run %s names the default region of serverless.yml", async (name) => {

@@ -47,7 +47,8 @@ export class FindingTimes implements Census {
         const id = idOf(subject, finding);
         const known = this.#found.get(id);
         if (known !== undefined) known.lastMs = atMs;
-        else this.#found.set(id, { subject, finding, fromMs: Math.min(atMs, finding.since ?? atMs), lastMs: atMs });
+        // Evidence is read ahead of the moment, so a finding may be later than it.
+        else this.#found.set(id, { subject, finding, fromMs: finding.since ?? atMs, lastMs: atMs });
       }
   }
 

@@ -40,7 +40,10 @@ function preempted({ state, current, subject, pods, terminating, nowMs }: View):
     const { reason, involvedObject: of, metadata, lastTimestamp } = event;
     const isOurs =
       of.kind === "Pod" && metadata.namespace === subject.namespace && (of.name === subject.name || of.name.startsWith(prefix));
-    return reason === "Preempted" && isOurs ? [hitOf(podName(of), timeOf(lastTimestamp), ...eventText([event]))] : [];
+    if (reason !== "Preempted" || !isOurs) return [];
+    const by = state.pods.find(({ uid }) => uid === listed(event.message)?.slots["uid"]);
+    const hit = hitOf(podName(of), timeOf(lastTimestamp), ...eventText([event]));
+    return [by === undefined ? hit : { ...hit, facts: { by: podName(by), of: by.namespace } }];
   });
   return [...marked, ...told].filter(({ since }) => nowMs - (since ?? nowMs) <= RECENT_MS);
 }
@@ -60,9 +63,12 @@ export const eviction: Rule = {
       cause: `nodes refuse pods that were bound to them (${reason}${resource === undefined ? "" : `, ${resource}`})`,
       help: ["kubectl describe nodes"],
     }),
-    preempted: () => ({
-      cause: "the scheduler preempted pods for others of higher priority",
-      help: ["kubectl get priorityclasses", "add nodes, or raise the priority of the pods"],
+    preempted: ({ by, of }, { namespace }) => ({
+      cause: `the scheduler preempted pods for ${by === undefined ? "others" : `${by} -n ${of},`} of higher priority`,
+      help: [
+        by === undefined ? `kubectl -n ${namespace} get events --field-selector reason=Preempted` : `kubectl -n ${of} describe ${by}`,
+        "add nodes, or raise the priority of the pods",
+      ],
     }),
     drained: () => ({ cause: "pods were evicted through the API, as a drain of a node does", help: ["kubectl get nodes"] }),
   },

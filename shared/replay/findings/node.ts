@@ -35,7 +35,7 @@ export const node: Rule = {
   words: {
     "node silent": ({ node: name }) => ({
       cause: `node ${name} does not report: its kubelet, its network or the machine is down`,
-      help: ["after 5 minutes without a report its pods are deleted and replaced", ...describe(name)],
+      help: describe(name),
     }),
     "node not ready": ({ node: name }) => ({ cause: `node ${name} is not ready`, help: describe(name) }),
   },

@@ -36,7 +36,7 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
     waits.push({
       kind: "retry",
       words: "the next attempt to create pods",
-      outcome: "each failure doubles the pause, to at most 16m40s",
+      outcome: "each failure doubles the pause, to at most 16m40s; a change of the ReplicaSet, such as an annotation, retries at once",
       rule: "replicaset §7",
       ...(refused.lastMs !== undefined && { untilMs: refused.lastMs + RETRY_MS_MAX }),
     });
@@ -59,7 +59,12 @@ export function waitsOf(view: View, findings: readonly Finding[]): readonly Wait
     });
   const silent = has("node silent", "node not ready");
   if (silent?.since !== undefined)
-    waits.push({ kind: "evicted", words: "the pods of the node to be evicted and replaced", untilMs: silent.since + EVICTION_MS });
+    waits.push({
+      kind: "evicted",
+      words: "the eviction of the node's pods",
+      outcome: "then they are replaced",
+      untilMs: silent.since + EVICTION_MS,
+    });
   if (has("paused")?.level === "cause") waits.push({ kind: "resume", words: "the Deployment to be resumed", rule: "deployment §13.5" });
   const progressing = owner.conditions.find(({ type }) => type === "Progressing");
   const updatedMs = timeOf(progressing?.lastUpdateTime);

@@ -9,7 +9,7 @@
  * LN3 a checkpoint stores the token's count. A Store that holds a smaller count than the confirmed one, or another term, was set back.
  * LN4 `registerIntents` of a run is refused once term, fence or number of SUSPECT marks differ from what `take` returned; `writeThrough`
  *     once term or fence differ.
- * LN5 EPOCHS_MAX new epochs within EPOCHS_WINDOW_MS shut every gate. The times are kept outside of epochs, and times ahead of now do not
+ * LN5 EPOCHS_MAX new epochs within EPOCHS_WINDOW_MS close every gate. The times are kept outside of epochs, and times ahead of now do not
  *     count.
  *
  * A caller without a term (no Lease: shadow mode, replay; or an older build) is not compared.

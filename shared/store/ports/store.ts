@@ -36,7 +36,7 @@
  * SL1  a Store is *set back* when it holds an older checkpoint than one it has answered, or a smaller fence than one it has opened, or
  *     when another primary serves it than the one the fence was opened on: what it held last may be missing, what it holds is whole.
  *     The checkpoint that sees this makes every resource suspect and ends every run, in the same step.
- * SL2  while another primary serves it every gate is shut, whoever asks; a fence that is opened there makes the resource suspect.
+ * SL2  while another primary serves it every gate is closed, whoever asks; a fence that is opened there makes the resource suspect.
  * SL3  a Store is *damaged* when an open resource or a lane of one is missing, or keys were evicted: nothing tells what else is. The
  *     checkpoint that sees this makes what is left suspect; only a new epoch helps. A leader that comes after it is told when it opens
  *     its fence, and nothing is changed: what it would open anew is not all that is lost.
@@ -46,7 +46,7 @@
  * WQ2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen". The same
  *     take once more, its answer having been lost, is answered once more; of the same end what is due by then is rung once more.
  * WQ3  the earliest requested time wins; an immediate add overtakes a back-off.
- * WQ4  nothing is handed out while the gate of the controller is shut; keys stay dirty meanwhile.
+ * WQ4  nothing is handed out while the gate of the controller is closed; keys stay dirty meanwhile.
  * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated, and none is rung for a key that a run
  *      holds: its end rings.
  * WQ6  a key whose run ended with `drop` is parked: neither queued nor run until the next add, whoever makes it, and its failures begin

@@ -391,7 +391,7 @@ describe("one watcher", () => {
     await s.pass(10_000);
     expect(await s.gates()).toBe(true);
     const said = s.log.lines.filter(({ message }) => message.startsWith("the store ")).map(({ message }) => message);
-    expect(said[0]).toBe("the store is full: what comes is left out and gates shut until it has room");
+    expect(said[0]).toBe("the store is full: what comes is left out and gates close until it has room");
     expect(said).toContain("the store has room again");
   });
 

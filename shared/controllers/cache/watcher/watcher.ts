@@ -484,7 +484,7 @@ class Term {
     const { clock, log, metrics } = this.#ports;
     metrics?.set("deltaloop_store_full", {}, isFull ? 1 : 0);
     if (isFull) this.#fullMs = clock.now();
-    if (isFull && !this.#isFull) log.error("the store is full: what comes is left out and gates shut until it has room");
+    if (isFull && !this.#isFull) log.error("the store is full: what comes is left out and gates close until it has room");
     if (!isFull && this.#isFull) log.info("the store has room again");
     this.#isFull = isFull;
   }

@@ -397,17 +397,17 @@ const ROWS: readonly Row[] = [
     want: ["cache.epoch", "failure", /another cluster/, /new epoch/],
   },
   {
-    name: "a gate shut by suspicion",
+    name: "a gate closed by suspicion",
     facts: shut("pods: SUSPECT (a dead letter)"),
-    want: ["cache.gate", "failure", /shut: pods: SUSPECT/, /relists/],
+    want: ["cache.gate", "failure", /closed: pods: SUSPECT/, /relists/],
   },
   {
-    name: "a gate shut by silence",
+    name: "a gate closed by silence",
     facts: shut("pods: lane 3 has been silent for more than 60000 ms"),
     want: ["cache.gate", "failure", /silent/, /heartbeats/],
   },
   {
-    name: "a gate shut by a hole",
+    name: "a gate closed by a hole",
     facts: shut("pods: lane 3 has had a hole for more than 2000 ms"),
     want: ["cache.gate", "failure", /hole/, /raises the fence/],
   },
@@ -418,7 +418,7 @@ const ROWS: readonly Row[] = [
     want: ["cache.gate", "failure", /digestPrefix/, /DELTALOOP_DIGEST_KEY/],
   },
   {
-    name: "a gate shut by a failover",
+    name: "a gate closed by a failover",
     facts: shut("another primary serves the cache: what the last one had may be missing"),
     want: ["cache.gate", "failure", /primary/, /relists/],
   },
@@ -488,7 +488,7 @@ const ROWS: readonly Row[] = [
   },
   { name: "a key that is due later", facts: queued({ dueMs: -50_000 }), want: ["work.due", "ok", /0 due/] },
   {
-    name: "a key behind a shut gate",
+    name: "a key behind a closed gate",
     facts: controller({
       gate: seen({ open: false, reason: "pods: INIT" }),
       queued: seen([{ key: "shop/web", readyAtMs: REDIS_MS - 90_000, failures: 0 }]),

@@ -49,7 +49,7 @@ it("a kubectl list with its Events", () => {
 it("an audit log, with user names", () => {
   const { stdout, stderr } = explain(join(CAPTURES, "pause-resume.audit.jsonl.gz"), undefined, "deploy/web", "--until", "14:54:36");
   expect(stdout).toContain("the Deployment is paused");
-  expect(stdout).toMatch(/paused false → true at 14:54:34Z \(user \S+\)/);
+  expect(stdout).toMatch(/at 14:54:34Z \(user \S+\):\n +- paused false → true\n/);
   expect(stderr).toContain("read as audit\n");
 });
 

@@ -86,6 +86,13 @@ describe("the data of a page", () => {
     expect(input.marks.some(({ kind }) => kind === "refusal")).toBe(true);
   });
 
+  it("has a cause from its own time on, though evidence is read ahead of the moment", () => {
+    const { input } = pageOf(join(import.meta.dirname, "../../../captures/incidents/node-lost.jsonl.gz"));
+    const [finding] = input.findings;
+    expect(finding?.cause).toMatch(/^node node-b does not report/);
+    expect(new Date(input.startMs + (finding?.from ?? 0)).toISOString()).toBe("2026-11-28T20:42:10.000Z");
+  });
+
   it("has pulls, waiting reasons and restarts of pods", () => {
     const states = (input: TimelineInput): readonly string[] =>
       (named(input, /^web-b-1$/).states ?? []).map(([, state, reason]) => reason ?? state);

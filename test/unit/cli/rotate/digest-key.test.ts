@@ -84,7 +84,7 @@ it.each<{
     epochs: ["old", "old", "old", undefined, "new"],
     gates: [SHUT, SHUT, SHUT, OPEN],
     done: true,
-    said: ["the new epoch has begun, relisting everything", "gates were shut for 0.6 s"],
+    said: ["the new epoch has begun, relisting everything", "gates were closed for 0.6 s"],
   },
   {
     name: "open gates of the former epoch are none of the new one's",
@@ -98,7 +98,7 @@ it.each<{
     epochs: ["new"],
     gates: [SHUT],
     done: false,
-    said: ["the new epoch has begun, relisting everything", "the gates are still shut: deltaloop doctor says why"],
+    said: ["the new epoch has begun, relisting everything", "the gates are still closed: deltaloop doctor says why"],
   },
   {
     name: "a Redis that is away is told once and asked again",
@@ -109,7 +109,7 @@ it.each<{
       "Redis does not answer, retrying: connect ECONNREFUSED",
       "the new epoch has begun, relisting everything",
       "Redis does not answer, retrying: LOADING",
-      "gates were shut for 0.2 s",
+      "gates were closed for 0.2 s",
     ],
   },
 ])("$name", async ({ epochs, gates, done, said }) => {

@@ -39,6 +39,7 @@ const node = (status: string, reason: string): Placed => [
     status: { conditions: [{ type: "Ready", status, reason, lastTransitionTime: at(-120) }] },
   },
 ];
+const PREEMPTOR = "c9930744-f50d-4cdc-8e78-08995b7228de";
 const QUOTA = 'pods "web-b-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3';
 const readinessProbe = { httpGet: { path: "/health?key=x", port: 8080 }, periodSeconds: 10, failureThreshold: 3 };
 
@@ -252,10 +253,31 @@ describe("the first cause", () => {
       words: /nodes refuse pods that were bound to them \(OutOfcpu/,
     },
     {
+      name: "a volume that is attached to another node",
+      objects: [
+        pod({ state: waiting("ContainerCreating") }),
+        event(
+          "FailedAttachVolume",
+          'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can\'t be attached to another',
+        ),
+      ],
+      kind: "volume attached elsewhere",
+      words: /volume pvc-1 is attached to another node/,
+    },
+    {
       name: "a preemption",
       objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("PreemptionByScheduler")] } })],
       kind: "preempted",
       words: /preempted pods for others of higher priority/,
+    },
+    {
+      name: "a preemption by a pod that is known, of a pod that is gone",
+      objects: [
+        pod({ metadata: { uid: PREEMPTOR, ownerReferences: [] }, spec: { nodeName: undefined } }, "urgent"),
+        event("Preempted", `Preempted by pod ${PREEMPTOR} on node n1`, { of: "web-b-9", type: "Normal" }),
+      ],
+      kind: "preempted",
+      words: /preempted pods for pod\/urgent -n shop,\s+of\s+higher\s+priority/,
     },
     {
       name: "a drain",
