@@ -197,7 +197,7 @@ class Dev {
     if (!redis) throw new UsageError("redis-server does not start: install it (apt-get install redis-server), or pass --redis URL");
     this.#redis = redis;
     this.#log.info("redis started", { pid: redis.child.pid });
-    void redis.child.exited.then(() => this.#fail("redis exited, the cache is lost", 1));
+    void redis.child.exited.then(() => this.#fail("redis exited; the cache is lost", 1));
     return redis.url;
   }
 

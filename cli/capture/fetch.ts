@@ -75,9 +75,9 @@ async function fetchInto(file: CaptureFile, flags: FetchFlags): Promise<{ readon
   const [exit, lines] = await Promise.allSettled([exited, written]);
   if (exit.status === "rejected") throw new UsageError(`kubectl cannot be run: ${messageOf(exit.reason)}`);
   const notes = stderr.trim().split("\n").slice(0, NOTES_MAX).join("; ").replaceAll("deltaloop: ", "");
-  if (exit.value !== 0) throw new Error(`kubectl exec failed, nothing is written: ${notes}`);
+  if (exit.value !== 0) throw new Error(`kubectl exec failed; nothing is written: ${notes}`);
   if (lines.status === "rejected")
-    throw new Error(`the data of kubectl exec is not complete, nothing is written: ${messageOf(lines.reason)}`);
+    throw new Error(`the data of kubectl exec is not complete; nothing is written: ${messageOf(lines.reason)}`);
   return { lines: lines.value, notes };
 }
 

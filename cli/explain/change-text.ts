@@ -9,7 +9,7 @@ const NAMES_MAX = 3;
 /** Adjacent changes that are the same for pods of one owner. */
 export function alikeFrom(entries: readonly Entry[], index: number): Alike {
   const first = changeAt(entries, index);
-  if (first === undefined) throw new Error("entry is no change");
+  if (first === undefined) throw new Error("entry without a change");
   const alike: [ObjectChange, ...ObjectChange[]] = [first];
   for (let at = index + 1; first.resource === "pods"; at++) {
     const next = changeAt(entries, at);

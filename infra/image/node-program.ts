@@ -78,5 +78,5 @@ async function fetched(name: string, version: string, integrity: string): Promis
 }
 
 function nothing(): never {
-  throw new Error("two files were read");
+  throw new Error("program or license was not read");
 }

@@ -83,7 +83,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body)).toEqual(["same", "same"]);
     });
 
-    it("DQ4 [informer T28] a repeated send is the same message, also after its removal", async () => {
+    it("DQ4 [informer T28] a repeated send is the same message, even after its removal", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       expect(await queue.send([entry("c.pods.0", 1), entry("c.pods.0", 2)])).toEqual({ failed: [] });

@@ -243,7 +243,7 @@ describe("a proxy", () => {
     await expect(exchanges.ask(GET, CALL)).rejects.toThrow(/through the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/);
   });
 
-  it("from the environment is used by calls and watches, also where only the proxy can resolve the server", async () => {
+  it("from the environment is used by calls and watches, even where only the proxy can resolve the server", async () => {
     const proxy = await startProxy("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
     vi.stubEnv("HTTPS_PROXY", `http://${LOOPBACK}:${proxy.port}`);
     vi.stubEnv("NO_PROXY", "");

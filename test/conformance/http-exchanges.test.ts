@@ -270,7 +270,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
-  it("HX2 discards a second response in the same flight, also if a read ends between the two", async () => {
+  it("HX2 discards a second response in the same flight, even if a read ends between the two", async () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
     const body = "x".repeat(64 * 1024);
     const filled = body.slice(head.length + "65536\r\n\r\n".length); // with its head as much as is read at once

@@ -190,7 +190,7 @@ it("KC2 a list that is refused for another reason is refused at once", async () 
   expect(lists).toBe(1);
 });
 
-it("KC3 KW2 a call without an answer ends as unanswered, also in the middle of its body", async () => {
+it("KC3 KW2 a call without an answer ends as unanswered, even in the middle of its body", async () => {
   const kube = await stub(
     (request, response) => {
       if (request.method === "GET") response.writeHead(200).write('{"metadata":');

@@ -166,7 +166,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(versions(directory)).toEqual([readlinkSync(join(directory, "..data"))]);
   });
 
-  it("NF2 writes only changed payloads, also when just one file was added or removed", async () => {
+  it("NF2 writes only changed payloads, even when just one file was added or removed", async () => {
     const write = async (...files: readonly VolumeFile[]) => readlinkSync(join(await r.files.writeVolume(place("v"), files), "..data"));
     const first = await write(file("a", "1"), file("b/c", "1"));
     expect(await write(file("b/c", "1"), file("a", "1"))).toBe(first);
@@ -505,7 +505,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that change", () => {
     expect([mounted(directory), text(join(directory, "data"))]).toEqual([undefined, "kept"]);
   });
 
-  it("NF1 mounts once, also when the first call was interrupted", async () => {
+  it("NF1 mounts once, even when the first call was interrupted", async () => {
     const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
     rmSync(join(r.root, "pods", UID, "plugins"), { recursive: true });
     await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });

@@ -107,7 +107,7 @@ describe("the node agent's server", () => {
     { title: "rejects one for servers", shows: forServers, clientCa: intermediate, code: 401 },
   ];
 
-  it.each(cases)("$title, also after its own certificate was renewed", async ({ shows, clientCa, code }) => {
+  it.each(cases)("$title, even after its own certificate was renewed", async ({ shows, clientCa, code }) => {
     const fixture = await startFixture({ clientCa: clientCa.cert });
     try {
       const asking = { token: null, certificate: { certificate: shows.cert, key: shows.key } };

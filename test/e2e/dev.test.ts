@@ -149,7 +149,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       measured(`dev killed −9: its processes gone after ${((performance.now() - from) / 1000).toFixed(1)} s`);
     });
 
-    it("restarts its queue each time it dies, also before it was ready", async () => {
+    it("restarts its queue each time it dies, even before it was ready", async () => {
       const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
       try {
         await dev.line("ready:");

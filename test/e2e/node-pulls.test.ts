@@ -43,7 +43,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
   };
 
   describe.concurrent("pulls", () => {
-    it("[node-agent 244] run one after the other, also after the agent was killed in between", async () => {
+    it("[node-agent 244] run one after the other, even after the agent was killed in between", async () => {
       const names = ["a", "b", "c"];
       for (const name of names) await registry.add(name, 3 * SECONDS);
       await pulling("serial", ...names);

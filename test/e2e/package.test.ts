@@ -260,7 +260,7 @@ describe("zips", () => {
     }
   });
 
-  it("contain neither client-node nor anything of shared/local, nor credential lookup", async () => {
+  it("contain no client-node, nothing of shared/local, and no credential lookup", async () => {
     for (const { name, bundle } of bundles)
       expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient|sso_start_url|credential_process/);
   });

@@ -198,7 +198,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     });
   });
 
-  it("captures from the Kustomize base, also after a restart of the container, and capture fetch brings the capture", async () => {
+  it("captures from the Kustomize base, even after a restart of the container, and capture fetch brings the capture", async () => {
     await applyCapture();
     const fetched = join(folder, "fetched.jsonl");
     const fetch = async (): Promise<string> => {

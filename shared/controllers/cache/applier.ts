@@ -196,7 +196,10 @@ class MessageApplier {
     const { r: resource } = this.#envelope;
     const full = result.outcomes.filter((outcome) => outcome === "full").length;
     if (full > 0)
-      this.#ports.log.error("the store is full: objects are left out, all is listed once there is room", { resource, count: full });
+      this.#ports.log.error("the store is full: objects are left out; the watcher lists everything once there is room", {
+        resource,
+        count: full,
+      });
     for (const outcome of result.outcomes) this.#ports.metrics?.count("deltaloop_applied_items_total", { resource, outcome });
   }
 
@@ -324,7 +327,7 @@ class MessageApplier {
         this.#ports.log.info("message dropped", { resource, lane, sequence, why: result.why });
         return ACK;
       case "needed":
-        this.#ports.log.warn("manifest names objects that never arrived, the lane is frozen until the next one", {
+        this.#ports.log.warn("manifest names objects that never arrived; the lane is frozen until the next manifest", {
           resource,
           lane,
           missing: result.keys.length,

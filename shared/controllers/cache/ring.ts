@@ -16,6 +16,6 @@ export async function ring(
   try {
     await ports.doorbells.ring(bells);
   } catch (error) {
-    ports.log.warn("doorbells not rung, left to the sweeper", { count: bells.length, error: describeError(error) });
+    ports.log.warn("failed to ring doorbells; leaving them to the sweeper", { count: bells.length, error: describeError(error) });
   }
 }

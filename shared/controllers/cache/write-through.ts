@@ -93,7 +93,7 @@ export async function writeThrough<R extends CachedResource>(
     changes = changes.slice(result.index);
     known = undefined;
   }
-  throw new Error(`the cache of ${answers.resource} moved under ${ATTEMPTS_MAX} attempts to write ${run.key} through`);
+  throw new Error(`gave up writing ${run.key} through after ${ATTEMPTS_MAX} attempts: the cache of ${answers.resource} kept changing`);
 }
 
 /** Primaries among the items that something may have to be done for at once: the Store will know them as they are here. */

@@ -115,7 +115,7 @@ async function changeVisibility(failed: Failed, { source, log }: BatchOptions): 
         seconds,
       );
     } catch (error) {
-      log.warn("visibility was not changed, the records come back later", { records: group.length, error: describeError(error) });
+      log.warn("failed to change the visibility; the records come back later", { records: group.length, error: describeError(error) });
     }
   }
 }

@@ -70,7 +70,7 @@ export async function liveConfiguration(environment: Variables, { secrets, now, 
       return true;
     } catch (error) {
       dueMs = now() + AGAIN_AFTER_FAILURE_MS;
-      log.warn("failed to refresh secrets, the last values stay in use", { error: reasonOf(error) });
+      log.warn("failed to refresh secrets; keeping the last values", { error: reasonOf(error) });
       return false;
     }
   }

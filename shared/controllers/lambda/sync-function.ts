@@ -79,13 +79,13 @@ function rungBy({ wiring, controller }: Invocation, { messageId, body }: SQSReco
   const { log } = wiring;
   const decoded = decodeDoorbell(body);
   if (decoded.kind === "undecodable") {
-    log.error("doorbell cannot be read, acknowledged", { messageId, why: decoded.why });
+    log.error("doorbell cannot be read; acknowledging it", { messageId, why: decoded.why });
     return undefined;
   }
   const { c, ctl, e, k, u, o } = decoded.message;
   const cluster = wiring.cluster(c);
   if (cluster === undefined || ctl !== controller) {
-    log.error("doorbell is for someone else, acknowledged", { messageId, cluster: c, controller: ctl, key: k });
+    log.error("doorbell is for another cluster or controller; acknowledging it", { messageId, cluster: c, controller: ctl, key: k });
     return undefined;
   }
   const bell = { controller, key: k, epoch: e, delayMs: 0, ...(u !== undefined && { uid: u }), ...(o !== undefined && { owner: o }) };
@@ -128,5 +128,5 @@ async function syncKey(
 function assertRegistered(controller: Controller, syncs: KeySyncs): void {
   const { followUps = [] } = REGISTRY.controllers.find(({ name }) => name === controller) ?? {};
   const [registered, given] = [[controller, ...followUps], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
-  if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}, the registry says ${registered}`);
+  if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}; the registry says ${registered}`);
 }

@@ -103,7 +103,7 @@ export function createCalls(
       release = slots.take() ?? (await slots.acquire(queueing.signal()));
       const now = access.currentIdentity();
       const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
-      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: its sender's time was over");
+      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: the sender's time had run out");
       queueing.clear();
       return await send(call, who, exchangesOf(who.certificate), call.timeoutMs ?? retryBudget.requestTimeoutMs ?? requestTimeoutMs);
     } finally {

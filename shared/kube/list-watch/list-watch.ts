@@ -334,7 +334,7 @@ export class ListWatch<R extends Resource = CachedResource> {
   #checkFloor(rv: string): void {
     const floor = this.#listing?.floor;
     if (floor === undefined || compareResourceVersions(rv, floor) >= 0) return;
-    const error = new HistoryRegressedError(`${this.#options.resource} listed at ${rv}, applied already: ${floor}`);
+    const error = new HistoryRegressedError(`${this.#options.resource} listed at ${rv}, but already applied: ${floor}`);
     this.#fatal = { error };
     throw error;
   }

@@ -142,7 +142,7 @@ export class CertificateManager {
       const { facts } = this.#held;
       const deadlineMs = rotationDeadlineMs(facts, random.next());
       const [expires, rotated] = [facts.notAfterMs, deadlineMs].map((ms) => new Date(ms).toISOString());
-      this.#options.log.info("certificate is valid, rotation scheduled", { signer: this.#options.signerName, expires, rotated });
+      this.#options.log.info("certificate is valid; rotation scheduled", { signer: this.#options.signerName, expires, rotated });
       while (clock.now() < deadlineMs && satisfies(facts, template())) await clock.after(POLL_MS, signal);
     }
     while (template() === undefined) await clock.after(POLL_MS, signal);

@@ -104,7 +104,7 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   return summary;
 }
 
-const rejectWrite = (): Promise<never> => Promise.reject(new Error("a replay sends nothing"));
+const rejectWrite = (): Promise<never> => Promise.reject(new Error("unexpected write during a replay"));
 /** A shadow gateway sends nothing, so this is never called. */
 const NO_WRITER: KubeWriter = { create: rejectWrite, patch: rejectWrite, delete: rejectWrite, replace: rejectWrite };
 

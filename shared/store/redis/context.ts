@@ -60,7 +60,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
       if (round === BELIEF_ROUNDS_MAX)
         throw new Error(`${call.script}: gave up after ${round + 1} attempts: the number of lanes kept changing`);
       const resource = CACHED_RESOURCES.find((each) => each === reply[1]);
-      if (!resource) throw new TypeError(`lanes of ${JSON.stringify(reply[1])}`);
+      if (!resource) throw new TypeError(`unexpected reply: lanes of ${JSON.stringify(reply[1])}`);
       lanes[resource] = asNumber(reply[2] as Reply);
     }
   };

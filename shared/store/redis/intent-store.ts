@@ -40,7 +40,7 @@ export function createIntentStore(context: Context): IntentStore {
         if (answer.kind !== "slices") return answer;
         owners = [...owners, ...answer.owners];
       }
-      throw new Error(`pods of ${run.key} change owners faster than they are written through`);
+      throw new Error(`gave up writing ${run.key} through after ${SLICE_ROUNDS_MAX} attempts: its pods kept changing owners`);
     },
   };
 }

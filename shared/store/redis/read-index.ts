@@ -203,7 +203,7 @@ async function readObjects(context: Context, places: readonly Place[]): Promise<
     const table = context.keys("readEntries", {
       slices: groups.map(([i = 0]) => {
         const place = places[i];
-        if (!place) throw new RangeError(`place ${i}`);
+        if (!place) throw new RangeError(`no place at index ${i}`);
         return names.slice(place.resource, sliceName(place.owner, splitKey(place.key).namespace));
       }),
     });

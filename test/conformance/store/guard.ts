@@ -110,7 +110,7 @@ export function guardCases(open: OpenStore): void {
     expect(await store.guard()).toMatchObject({ forgivenMs: 6_000 });
   });
 
-  it("GD5 loses neither of a concurrent report and resume", async () => {
+  it("GD5 loses neither the report nor the resume when they are concurrent", async () => {
     const { store } = await open();
     for (let round = 1; round <= 20; round++) {
       await reportAll(store, wroteAt(round * 10_000), 1);
@@ -178,7 +178,7 @@ export function guardCases(open: OpenStore): void {
     expect(await store.guard()).toEqual({ forgivenMs: 6_000, namespaces: new Map() });
   });
 
-  it("GD5 loses neither of concurrent reports and resumes of two namespaces", async () => {
+  it("GD5 loses no report and no resume of two namespaces when they are concurrent", async () => {
     const { store } = await open();
     for (let round = 1; round <= 10; round++) {
       await reportIn(store, 1, wroteAt(round * 10_000));

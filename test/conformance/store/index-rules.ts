@@ -292,7 +292,7 @@ export function indexCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.uid).toBe("uid3");
   });
 
-  it("IX3 [informer A10] a primary with a changed uid loses its intents, and has the effects of both", async ({ harness }) => {
+  it("IX3 [informer A10] a primary with a changed uid loses its intents, and has the effects of both objects", async ({ harness }) => {
     const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
     await harness.seed("replicasets", [put(old, { counted: true })]);
     const { run } = await runOf(harness, "shop/web");

@@ -115,7 +115,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toHaveLength(1);
   });
 
-  it("a worker's own lowering queues nothing, also for its refused creates", async ({ harness, run }) => {
+  it("a worker's own lowering queues nothing, even for its refused creates", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     const answer = await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
     expect(answer).toEqual({ kind: "ok", bells: [], outcomes: [] });

@@ -248,7 +248,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
   });
 
-  it("answers count without the lease: a frozen worker's answer is valid, too", async ({ harness, run }) => {
+  it("answers count without the lease: even a frozen worker's answer is valid", async ({ harness, run }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     await harness.taken(C, KEY);

@@ -202,7 +202,7 @@ describe("partly applied messages", () => {
     expect(await harness.watermarkOf()).toBe("15");
   });
 
-  it("a repeated key uses two calls, also when others follow it", async ({ harness }) => {
+  it("a repeated key uses two calls, even when others follow it", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(4), "A")]));
     const items = [item(pod(5), "D"), item(pod(6, { uid: "second" }), "A"), item(pod(7, { name: "b" }), "A")];
     expect(await harness.apply(harness.pack(items))).toEqual({ kind: "ack" });
@@ -675,7 +675,7 @@ describe("AP1 an affected-keys table that", () => {
   });
 });
 
-it.each(["x", [null], ["x"]])("AP1 invalid references (%j) are logged, also in objects read live", async (ownerReferences) => {
+it.each(["x", [null], ["x"]])("AP1 invalid references (%j) are logged, even in objects read live", async (ownerReferences) => {
   const harness = await scene();
   const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it may arrive
   expect(await harness.apply(harness.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });

@@ -285,7 +285,7 @@ describe("WatchList", () => {
   it("[informer T42] of a server below the floor ends the loop before the first object is delivered", async () => {
     const { failed, told, asked } = await play({ newest: ["90"], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
-    expect(String(failed)).toContain("pods listed at 90, applied already: 100");
+    expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
     expect([told, asked]).toEqual([[], ["0 newest"]]);
   });
 
@@ -302,7 +302,7 @@ describe("WatchList", () => {
     expect(asked.length).toBeLessThanOrEqual(3);
   });
 
-  it("waits for the listener after each group, also before it is complete", async () => {
+  it("waits for the listener after each group, even before it is complete", async () => {
     const waits = async (signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     const { told } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], [line("ADDED", "b", 4), end(20)]]], room: waits });

@@ -164,7 +164,7 @@ describe("a list", () => {
     ]);
   });
 
-  it("CY2 leaves out the guard's canary, and so do its manifest and the watch", async () => {
+  it("CY2 leaves out the guard's canary in list, manifest and watch", async () => {
     const { sunk, rows } = await play({
       lists: [page(10, [pod("a", 3), pod("canary", 4)])],
       watches: [[[line("MODIFIED", "canary", 11), line("MODIFIED", "a", 12)]]],
@@ -198,7 +198,7 @@ describe("a list", () => {
   it("[informer T42] older than what is applied ends the stream: history was rolled back", async () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
-    expect(String(failed)).toContain("pods listed at 90, applied already: 100");
+    expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
     expect(sunk).toEqual([]);
   });
 
@@ -238,7 +238,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L1 at 18: shop/b 3", "L1 at 18: shop/c 7", "M1 at 20: shop/a shop/b", "M shop/a 21"]);
   });
 
-  it("that is streamed has the last version of meanwhile changed objects, also of recreated ones", async () => {
+  it("that is streamed has the last version of objects changed meanwhile, including recreated ones", async () => {
     const { rows, sunk } = await play({
       streamsAt: "18",
       watches: [

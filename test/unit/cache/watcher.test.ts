@@ -233,7 +233,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store rolled back to before the leader's fence is listed within 15 s, too", async ({ s }) => {
+  it("[informer T51] a store rolled back to before the leader's fence is also listed within 15 s", async ({ s }) => {
     s.start("one").ends.abort();
     await s.pass(3_000);
     s.start("two");
@@ -578,7 +578,7 @@ describe("one watcher", () => {
     s.server.expireWatches("pods");
     await s.pass(10_000);
     expect(s.data.epoch?.record.epoch).not.toBe(epoch);
-    expect(s.log.lines.find(({ message }) => message === "opening a new epoch")?.fields["why"]).toContain("applied already: 1000000");
+    expect(s.log.lines.find(({ message }) => message === "opening a new epoch")?.fields["why"]).toContain("already applied: 1000000");
     expect(s.cached()).toEqual(["default/a"]);
     expect(await s.gates()).toBe(true);
   });
@@ -784,7 +784,7 @@ describe("a restored etcd with older revisions", () => {
         .slice(sent)
         .filter(({ e, k }) => e === epoch && k !== "W"),
     ).toEqual([]);
-    expect(errors(s, "applied already")).toBe(1);
+    expect(errors(s, "already applied")).toBe(1);
   });
 
   it("[informer T52b] a leader that starts after the restore waits until the epoch has not changed for 60 s, and opens a new one", async ({

@@ -87,7 +87,7 @@ describe("writeThrough", () => {
     let calls = 0;
     const store = { ...ports.store, writeThrough: async () => (calls++, { kind: "retry", index: 0, bells: [], outcomes: [] } as const) };
     const giving = writeThrough({ ...ports, store }, run, { resource: "pods", objects: [answer(51)], ownerUid: rs.metadata.uid });
-    await expect(giving).rejects.toThrow("the cache of pods moved under 5 attempts to write shop/web through");
+    await expect(giving).rejects.toThrow("gave up writing shop/web through after 5 attempts: the cache of pods kept changing");
     expect(calls).toBe(5);
   });
 
@@ -126,7 +126,7 @@ describe("writeThrough", () => {
       objects: [answer(50)],
       ownerUid: rs.metadata.uid,
     });
-    expect(harness.complaints).toEqual([expect.stringContaining("doorbells not rung, left to the sweeper")]);
+    expect(harness.complaints).toEqual([expect.stringContaining("failed to ring doorbells; leaving them to the sweeper")]);
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 

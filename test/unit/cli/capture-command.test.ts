@@ -155,7 +155,7 @@ describe("fetch", () => {
     writeFileSync(join(folder, "fetched.jsonl"), OLD);
     const command = await fetched();
     expect(command.stderr).toBe(
-      "deltaloop: kubectl exec failed, nothing is written: ring.jsonl.gz: no file was written within --last; use a longer duration\n",
+      "deltaloop: kubectl exec failed; nothing is written: ring.jsonl.gz: no file was written within --last; use a longer duration\n",
     );
     expect(await command.exited).toBe(1);
     expect(content("fetched.jsonl")).toBe(OLD);
@@ -163,7 +163,7 @@ describe("fetch", () => {
 
   it("refuses data that end early", async () => {
     writeFileSync(join(folder, "kubectl"), "#!/bin/sh\necho x | /usr/bin/gzip | /usr/bin/head -c 15\n", { mode: 0o755 });
-    expect((await fetched()).stderr).toContain("the data of kubectl exec is not complete, nothing is written");
+    expect((await fetched()).stderr).toContain("the data of kubectl exec is not complete; nothing is written");
     expect(readdirSync(folder)).not.toContain("fetched.jsonl");
   });
 

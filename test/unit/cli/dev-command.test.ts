@@ -71,7 +71,7 @@ it("[informer T125] Ctrl-C before it has closed with its terminal ends it at onc
   await allEnded;
 });
 
-it("[informer T125] a component whose parent ended before it started ends, too", async () => {
+it("[informer T125] a component also ends if its parent ended before it started", async () => {
   const queue = spawn(process.execPath, [MAIN, "queue", "--child"], { stdio: ["pipe", "ignore", "ignore"] });
   queue.stdin.end();
   expect(await once(queue, "exit")).toEqual([0, null]);

@@ -52,7 +52,7 @@ it("proves nothing for a term that the Lease lists with a smaller count, and doe
   expect(s.state.gets).toBe(1);
 });
 
-it("ends with a connection error, also of a call in flight", async ({ s: { proof, state } }) => {
+it("ends with a connection error, even of a call in flight", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
   const away = { get: () => Promise.reject(new UnansweredError("away")), list: () => Promise.reject(new UnansweredError("away")) };
   const reader = provenReader(away, proof, () => proof.require("e1", TOKEN));

@@ -258,7 +258,7 @@ describe("runKey", () => {
         throw new Error("sqs");
       },
     });
-    expect(lost.did.at(-1)).toContain("doorbells not rung");
+    expect(lost.did.at(-1)).toContain("failed to ring doorbells");
     const stolen = await play({ takes: [ok], done: { kind: "stolen" } });
     expect(stolen.did.at(-1)).toContain("taken over");
   });

@@ -242,10 +242,10 @@ describe("a sync with a pending request", () => {
   it("does not roll back to a ReplicaSet that has changed or is deleted, and updates the cache", async () => {
     const other = await asked("1");
     await other.change("replicasets", "v1", edited);
-    await expect(other.handle()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
+    await expect(other.handle()).rejects.toThrow("ReplicaSet v1 is no longer the one to roll back to");
     const gone = await asked("1");
     await gone.api.remove("replicasets", "v1");
-    await expect(gone.handle()).rejects.toThrow("ReplicaSet v1 is not the one to roll back to any more");
+    await expect(gone.handle()).rejects.toThrow("ReplicaSet v1 is no longer the one to roll back to");
     for (const harness of [other, gone]) {
       expect(harness.written()).toEqual([]);
       expect(harness.events).toEqual([]);

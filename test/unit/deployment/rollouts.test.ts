@@ -93,7 +93,7 @@ describe("adoption", () => {
 });
 
 describe("failing rollouts", () => {
-  it("[deployment T105] leave one pod of each until a good image replaces both", async () => {
+  it("[deployment T105] leave one pod of each image until a good image replaces both", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "bad", surge: 1, unavailable: 0 }),
       liveReplicaSet("ready", "v0", 1, { owner: null }),

@@ -470,7 +470,7 @@ describe("rolling update", () => {
     expect(harness.spoken()).toEqual([]);
   });
 
-  it("[deployment T101] moves from revision to revision, also over an unfinished rollout, and never exceeds the surge", async () => {
+  it("[deployment T101] moves from revision to revision, even over an unfinished rollout, and never exceeds the surge", async () => {
     const harness = await SyncHarness.of([liveDeployment(20, { surge: "25%", unavailable: "25%" })]);
     const check = (): void =>
       expect(Object.values(harness.sizes()).reduce<number>((sum, size) => sum + Number(size), 0)).toBeLessThanOrEqual(25);

@@ -69,7 +69,7 @@ it("BA4 only warns when a visibility cannot be changed", async () => {
   const source = { setVisibility: () => Promise.reject(new Error("gone")) };
   const answer = await settleRecords({ Records: [record("x")] }, () => Promise.resolve(RETRY), { log, source });
   expect(answer.batchItemFailures).toHaveLength(1);
-  expect(log.lines.some(({ message }) => message.startsWith("visibility was not changed"))).toBe(true);
+  expect(log.lines.some(({ message }) => message.startsWith("failed to change the visibility"))).toBe(true);
 });
 
 it("BA1 BA2 BA3 hold for any batch", async () => {

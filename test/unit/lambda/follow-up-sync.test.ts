@@ -64,7 +64,7 @@ describe("GO1: syncs keys that become due in time, and rings the others", () => 
     );
   });
 
-  it("of several, each decided separately, by the time left when they become due", async () => {
+  it("of several: decides each separately, from the time left when it becomes due", async () => {
     const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
     const { clock, rung, looked, ended } = harness(bells, { lastsMs: 900 });
     await clock.advance(2_000);
@@ -143,7 +143,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
   });
 
-  it("is rung by a follow-up that syncs it a second time, too", async () => {
+  it("is also rung by a follow-up that syncs it a second time", async () => {
     let looks = 0;
     const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {

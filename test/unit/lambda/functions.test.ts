@@ -129,7 +129,7 @@ describe("a key that a run makes due", () => {
   const sync: SyncHandler = () => Promise.resolve({ kind: "done" });
   const due: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 
-  it("is synced by the same invocation, by its own controller's code and under its contract", async () => {
+  it("is synced in the same invocation, with its own controller's code and contract", async () => {
     const { wired, rung, taken, gateways } = ends(due);
     const seen: string[] = [];
     const syncs = syncedBy(sync, ({ key }) => (seen.push(key), Promise.resolve({ kind: "done" })));
@@ -150,7 +150,7 @@ it("rejects code for keys outside the registry, from which the rights are genera
   const { wired } = wiring({});
   const replicaset = { sync: () => expect.unreachable() };
   expect(() => createSyncFunction(wired, "replicaset", { replicaset })).toThrow(
-    "the function of replicaset is given keys of replicaset, the registry says deployment, replicaset",
+    "the function of replicaset is given keys of replicaset; the registry says deployment, replicaset",
   );
 });
 
@@ -165,7 +165,7 @@ it("repeats sweeps until nothing is due, and does nothing without an epoch", asy
   expect(await createSweep(empty.wired)()).toEqual({ rung: 0 });
 });
 
-it("a sweep reports which gates are open, also without an epoch, for the alarm", async () => {
+it("a sweep reports for the alarm which gates are open, even without an epoch", async () => {
   const gate = (controller: string) => Promise.resolve(controller === "deployment" ? { open: true } : { open: false, reason: "INIT" });
   const { wired } = wiring({ epoch: () => Promise.resolve(undefined), gate });
   const lines: string[] = [];

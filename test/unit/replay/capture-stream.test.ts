@@ -73,7 +73,7 @@ describe("a capture read as a stream", () => {
     );
   });
 
-  it("reads a truncated file up to the cut, and reports it once; compressed, too", async () => {
+  it("reads a truncated file up to the cut, and reports it once, even if compressed", async () => {
     const text = linesOf(40).join("\n");
     const whole = parseCapture(text, "f");
     const packed = gzipSync(text);

@@ -157,7 +157,7 @@ describe("a watch", () => {
     expect(report.join("\n")).toMatch(/^invented: 2 times, a time/m);
   });
 
-  it("is monotonic, also where a newer version has an older time", async () => {
+  it("is monotonic, even where a newer version has an older time", async () => {
     const { lines } = await imported([
       fileOf(
         json(

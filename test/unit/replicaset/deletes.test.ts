@@ -55,7 +55,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(harness.api.calls.find(({ verb }) => verb === "delete")?.preconditions).toEqual({ uid, resourceVersion });
     });
 
-    it("once in a run that adopts, too", async () => {
+    it("once, even in a run that adopts", async () => {
       await harness.api.put("pods", pod({ name: "orphan" }));
       await harness.stream();
       await harness.sync();

@@ -187,7 +187,7 @@ async function leadUntilLost(
     } catch (error) {
       if (error instanceof SharedCacheError) throw error;
       ports.metrics?.count("deltaloop_terms_total", { end: "failed" });
-      ports.log.error("the watcher's term ended, it starts again", { error: describeError(error) });
+      ports.log.error("the watcher's term ended; starting again", { error: describeError(error) });
       raises = true;
       await ports.clock.after(RETRY_MS, leading).catch(() => undefined);
     }
@@ -416,7 +416,7 @@ class Term {
         if (beat % SWEEP_EVERY_CHECKPOINTS === 0) await this.#sweep();
       } catch (error) {
         this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: "failed" });
-        this.#ports.log.warn("checkpoint failed, the next one tries again", { error: describeError(error) });
+        this.#ports.log.warn("checkpoint failed; trying again with the next one", { error: describeError(error) });
       }
       if (this.#isFull || beat % FORGET_EVERY_CHECKPOINTS === 0) await this.#forget();
     }

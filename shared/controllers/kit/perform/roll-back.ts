@@ -47,7 +47,7 @@ async function liveTarget(
   const isMeant = live?.metadata.uid === uid && strip(resource, live, calls.ports.digester).spec.template?.digest === digest;
   if (live !== undefined && isMeant) return live;
   await calls.save(live === undefined ? { resource, gone: [{ key: objectKey(namespace, name), uid }] } : { resource, objects: [live] });
-  return new Error(`ReplicaSet ${name} is not the one to roll back to any more`);
+  return new Error(`ReplicaSet ${name} is no longer the one to roll back to`);
 }
 
 async function stored(calls: RunCalls, { owner: { resource } }: RollBack, object: KubeObject | undefined): Promise<Performed> {

@@ -241,7 +241,7 @@ function newLane(): LaneData {
 /** @throws {RangeError} for a lane that the resource does not have: the caller counts lanes otherwise than its epoch. */
 export function laneAt(resource: ResourceData, lane: number): LaneData {
   const data = resource.lanes[lane];
-  if (!data) throw new RangeError(`lane ${lane} of ${resource.lanes.length}`);
+  if (!data) throw new RangeError(`no lane ${lane}: there are ${resource.lanes.length} lanes`);
   return data;
 }
 

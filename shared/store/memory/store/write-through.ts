@@ -23,7 +23,7 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
   const { epoch } = data;
   if (!epoch || epoch.record.epoch !== run.epoch || !isOfLineage(epoch, run)) return { kind: "otherEpoch" };
   const resource = epoch.resources.get(write.resource);
-  if (!resource) throw new Error(`${write.resource} is not open, so no run can have read or written it`);
+  if (!resource) throw new Error(`write-through of ${write.resource}, which is not open`);
   const ring = createRing(epoch, nowMs);
   const step: Step = { epoch, name: write.resource, resource, ring, nowMs, source: "own", ...(write.ownStatus && { exempt: run }) };
   const outcomes: ItemOutcome[] = [];

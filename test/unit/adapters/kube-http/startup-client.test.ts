@@ -96,7 +96,7 @@ describe("a call of a starting command", () => {
     expect(ended.thrown?.message).not.toContain("secret");
   });
 
-  it("that hangs is reported after two seconds, too", async () => {
+  it("that hangs is also reported after two seconds", async () => {
     const clock = createVirtualClock(0);
     const notices: string[] = [];
     const json = async (): Promise<unknown> => await clock.after(10_000).then(() => "answer");

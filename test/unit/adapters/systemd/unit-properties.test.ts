@@ -37,13 +37,16 @@ it.each([
   { quota: 1_000, perSecond: 10_000n, file: 1_000 },
   { quota: 1_001, perSecond: 20_000n, file: 2_000 },
   { quota: 250_000, perSecond: 2_500_000n, file: 250_000 },
-])("[node-agent 283] CPU time of $quota µs in each 100 ms is rounded up to a percent, for both", ({ quota, perSecond, file }) => {
-  const config = { cpuQuota: quota, cpuPeriod: 100_000 };
-  for (const version of [1, 2] as const)
-    expect(Object.fromEntries(told(config, version).properties)["CPUQuotaPerSecUSec"]).toEqual(["t", perSecond]);
-  expect(told(config, 2).files.find(({ name }) => name === "cpu.max")?.value).toBe(`${file} 100000`);
-  expect(told(config, 1).files.find(({ name }) => name === "cpu.cfs_quota_us")?.value).toBe(`${file}`);
-});
+])(
+  "[node-agent 283] CPU time of $quota µs in each 100 ms is rounded up to a percent, for both cgroup versions",
+  ({ quota, perSecond, file }) => {
+    const config = { cpuQuota: quota, cpuPeriod: 100_000 };
+    for (const version of [1, 2] as const)
+      expect(Object.fromEntries(told(config, version).properties)["CPUQuotaPerSecUSec"]).toEqual(["t", perSecond]);
+    expect(told(config, 2).files.find(({ name }) => name === "cpu.max")?.value).toBe(`${file} 100000`);
+    expect(told(config, 1).files.find(({ name }) => name === "cpu.cfs_quota_us")?.value).toBe(`${file}`);
+  },
+);
 
 it("[node-agent 283] an unlimited value is infinity for systemd, too; an absent one is kept", () => {
   const none = { memoryBytes: -1, cpuQuota: -1, cpuPeriod: 100_000, pidsMax: -1 };

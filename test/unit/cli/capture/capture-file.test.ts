@@ -25,7 +25,7 @@ async function modeAfter(path: string, isWhole: boolean): Promise<number> {
   return (await stat(path)).mode & 0o777;
 }
 
-it("a capture of whole objects is readable by its owner only, also where a file existed", async () => {
+it("a capture of whole objects is readable by its owner only, even where a file existed", async () => {
   expect(await modeAfter(join(folder, "new.jsonl"), true)).toBe(0o600);
   await writeFile(join(folder, "old.jsonl"), "before", { mode: 0o644 });
   expect(await modeAfter(join(folder, "old.jsonl"), true)).toBe(0o600);
@@ -62,7 +62,7 @@ it("a path that cannot be written is a usage error", () => {
   expect(() => new CaptureFile(join(folder, "no", "folder"), { isWhole: true }, 0)).toThrow(UsageError);
 });
 
-it("CF1 flushed lines are readable while the file is open, also compressed", async () => {
+it("CF1 flushed lines are readable while the file is open, even if compressed", async () => {
   const path = join(folder, "open.jsonl.gz");
   const file = new CaptureFile(path, { isWhole: false }, 0);
   file.write("one");

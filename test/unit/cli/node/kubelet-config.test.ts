@@ -98,7 +98,7 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
     });
   });
 
-  it("is overridden by flags, also with default values", async () => {
+  it("is overridden by flags, even with default values", async () => {
     const flags = await flagsOf("maxPods: 30\nclusterDNS: [10.96.0.10]\nport: 1234", "--max-pods", "110", "--cluster-dns", "10.0.0.10");
     expect(flags).toMatchObject({ maxPods: 110, clusterDns: ["10.0.0.10"], port: 1234 });
   });

@@ -113,7 +113,7 @@ it("reports a failure and still renews the others", async () => {
   expect(server.values.get("deltaloop/prod/kube/watcher")).toContain("CANARY-watcher");
 });
 
-it("continues, also after failures, until it is stopped", async () => {
+it("continues, even after failures, until it is stopped", async () => {
   const { plan, refused, asked } = await scene();
   const ending = new AbortController();
   for (const name of plan.names) refused.add(name);

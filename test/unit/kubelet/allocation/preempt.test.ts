@@ -50,7 +50,7 @@ test("[node-agent 472] a critical pod starts when its victims have ended within 
   expect([node.isReady("small"), node.phase("critical")]).toEqual([true, "Running"]);
 });
 
-test("[node-agent 472] a static pod pre-empts others, too", async () => {
+test("[node-agent 472] a static pod also pre-empts others", async () => {
   const node = await startedNode({ manifests: true });
   await node.create("victim", { containers: [asking("40")] });
   await node.until("it runs", () => node.isReady("victim"));

@@ -91,7 +91,7 @@ describe("recordEvent", () => {
     expect(kinds(recordAll([{ event: event() }, { event: other }]).requests)).toEqual(["create", "create"]);
   });
 
-  it("names are unique, also within one millisecond", () => {
+  it("names are unique, even within one millisecond", () => {
     const { requests } = recordAll(many(9, (index) => event({ message: `${index}` })));
     expect(new Set(requests.map((request) => request?.kind === "create" && request.body.metadata.name)).size).toBe(9);
   });

@@ -132,7 +132,7 @@ test("[node-agent 214] reports an eviction in status, condition and Events", asy
   expect(await node.running(uid)).toEqual([]);
 });
 
-test("[node-agent 215] the node reports pressure, also for the transition period afterwards", async () => {
+test("[node-agent 215] the node reports pressure, and does so for the transition period afterwards", async () => {
   const node = await startedNode({ eviction: MEMORY });
   leave(node, GI - 1);
   await node.until("it is said", () => conditions(node).length > 0, 25 * SECONDS);

@@ -45,7 +45,7 @@ function line(policy: Partial<ImagePullPolicy>) {
 }
 
 describe("the pull queue", () => {
-  it("[node-agent 234] IP1 serialised: starts a pull when the previous one has ended, also by a failure", async () => {
+  it("[node-agent 234] IP1 serialised: starts a pull when the previous one has ended, even if that failed", async () => {
     const { pull, advance } = line({ serialize: true });
     for (const name of ["a", "bad", "c"]) pull(name, 10);
     expect(await advance(9)).toEqual(["a begins"]);

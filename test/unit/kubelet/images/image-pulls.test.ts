@@ -194,7 +194,7 @@ describe("back-off", () => {
   test.each([
     ["RegistryUnavailable", "the registry is unavailable"],
     ["SignatureValidationFailed", "the signature validation failed"],
-  ])("[node-agent 242] reports %s if the runtime does, also during the back-off", async (reason, because) => {
+  ])("[node-agent 242] reports %s if the runtime does, even during the back-off", async (reason, because) => {
     const node = await startedNode({ remoteImages: BAD });
     node.fateOf = ({ verb }) => (verb === "pullImage" ? { fail: new CriError("Unknown", `${reason}: no route`) } : "live");
     await node.create("p", one("bad:1"));

@@ -67,7 +67,7 @@ describe("failures", () => {
     expect(pullFailure("foo", text)).toEqual(want);
   });
 
-  it("[node-agent 232] other runtime errors include their code, also Unknown", () => {
+  it("[node-agent 232] other runtime errors include their code, even Unknown", () => {
     expect(criErrorText(new CriError("Unknown", "no"))).toBe("rpc error: code = Unknown desc = no");
   });
 

@@ -396,7 +396,7 @@ describe("makeEnvironment", () => {
       expect(environment({ env, ...(given !== undefined && { container: { resources: given } }) })).toEqual({ A: want });
     });
 
-  it("resolves another container's limit, also an init container's", () => {
+  it("resolves another container's limit, including an init container's", () => {
     const pod = { containers: ["foo1"], initContainers: [containerSpec("init1", { resources: { limits: { cpu: "3" } } })] };
     const env = [{ name: "A", valueFrom: { resourceFieldRef: { containerName: "init1", resource: "limits.cpu" } } }];
     expect(environment({ env, pod })).toEqual({ A: "3" });

@@ -110,7 +110,7 @@ describe("planMounts", () => {
   for (const { name, mount, want } of refusals)
     it(`[node-agent 106] rejects ${name}`, () => expect(refusal([{ name: "scratch", mountPath: "/x", ...mount }], POD_NAME)).toBe(want));
 
-  it("rejects a volume that is not mounted, also one with the name of an Object.prototype property", () => {
+  it("rejects a volume that is not mounted, even one with the name of an Object.prototype property", () => {
     expect(refusal([{ name: "gone", mountPath: "/x" }])).toBe('cannot find volume "gone" to mount into container "foo1"');
     expect(refusal([{ name: "constructor", mountPath: "/x" }])).toBe('cannot find volume "constructor" to mount into container "foo1"');
   });

@@ -45,7 +45,7 @@ test("[node-agent 131] pulls of one pod run one after the other, in spec order",
   expect(third - second).toBeGreaterThanOrEqual(SECONDS);
 });
 
-test("[node-agent 131] a failing pull does not block other containers, also during its back-off", async () => {
+test("[node-agent 131] a failing pull does not block other containers, even during its back-off", async () => {
   const node = await startedNode({
     remoteImages: { "bad:1": { pullMs: 4 * SECONDS, pullError: "no such image" }, "b:1": { pullMs: SECONDS } },
   });

@@ -87,7 +87,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(asked).toEqual(["none", "empty", "host", "none", "empty"]);
   });
 
-  it("is inspected again after its resources were set, also during an inspection", async () => {
+  it("is inspected again after its resources were set, even during an inspection", async () => {
     const { asked, containers, known } = runtime();
     containers.set("c", { state: "CONTAINER_RUNNING" });
     const meanwhile = known.container(listedContainer("c"));

@@ -127,7 +127,7 @@ describe("[node-agent 454] groups", () => {
 });
 
 describe("[node-agent 454] the state file of the last shutdown", () => {
-  it("is read as it was written, also if incomplete", () => {
+  it("is read as it was written, even if incomplete", () => {
     for (const state of [{ startMs: 1_790_000_000_000, endMs: 1_790_000_030_500 }, { startMs: 1_790_000_000_000 }, {}])
       expect(readShutdownState(writtenShutdownState(state))).toEqual(state);
   });

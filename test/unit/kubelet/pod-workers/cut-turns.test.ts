@@ -187,7 +187,7 @@ test("[node-agent 128] a container that no longer needs a stop is complete when 
   expect(status(node)?.restartCount).toBe(0);
 });
 
-test("[node-agent 128] the restart intent is removed with its pod, also if that ends while no agent runs", async () => {
+test("[node-agent 128] the restart intent is removed with its pod, even if that ends while no agent runs", async () => {
   const node = new NodeHarness({ images: IMAGES });
   const store = createMemoryNodeStore();
   node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");

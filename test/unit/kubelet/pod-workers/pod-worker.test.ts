@@ -103,7 +103,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, evicted: true, abnormalTerminations: [] });
   });
 
-  it("[node-agent 44] evicts by the kill's options, not by its status: other disruptions have one, too", () => {
+  it("[node-agent 44] evicts by the kill's options, not by its status, which other disruptions have as well", () => {
     expect(acceptUpdate(started(), update({ kind: "kill", evict: true })).record).toMatchObject({ evicted: true });
     expect(acceptUpdate(started(), update({ kind: "kill", abnormal: EVICTED })).record).not.toHaveProperty("evicted");
   });

@@ -64,7 +64,7 @@ test("[node-agent 46] kills running orphans with a grace of 1 s and removes thei
   expect([...(await node.cri.listContainers()), ...(await node.cri.listPodSandbox())]).toEqual([]);
 });
 
-test("[node-agent 115] a duplicate message does nothing the second time, also after the end", async () => {
+test("[node-agent 115] ignores a duplicate message, even after the worker has finished", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { restartPolicy: "Never", containers: [APP] });
   await node.until("ready", () => node.isReady("p"));

@@ -242,7 +242,7 @@ describe("stopped for a restart", () => {
     expect(next).toMatchObject({ restartCount: 1, state: { running: {} }, lastState });
   });
 
-  it("[node-agent 127] an init container is Waiting, too", () => {
+  it("[node-agent 127] an init container is also Waiting", () => {
     const pod = nodePod({ initContainers: ["a"], containers: ["b"], restartPolicy: "OnFailure" });
     const known = { pod, observed: observed({ containers: [cut] }), reasons: {}, ...RUNTIME };
     const [status] = containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous: undefined, isInit: true });

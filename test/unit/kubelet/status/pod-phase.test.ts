@@ -62,7 +62,7 @@ describe("regular containers", () => {
     expect(POLICIES.map((policy) => phase(pod(policy), { name, statuses, want: "" }))).toEqual(want);
   });
 
-  it("[node-agent 69] a static pod whose containers exited stays Running, also when terminal", () => {
+  it("[node-agent 69] a static pod whose containers exited stays Running, even when terminal", () => {
     const pod = nodePod({ containers: ["a", "b"], annotations: { "kubernetes.io/config.source": "file" } });
     expect(podPhase(pod, [succeeded("a"), failed("b")], NOTHING, true)).toBe("Running");
   });

@@ -27,7 +27,7 @@ it("[node-agent 81] fails a running container whose exit was not observed, and i
   expect(status).toEqual({ phase: "Failed", containerStatuses: [{ ...started("a"), state: UNSEEN, ready: false, started: false }] });
 });
 
-it.each(["Succeeded", "Failed"])("[node-agent 81] %s is unchanged, and so are known exit codes", (phase) => {
+it.each(["Succeeded", "Failed"])("[node-agent 81] phase %s and known exit codes are unchanged", (phase) => {
   const before: PodStatus = { phase, reason: "R", message: "M", containerStatuses: [succeeded("a")] };
   expect(terminatedStatus(plain, before, NOW_MS)).toEqual(before);
 });

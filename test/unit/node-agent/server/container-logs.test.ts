@@ -58,7 +58,7 @@ function openFiles(path: string): number {
 }
 
 describe("a container's log", () => {
-  it("is read to its end, also an incomplete one [node-agent 103]", async () => {
+  it("is read to its end, even if incomplete [node-agent 103]", async () => {
     writeFileSync(fixture.logPath, `${line("one")}${line("two")}${line("half").trimEnd()}`);
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: "one\ntwo\nhalf" });
   });
@@ -127,7 +127,7 @@ describe("following a log", () => {
     response.destroy();
   });
 
-  it("of an exited container sends the existing lines and ends, also when it is removed meanwhile", async () => {
+  it("of an exited container sends the existing lines and ends, even when it is removed meanwhile", async () => {
     writeFileSync(fixture.logPath, line("all"));
     fixture.script.containerState = "CONTAINER_EXITED";
     expect((await fixture.ask(`${LOGS}?follow=true`)).body).toBe("all\n");
@@ -170,7 +170,7 @@ describe("following a log", () => {
     response.destroy();
   });
 
-  it("continues across rotations without losing a line, also one written to the old file after the new one existed", async () => {
+  it("continues across rotations without losing a line, even one written to the old file after the new one existed", async () => {
     appendFileSync(fixture.logPath, line("one"));
     const response = await fixture.open(`${LOGS}?follow=true`);
     const so = reading(response);

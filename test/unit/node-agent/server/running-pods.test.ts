@@ -19,7 +19,7 @@ const sandbox = (pod: string, labels = labelsOf(pod)): PodSandbox => ({
   ...{ createdAtMs: 1, labels, annotations: {} },
 });
 
-it("[node-agent 306] lists the runtime's running pods with their containers, also pods without containers", async () => {
+it("[node-agent 306] lists the runtime's running pods with their containers, including pods without containers", async () => {
   const asked: unknown[] = [];
   const text = await runningPods({
     listPodSandbox: async (filter) => {

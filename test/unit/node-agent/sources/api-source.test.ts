@@ -293,7 +293,7 @@ describe("its requests and deliveries", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("keeps a pod that is invalid in a new list, too", async () => {
+  it("also keeps a pod that is invalid in a new list", async () => {
     const { kube, clock } = scripted(
       [
         { rv: "10", items: [object("a", "3"), object("b", "4")] },
@@ -332,7 +332,7 @@ describe("its requests and deliveries", () => {
     expect(asked.at(-1)?.query.resourceVersion).toBe("11");
   });
 
-  it("ends on a stop, also while it waits", async () => {
+  it("ends on a stop, even while it waits", async () => {
     const { kube, clock } = scripted([new UnansweredError("refused")], []);
     start({ kube, clock });
     await wait();

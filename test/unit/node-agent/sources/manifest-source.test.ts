@@ -154,7 +154,7 @@ describe("a directory", () => {
     expect(await source.next()).toEqual(["b-n1"]);
   });
 
-  it("is found when it is created later, also with its parents, and when it is recreated", async () => {
+  it("is found when it is created later, even with its parents, and when it is recreated", async () => {
     const path = join(directory, "etc", "manifests");
     const source = start(path, createSystemClock());
     expect(await source.next()).toEqual([]);

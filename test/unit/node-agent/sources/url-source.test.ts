@@ -174,7 +174,7 @@ describe("the HTTP source", () => {
     expect(source.troubles()).toEqual(["no complete response within 10 s"]);
   });
 
-  it("sends user and password, prefers a header of that name; neither leaves the URL's origin nor is logged", async () => {
+  it("sends user and password unless a header replaces them; credentials are not logged and do not leave the URL's origin", async () => {
     const elsewhere = await serve(text(JSON.stringify(pod("web"))));
     const serving = await serve((response, { url }) =>
       url === "/pods"
@@ -211,7 +211,7 @@ describe("the HTTP source behind a proxy", () => {
     expect(source.names()).toEqual([["web-n1"]]);
   });
 
-  it("reads https:// URLs through a tunnel by HTTPS_PROXY, also over HTTP/2", async () => {
+  it("reads https:// URLs through the tunnel of HTTPS_PROXY, even over HTTP/2", async () => {
     const folder = mkdtempSync(join(tmpdir(), "url-source-"));
     const pki = await createPki(folder);
     const { certificate: cert, key } = await pki.serverCertificate();

@@ -115,7 +115,7 @@ it("the object beside it is the one of format 1, so that a replay is the same", 
     expect(recorded(placed[0], of(placed), digester)?.object).toEqual(redacted(placed[0] as CachedResource, of(placed), digester));
 });
 
-it("keeps nothing of a condition that another controller writes, also of a known format", () => {
+it("keeps nothing of a condition that another controller writes, even of a known format", () => {
   const gate = { type: "example.com/gate", status: "False", reason: "Waits", message: 'secret "web-token" not found' };
   expect(JSON.stringify(evidenceOf("pods", of(pod({ status: { conditions: [gate] } })), digester))).not.toContain("web-token");
 });

@@ -45,7 +45,7 @@ it("prints no time and no writer of a change that no field manager owns", () => 
   expect(changesOf(deployment({ metadata: { managedFields: [] } }), pod())).toContain("at an unknown time (not recorded who)");
 });
 
-it("lists the change that matches the cause first, also of a pause that was not recorded", () => {
+it("lists the change that matches the cause first, even for a pause that was not recorded", () => {
   const managedFields = [managerOf("kubectl-rollout", -200, { "f:paused": {} }), managerOf("kubectl-set", -100, imageField)];
   expect(changesOf(deployment({ spec: { paused: true }, metadata: { managedFields } }), pod())).toMatch(
     /^ paused false → true at 10:06:40Z \(field manager kubectl-rollout\) web.image/,
