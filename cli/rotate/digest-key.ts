@@ -63,6 +63,8 @@ export async function untilRebuilt(
     say("interrupted; the key is written, and the watcher uses it without this command");
     return false;
   }
-  say(begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still closed: deltaloop doctor says why");
+  say(
+    begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still closed: deltaloop doctor says why",
+  );
   return false;
 }

@@ -1,7 +1,6 @@
 /**
- * Audit events as managed clusters export them: as text within a record of the cloud's log service, alone or in a list.
- *
- * Source: Azure Monitor, AKS resource logs (`properties.log`); CloudWatch Logs, FilterLogEvents (`events`) and subscriptions (`logEvents`).
+ * Audit events as managed clusters export them: as text within a record of the cloud's log service, alone or in a list. AKS resource logs
+ * have it in `properties.log`; CloudWatch Logs in `events` of FilterLogEvents and `logEvents` of subscriptions.
  */
 import { parseExact } from "@deltaloop/base";
 import { isObject } from "../capture-format/capture.ts";

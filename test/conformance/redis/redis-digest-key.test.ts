@@ -90,6 +90,9 @@ describe.skipIf(missing !== undefined)(`the digest key${missing === undefined ? 
       if (looks === 5) await begin("new");
     });
     expect([done, tookMs]).toEqual([false, 1_000 + 600_000]);
-    expect(said.slice(1)).toEqual(["the new epoch has begun, relisting everything", "the gates are still closed: deltaloop doctor says why"]);
+    expect(said.slice(1)).toEqual([
+      "the new epoch has begun, relisting everything",
+      "the gates are still closed: deltaloop doctor says why",
+    ]);
   });
 });

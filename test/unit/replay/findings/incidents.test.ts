@@ -255,7 +255,7 @@ describe("the first cause", () => {
     {
       name: "a volume that is attached to another node",
       objects: [
-        pod({ state: waiting("ContainerCreating") }),
+        pod({ state: { waiting: { reason: "ContainerCreating" } } }),
         event(
           "FailedAttachVolume",
           'Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one node and can\'t be attached to another',
