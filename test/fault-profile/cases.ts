@@ -41,6 +41,8 @@ const MANY = 520;
 const PARALLEL = 16;
 /** Caches hear of most pods before they hear of their owner. */
 const HEARD_MS = 2_000;
+/** Retries after 5 ms, each time twice as long: for a second, so that a Deployment on a busy machine reports the failure, too. */
+const DENIED = 9;
 const APPS = "/apis/apps/v1";
 
 const CREATE_FAILED = [
@@ -194,10 +196,10 @@ export function playInTurns<T>(cases: readonly Case[], play: (given: Case) => Pr
 function denied(code: DenialCode): Case {
   return {
     id: `denied-${code}`,
-    name: `a Deployment of 3 comes up after a webhook has denied six pods with ${code}`,
-    rules: on({ verbs: ["create"], resource: "pods" }, { first: 6 }, { kind: "refuse", with: deniedByWebhook(code) }),
+    name: `a Deployment of 3 comes up after a webhook has denied nine pods with ${code}`,
+    rules: on({ verbs: ["create"], resource: "pods" }, { first: DENIED }, { kind: "refuse", with: deniedByWebhook(code) }),
     play: (stage) => comesUp(stage, 3),
-    facts: [...comesUpWith(3), ...CREATE_FAILED, `6 × create pods told ${code}`],
+    facts: [...comesUpWith(3), ...CREATE_FAILED, `${DENIED} × create pods told ${code}`],
     countsStruck: true,
   };
 }
