@@ -12,7 +12,7 @@ import { assembleSystem } from "../../shared/local/assemble-system.ts";
 import type { System, SystemOptions, SystemPorts } from "../../shared/local/assemble-system.ts";
 import { rawClientIn } from "../support/raw-client.ts";
 
-/** The original's Lease and cache go on for so long: a copy younger than the last confirmed count cannot be told apart (informer §11.11). */
+/** How far the original's Lease has moved on: a copy younger than the last confirmed count cannot be told apart (informer §11.11). */
 export const BACKUP_AGE_MS = 10_000;
 const LEASES = "leases.coordination.k8s.io";
 const READS: ReadonlySet<string> = new Set(["get", "list", "watch"]);

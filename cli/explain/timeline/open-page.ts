@@ -88,7 +88,7 @@ export async function openPage(html: string, ends: AbortSignal): Promise<void> {
 /** Opens a browser where there is one. @returns what to print */
 export function openText(url: string): string {
   openBrowser(url);
-  return `Timeline: ${url}\nServed on this machine until Ctrl-C. Whoever has this URL can read it.\n`;
+  return `Timeline: ${url}\nServed on this machine until Ctrl-C. Anyone with this URL can read it.\n`;
 }
 
 /** Through a file that only its owner may read, because other users see the arguments of a process. */

@@ -53,7 +53,7 @@ export class TimelineCensus implements Census {
   #lastMs = new Map<CachedResource, number>();
   #listed = new Set<CachedResource>();
   readonly lives = new Map<string, Life>();
-  /** Those that records have changed; whoever sends updates empties it. */
+  /** Changed since the last update; the sender of updates empties it. */
   readonly touched = new Set<Life>();
   #events: EventMark[] = [];
   readonly gaps: Gap[] = [];

@@ -46,7 +46,7 @@ export async function getOverHttp2<T>(
   try {
     const pseudo = [":authority", authority, ":method", "GET", ":path", requestTarget(url), ":scheme", "https"];
     const stream = session.request([...pseudo, ...fields.flatMap(({ name, value }) => [name, value])], { endStream: true });
-    // Node discards a body that nobody reads when its stream ends. Errors reach the reader.
+    // When a stream ends, Node discards what has not been read; the pipe keeps it. Errors reach the reader.
     const body = pipeline(stream, new PassThrough(), () => undefined);
     const ended = once(stream, "close").then(() => {
       throw new Error("the server ended the stream without a response");

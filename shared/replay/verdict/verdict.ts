@@ -1,7 +1,7 @@
 /** The answer to "what is wrong with this workload, and why": computed from objects alone, without a replay. */
 import { findingsOf, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
-import { isChanged, viewOf } from "../findings/view.ts";
+import { isChanged, podName, viewOf } from "../findings/view.ts";
 import type { View, Workload } from "../findings/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
@@ -60,7 +60,7 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: V
     hasOldPods: view.owner?.strategy.type === "RollingUpdate" && view.oldPods.length > 0,
   };
   const found = findingsOf(view);
-  const findings = found.map((each) => ({ ...each, words: withUndo(wordsOf(each, targetOf(target, each)), each, target) }));
+  const findings = found.map((each) => ({ ...each, words: withUndo(wordsOf(each, targetOf(target, each)), each, { view, target }) }));
   return {
     ...{ subject, atMs: state.nowMs, findings },
     health: healthOf(view, found),
@@ -72,10 +72,18 @@ export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: V
   };
 }
 
-/** While pods of the revision before it serve, that is the quickest remedy for any cause in the new ones. */
-function withUndo(words: Words, { level }: Finding, { namespace, object, canUndo, hasOldPods }: Omit<Target, "first">): Words {
+interface Undo {
+  readonly view: View;
+  readonly target: Omit<Target, "first">;
+}
+
+/** While pods of the revision before it serve, that is the quickest remedy for a cause that only the new ones have. */
+function withUndo(words: Words, { level, kind, objects }: Finding, { view, target }: Undo): Words {
+  const { namespace, object, canUndo, hasOldPods } = target;
   const undo = `kubectl -n ${namespace} rollout undo ${object}`;
-  if (level !== "cause" || !canUndo || !hasOldPods || words.help?.includes(undo) === true) return words;
+  const own = new Set([...view.pods.map(podName), `replicaset/${view.current?.name}`]);
+  const isOwn = objects.every((each) => own.has(each)) && !kind.startsWith("node ");
+  if (level !== "cause" || !isOwn || !canUndo || !hasOldPods || words.help?.includes(undo) === true) return words;
   return { ...words, help: [...(words.help ?? []), undo] };
 }
 

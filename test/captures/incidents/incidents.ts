@@ -1,7 +1,7 @@
 /** Incidents, each in a namespace of its own: what a user does, and what `explain` must find first. */
 import { IMAGES } from "../../containerd/images.ts";
 import { server, shell, STAY } from "../../harness/node-processes/pods.ts";
-import { containers, env, namespaced, PATCH, pulled, quota, rollout, web, workload } from "./stage.ts";
+import { containers, env, namespaced, overQuota, PATCH, pulled, rollout, web, workload } from "./stage.ts";
 import type { Scene } from "./stage.ts";
 
 const fromSecret = { env: [{ name: "TOKEN", valueFrom: { secretKeyRef: { name: "app", key: "token" } } }] };
@@ -125,24 +125,8 @@ export const INCIDENTS: Readonly<Record<string, Scene>> = {
     { pod: { containers: [web()], volumes: [{ name: "data", persistentVolumeClaim: { claimName: "absent" } }] } },
     ({ event }) => event("FailedScheduling"),
   ),
-  quota: {
-    finding: "quota exceeded",
-    async play({ apply, complete, kubectl, event }) {
-      await apply(quota(2), workload());
-      await complete();
-      await kubectl("scale", "deployment/web", "--replicas=4");
-      await event("FailedCreate", 3);
-    },
-  },
-  "surge-over-quota": {
-    finding: "quota exceeded",
-    async play({ apply, complete, kubectl, event }) {
-      await apply(quota(2), workload());
-      await complete();
-      await kubectl("set", "image", "deployment/web", `main=${IMAGES.serverV2}`);
-      await event("FailedCreate", 3);
-    },
-  },
+  quota: overQuota(({ kubectl }) => kubectl("scale", "deployment/web", "--replicas=4")),
+  "surge-over-quota": overQuota(({ kubectl }) => kubectl("set", "image", "deployment/web", `main=${IMAGES.serverV2}`)),
   deadline: rollout(
     "probe failed",
     { spec: { progressDeadlineSeconds: 10 }, ...containers(web({ readinessProbe: { tcpSocket: { port: 9 }, periodSeconds: 1 } })) },

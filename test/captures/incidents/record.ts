@@ -36,7 +36,7 @@ const scenes = [...scenesOf("incidents", INCIDENTS), ...scenesOf("healthy", HEAL
 );
 const cluster = await startCluster({ controllers: "all", machines: "scheduler" });
 const registry = await startRegistry();
-const closed = await startRegistry({ user: "nobody", password: "known" });
+const closed = await startRegistry({ user: "other", password: "known" });
 const limited = createServer((_, response) => response.writeHead(429).end('{"errors":[{"code":"TOOMANYREQUESTS"}]}'));
 await new Promise<void>((resolve) => limited.listen(0, "127.0.0.1", resolve));
 let nodes: readonly NodeAgent[] = [];

@@ -78,6 +78,19 @@ export function pulled(finding: string, imageOf: (stage: Stage) => string): Scen
   };
 }
 
+/** A complete Deployment that fills its quota, then a change that needs one pod more. */
+export function overQuota(change: (stage: Stage) => Promise<unknown>): Scene {
+  return {
+    finding: "quota exceeded",
+    async play(stage) {
+      await stage.apply(quota(2), workload());
+      await stage.complete();
+      await change(stage);
+      await stage.event("FailedCreate", 3);
+    },
+  };
+}
+
 export function healthy(play: (stage: Stage) => Promise<void>, before: Parts = {}): Scene {
   return {
     async play(stage) {

@@ -3,7 +3,7 @@
  * one that cannot be read while it runs.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -116,7 +116,7 @@ it("writes only lines to standard output", async () => {
 });
 
 describe("fetch", () => {
-  /** Stands in for the pod of infra/manifests-capture: kubectl runs the command here. test/e2e/watcher-image.test.ts has the real one. */
+  /** In place of the pod of infra/manifests-capture, kubectl runs the command here; test/e2e/watcher-image.test.ts has the real one. */
   const pod = (): void => {
     const script = `#!/bin/sh\nfor word; do shift; [ "$word" = send ] && break; done\nshift\nexec ${process.execPath} ${MAIN} capture send ring.jsonl.gz "$@"\n`;
     writeFileSync(join(folder, "kubectl"), script, { mode: 0o755 });
@@ -142,6 +142,10 @@ describe("fetch", () => {
     const [first] = content("fetched.jsonl").split("\n", 1);
     expect(content("fetched.jsonl").match(/"k":"meta"/g)?.length).toBeGreaterThan(1);
     expect(statSync(join(folder, "fetched.jsonl")).mode & 0o777).toBe(0o600);
+    const newest = join(folder, readdirSync(folder).findLast((name) => name.startsWith("ring.")) ?? "");
+    truncateSync(newest, statSync(newest).size - 20);
+    await fetched();
+    for (const line of content("fetched.jsonl").trimEnd().split("\n")) expect(JSON.parse(line)).toHaveProperty("t");
     await runs(1);
     const other = await fetched();
     expect(other.stderr).toContain("capture restarted within --last");

@@ -70,6 +70,18 @@ it.each([
   expect(textOf(backOff(message))).toContain(words);
 });
 
+it("offers to undo a rollout only for what the new pods alone have", () => {
+  expect(textOf(backOff())).toContain("rollout undo");
+  const away = { type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", lastTransitionTime: at(-120) };
+  const silent: Placed = [
+    "nodes",
+    { metadata: { name: "n1", uid: "uid-n1", resourceVersion: "3" }, spec: {}, status: { conditions: [away] } },
+  ];
+  const text = textOf(pod(), silent);
+  expect(text).toContain("node n1 does not report");
+  expect(text).not.toContain("rollout undo");
+});
+
 it("offers maxSurge 0 against a quota only while old pods can go", () => {
   expect(textOf(refused(QUOTA))).toContain("or set maxSurge 0");
   const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
