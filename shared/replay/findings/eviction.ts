@@ -37,10 +37,11 @@ function preempted({ state, current, subject, pods, terminating, nowMs }: View):
     return target === undefined ? [] : [hitOf(podName(pod), timeOf(target.lastTransitionTime), "DisruptionTarget PreemptionByScheduler")];
   });
   const told = state.others.events.flatMap((event): readonly Hit[] => {
-    const { reason, involvedObject: of, metadata, lastTimestamp } = event;
+    if (event.reason !== "Preempted") return []; // of all Events, for each workload
+    const { involvedObject: of, metadata, lastTimestamp } = event;
     const isOurs =
       of.kind === "Pod" && metadata.namespace === subject.namespace && (of.name === subject.name || of.name.startsWith(prefix));
-    if (reason !== "Preempted" || !isOurs) return [];
+    if (!isOurs) return [];
     const by = state.pods.find(({ uid }) => uid === listed(event.message)?.slots["uid"]);
     const hit = hitOf(podName(of), timeOf(lastTimestamp), ...eventText([event]));
     return [by === undefined ? hit : { ...hit, facts: { by: podName(by), of: by.namespace } }];
