@@ -7,10 +7,9 @@ import { spawnSync } from "node:child_process";
 import { statfsSync } from "node:fs";
 import { homedir } from "node:os";
 
+import { BUILDABLE } from "../envtest/release-module.ts";
 import { ACTING_RELEASES, releaseOf } from "../../shared/kube/releases.ts";
 
-/** The newest patch of each minor release that the Go proxy has; v1.38.0-beta.0 needs a newer Go. */
-const BUILDABLE = ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"];
 const RUN = ["infra/nodejs-runtime/run.js"];
 const VITEST = [...RUN, "node_modules/vitest/vitest.mjs", "run", "--project"];
 const SUITES = {

@@ -51,21 +51,23 @@ async function givenBinaries(folder: string): Promise<ControlPlaneBinaries | { r
   return { missing: `KUBEBUILDER_ASSETS=${folder} has no ${absent.join(", no ")} (${hint})` };
 }
 
-async function builtBinaries(): Promise<ControlPlaneBinaries | { readonly missing: string }> {
-  const module = await controlPlaneModule();
-  const flags = buildFlags(COMPARED_VERSION);
-  const built = await builtOfRelease({
+/** Our own build of a release, made once. */
+export async function builtBinaries(version = COMPARED_VERSION): Promise<ControlPlaneBinaries | { readonly missing: string }> {
+  const module = await controlPlaneModule(version);
+  const flags = buildFlags(version);
+  const what = {
     name: "control plane",
     takes: "about 5 minutes",
     module,
     files: [join(module, "main.go")],
     flags,
     program: PROGRAMS.kubectl,
-    async build(folder) {
+    async build(folder: string) {
       await go(module, ["build", ...flags, "-o", join(folder, "control-plane"), "."]);
       for (const program of Object.values(PROGRAMS)) await symlink("control-plane", join(folder, program));
     },
-  });
+  };
+  const built = await builtOfRelease(what, version);
   return "missing" in built ? built : binariesIn(built.folder);
 }
 

@@ -63,6 +63,8 @@ export interface ControlPlane {
    * listening 1 s after it was asked to end; watches stay open and silent until it is killed 3 s later, then break.
    */
   restartApiServer(): Promise<void>;
+  /** Ends all but etcd and starts `other`, of another release, on the same ports and data; resolves when the API server is ready. */
+  changeRelease(other: ControlPlaneBinaries): Promise<void>;
   /** Writes a snapshot of etcd and answers where. */
   snapshotEtcd(): Promise<string>;
   /**
@@ -128,10 +130,11 @@ async function startOnce(
 }
 
 async function assemble(
-  binaries: ControlPlaneBinaries,
+  first: ControlPlaneBinaries,
   options: ControlPlaneOptions,
   { stateFolder, parts, removeAll }: { readonly stateFolder: string; readonly parts: Parts; readonly removeAll: () => Promise<void> },
 ): Promise<ControlPlane> {
+  let binaries = first;
   const [etcdPort, apiPort] = await freePorts();
   const etcdUrl = `http://127.0.0.1:${etcdPort}`;
   const url = `https://127.0.0.1:${apiPort}`;
@@ -186,6 +189,12 @@ async function assemble(
   await waitUntilReady(manager, async () => await isOk(api, defaultAccount), patience("the default service account exists"));
   parts.reportEnds();
 
+  const endAllButEtcd = async (): Promise<void> => {
+    await parts.end("kube-controller-manager");
+    if (options.scheduler === true) await parts.end("kube-scheduler");
+    await parts.end("kube-apiserver");
+  };
+
   let snapshots = 0;
   let stopped: Promise<void> | undefined;
   return {
@@ -210,6 +219,12 @@ async function assemble(
       await parts.end("kube-apiserver");
       await startApiServer();
     },
+    async changeRelease(other) {
+      await endAllButEtcd();
+      binaries = other;
+      await startApiServer();
+      await startClients();
+    },
     async snapshotEtcd() {
       const path = join(stateFolder, `snapshot-${++snapshots}.db`);
       await saveSnapshot(etcdUrl, path);
@@ -217,9 +232,7 @@ async function assemble(
     },
     async restoreEtcd(snapshot, { bumpRevision }) {
       const dataFolder = `${snapshot}.etcd`;
-      await parts.end("kube-controller-manager");
-      if (options.scheduler === true) await parts.end("kube-scheduler");
-      await parts.end("kube-apiserver");
+      await endAllButEtcd();
       await parts.end("etcd");
       await run(binaries.etcdutl, etcdRestoreFlags(snapshot, dataFolder, bumpRevision));
       await isEtcdReady(await startEtcd(dataFolder));

@@ -12,18 +12,21 @@ import { repinned } from "./pins.ts";
 
 export const COMPARED_VERSION = process.env["DIFFERENTIAL_RELEASE"] ?? KUBERNETES_VERSION;
 
+/** The newest patch of each minor release that the Go proxy has; v1.38.0-beta.0 needs a newer Go. */
+export const BUILDABLE = ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"];
+
 const PINNED = join(import.meta.dirname, "control-plane");
 
 /** The folder of `control-plane/`; for another release than the pinned one, a copy outside the checkout with that release's versions. */
-export async function controlPlaneModule(): Promise<string> {
-  if (COMPARED_VERSION === KUBERNETES_VERSION) return PINNED;
-  const folder = join(cacheFolder(), `control-plane-module-${COMPARED_VERSION}`);
+export async function controlPlaneModule(version = COMPARED_VERSION): Promise<string> {
+  if (version === KUBERNETES_VERSION) return PINNED;
+  const folder = join(cacheFolder(), `control-plane-module-${version}`);
   if ((await readFile(join(folder, "go.sum")).catch(() => undefined)) !== undefined) return folder;
-  const { stdout } = await promisify(execFile)("go", ["mod", "download", "-json", `k8s.io/kubernetes@${COMPARED_VERSION}`], {
+  const { stdout } = await promisify(execFile)("go", ["mod", "download", "-json", `k8s.io/kubernetes@${version}`], {
     env: { ...process.env, GOTOOLCHAIN: "local", GOWORK: "off" },
   });
   const { GoMod } = JSON.parse(stdout) as { readonly GoMod: string };
-  const pins = repinned(await readFile(join(PINNED, "go.mod"), "utf8"), COMPARED_VERSION, await readFile(GoMod, "utf8"));
+  const pins = repinned(await readFile(join(PINNED, "go.mod"), "utf8"), version, await readFile(GoMod, "utf8"));
   await mkdir(folder, { recursive: true });
   // `tidy` finds the indirect ones again: those of the pinned release would raise this release's versions.
   await writeFile(join(folder, "go.mod"), pins.replaceAll(/^.* \/\/ indirect\n/gm, ""));
@@ -37,8 +40,8 @@ export async function controlPlaneModule(): Promise<string> {
  *
  * @throws {Error} if a release was requested and cannot be built: a skipped suite would count as "no difference"
  */
-export async function builtOfRelease(what: Omit<GoBuild, "of">): ReturnType<typeof builtOnce> {
-  const built = await builtOnce({ ...what, of: `Kubernetes ${COMPARED_VERSION}` });
+export async function builtOfRelease(what: Omit<GoBuild, "of">, version = COMPARED_VERSION): ReturnType<typeof builtOnce> {
+  const built = await builtOnce({ ...what, of: `Kubernetes ${version}` });
   if ("missing" in built && process.env["DIFFERENTIAL_RELEASE"] !== undefined) throw new Error(built.missing);
   return built;
 }

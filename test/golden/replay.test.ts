@@ -4,11 +4,12 @@ import { gunzipSync } from "node:zlib";
 import { describe, expect, it, test } from "vitest";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { faultsIn } from "../../cli/replay/replay-faults.ts";
+import { recordedRelease } from "../../cli/capture/recorded-release.ts";
 import { describeTrace } from "../../cli/explain/describe.ts";
 import { ALL_RELEASES, OWN_RELEASE } from "../../shared/kube/releases.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { readCapture } from "../../shared/replay/capture-format/capture.ts";
-import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
+import { heldCapture, openCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { replay, type ReplaySummary } from "../../shared/replay/engine/replay.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
@@ -46,6 +47,26 @@ it.each(ALL_RELEASES)("names ReplicaSets by the hash of the recorded cluster's r
   expect(errors).toEqual([]);
   expect(created.length).toBeGreaterThan(0);
   expect(created.every((name) => recorded.includes(name))).toBe(release.name === "1.36");
+});
+
+it("an upgrade of the cluster in mid-rollout creates no ReplicaSet and starts no rollout", async () => {
+  const upgraded = await openCapture(new URL("../captures/healthy/cluster-upgraded.jsonl.gz", import.meta.url).pathname);
+  const release = recordedRelease(undefined, upgraded);
+  const lines: string[] = [];
+  await replay(upgraded, {
+    digester: createDigester("a key of this test alone", ALL_RELEASES),
+    seed: 1,
+    ...(release && { release }),
+    log: silent,
+    functions: functionHandlers,
+    onSync: (sync) => {
+      for (const line of sync.lines) if (line.kind === "decided") lines.push(describeTrace(line));
+    },
+  });
+  upgraded.close();
+  expect(upgraded.versions?.map(({ kubernetes }) => kubernetes.slice(0, 5))).toEqual(["v1.36", "v1.37"]);
+  const created = lines.flatMap((line) => /create ReplicaSet (\S+)/.exec(line)?.[1] ?? []);
+  expect(created).toEqual(["web-66598c8859", "web-549746967d"]);
 });
 
 describe("under message faults", () => {

@@ -112,4 +112,18 @@ export const HEALTHY: Readonly<Record<string, Scene>> = {
     await complete();
     await kubectl("uncordon", "node-b");
   }),
+  /** Hashes of templates differ between these two: a second ReplicaSet would be a rollout that nobody asked for. */
+  "cluster-upgraded": {
+    alone: true,
+    async play({ apply, complete, kubectl, release }) {
+      await release("1.36");
+      await apply(workload({ replicas: 4, spec: { minReadySeconds: 4 } }));
+      await complete();
+      await kubectl("set", "image", "deployment/web", `main=${IMAGES.serverV2}`);
+      await release("1.37");
+      await complete();
+      await kubectl("scale", "deployment/web", "--replicas=5");
+      await complete();
+    },
+  },
 };

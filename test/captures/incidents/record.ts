@@ -9,6 +9,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 
+import { builtBinaries } from "../../envtest/binaries.ts";
+import type { ControlPlaneBinaries } from "../../envtest/binaries.ts";
+import { BUILDABLE, COMPARED_VERSION } from "../../envtest/release-module.ts";
 import { startRegistry } from "../../containerd/registry.ts";
 import { nodesReady, startNodes } from "../../harness/node-processes/containerd-nodes.ts";
 import type { NodeAgent } from "../../harness/node-processes/containerd-nodes.ts";
@@ -133,6 +136,10 @@ function stageOf({ client, kubectl, plane, list, ...rest }: Cluster, namespace: 
     },
     seconds: async (count) => await sleep(count * 1_000),
     afterwards: (each) => void undo.push(each),
+    async release(minor) {
+      await plane.changeRelease(await binariesOf((version) => version.startsWith(`v${minor}.`)));
+      undo.unshift(async () => await plane.changeRelease(await binariesOf((version) => version === COMPARED_VERSION)));
+    },
     async hold(what) {
       const pid = what === "controllers" ? plane.pids()["kube-controller-manager"] : nodes.find(({ name }) => name === what)?.agent().pid;
       if (pid === undefined) throw new Error(`${what} does not run: ${JSON.stringify(plane.pids())}`);
@@ -140,6 +147,12 @@ function stageOf({ client, kubectl, plane, list, ...rest }: Cluster, namespace: 
       undo.push(() => void process.kill(pid, "SIGCONT"));
     },
   };
+}
+
+async function binariesOf(isIt: (version: string) => boolean): Promise<ControlPlaneBinaries> {
+  const built = await builtBinaries(BUILDABLE.find(isIt));
+  if ("missing" in built) throw new Error(built.missing);
+  return built;
 }
 
 function inNamespace(object: object, namespace: string): object {

@@ -18,6 +18,8 @@ export interface Stage {
   afterwards(undo: () => Promise<unknown>): void;
   /** Stops, and afterwards continues, upstream's controller manager, or the agent of node-b. */
   hold(what: "controllers" | "node-b"): Promise<void>;
+  /** Restarts the control plane as the newest patch of this minor release that can be built; the pinned one comes back afterwards. */
+  release(minor: string): Promise<void>;
 }
 
 export interface Scene {
