@@ -2,10 +2,11 @@
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
+import { REGISTRY } from "@deltaloop/controllers/registry";
 import { REPLICASET_KEYS } from "@deltaloop/controllers/replicaset";
 
 export function createSyncDeployment(wiring: FunctionWiring): SqsHandler {
-  return createSyncFunction(wiring, "deployment", { deployment: DEPLOYMENT_KEYS, replicaset: REPLICASET_KEYS });
+  return createSyncFunction(wiring, REGISTRY, "deployment", { deployment: DEPLOYMENT_KEYS, replicaset: REPLICASET_KEYS });
 }
 
 export const handler: SqsHandler = deployed("deployment", createSyncDeployment);

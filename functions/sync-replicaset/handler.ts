@@ -2,10 +2,11 @@
 import { DEPLOYMENT_KEYS } from "@deltaloop/controllers/deployment";
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
+import { REGISTRY } from "@deltaloop/controllers/registry";
 import { REPLICASET_KEYS } from "@deltaloop/controllers/replicaset";
 
 export function createSyncReplicaSet(wiring: FunctionWiring): SqsHandler {
-  return createSyncFunction(wiring, "replicaset", { replicaset: REPLICASET_KEYS, deployment: DEPLOYMENT_KEYS });
+  return createSyncFunction(wiring, REGISTRY, "replicaset", { replicaset: REPLICASET_KEYS, deployment: DEPLOYMENT_KEYS });
 }
 
 export const handler: SqsHandler = deployed("replicaset", createSyncReplicaSet);

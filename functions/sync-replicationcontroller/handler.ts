@@ -1,10 +1,11 @@
 /** Syncs one ReplicationController for each doorbell. */
 import { deployed, createSyncFunction } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
+import { REGISTRY } from "@deltaloop/controllers/registry";
 import { REPLICATIONCONTROLLER_KEYS } from "@deltaloop/controllers/replication";
 
 export function createSyncReplicationController(wiring: FunctionWiring): SqsHandler {
-  return createSyncFunction(wiring, "replicationcontroller", { replicationcontroller: REPLICATIONCONTROLLER_KEYS });
+  return createSyncFunction(wiring, REGISTRY, "replicationcontroller", { replicationcontroller: REPLICATIONCONTROLLER_KEYS });
 }
 
 export const handler: SqsHandler = deployed("replicationcontroller", createSyncReplicationController);

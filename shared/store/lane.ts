@@ -10,6 +10,11 @@ export const LANES: { readonly [R in CachedResource]: number } = {
   replicationcontrollers: 1,
 };
 
+/** Lanes of a resource or view. A view of an additional controller has one. */
+export function lanesOf(name: string): number {
+  return Object.hasOwn(LANES, name) ? LANES[name as CachedResource] : 1;
+}
+
 /** The lane of a key, 0 … `lanes` − 1; the same in every process and version. */
 export function laneOf(key: ObjectKey, lanes: number): number {
   return crc32(key) % lanes;

@@ -1,4 +1,4 @@
-export { LANES, laneOf } from "./lane.ts";
+export { LANES, laneOf, lanesOf } from "./lane.ts";
 export type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "./ports/delta-queue.ts";
 export type { Doorbell, DoorbellMessage, Doorbells } from "./ports/doorbells.ts";
 export { LEFT_FIELD } from "./decision-mark.ts";

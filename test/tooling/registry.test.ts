@@ -20,6 +20,7 @@ import { doorbellsVariable, logicalName, serviceAccount } from "../../shared/con
 import { affectedKeysOf, REGISTRY, watchedBy } from "../../shared/controllers/registry/registry.ts";
 import type { Registry } from "../../shared/controllers/registry/registry.ts";
 import { rolesOf } from "../../shared/controllers/registry/rights.ts";
+import { lanesOf } from "../../shared/store/lane.ts";
 import { cachedPod } from "../support/builders.ts";
 import { silentLog } from "../support/silent-log.ts";
 
@@ -66,6 +67,12 @@ const OPEN: Registry = {
 const NAMES = OPEN.controllers.map(({ name }) => name);
 
 describe("a fourth controller, as one more entry", () => {
+  it("has one lane for its resource, and one more concurrent applier", () => {
+    const appliers = (registry: Registry) => functionsOf(registry).find(({ name }) => name === "apply-deltas")?.queue?.maximumConcurrency;
+    expect([appliers(REGISTRY), appliers(OPEN)]).toEqual(["25", "26"]);
+    expect(["teams", "teams~team-guard~k3x9", "constructor"].map(lanesOf)).toEqual([1, 1, 1]);
+  });
+
   it("receives changes", async () => {
     const pod = cachedPod({ name: "a" });
     const change = { type: "delete", key: `${pod.namespace}/a`, uid: pod.uid, rv: "9", object: undefined } as const;

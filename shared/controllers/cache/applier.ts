@@ -5,7 +5,7 @@
  * AP0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
  * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on. An item
  *     whose effects cannot be decided is quarantined by name, too, but cached: it enqueues no key, and a sweep stays complete.
- * AP2 only failures that time can repair are retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope.
+ * AP2 only failures that time can repair are retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope or unknown view.
  * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
  * AP5 a message that does not end in time gets further each time: calls are 100 items, when it comes again 10, then one, and grow while they
@@ -118,11 +118,8 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
     return ACK;
   }
   if (decoded.kind === "newer") {
-    ports.log.error("message is of a newer envelope version: deploy this applier's successor", {
-      messageId: message.id,
-      version: decoded.version,
-    });
-    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `envelope version ${decoded.version}` };
+    ports.log.error("message is of a newer watcher: deploy this applier's successor", { messageId: message.id, why: decoded.why });
+    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: decoded.why };
   }
   if (decoded.kind === "undecodable") {
     await quarantine(

@@ -5,7 +5,9 @@ import { ReadYourWrites } from "../kit/read-your-writes.ts";
 import type { KeySync } from "../kit/sync/session.ts";
 import { runKey } from "../kit/sync/worker.ts";
 import type { Doorbell } from "@deltaloop/store/ports";
-import { AFFECTED_KEYS, REGISTRY } from "../registry/registry.ts";
+import type { AffectedKeys } from "../cache/affected-keys.ts";
+import { affectedKeysOf } from "../registry/registry.ts";
+import type { Registry } from "../registry/registry.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";
 import { decodeDoorbell } from "./doorbell-message.ts";
@@ -20,6 +22,7 @@ type KeySyncs = { readonly [C in Controller]?: KeySync };
 /** One invocation of a controller's function. */
 interface Invocation {
   readonly wiring: FunctionWiring;
+  readonly affectedKeys: readonly AffectedKeys[];
   readonly controller: Controller;
   readonly syncs: KeySyncs;
   readonly startedMs: number;
@@ -41,14 +44,15 @@ const FOLLOW_UPS_MS = 1_000;
  * `syncs` that this sync enqueues. An unreadable doorbell is logged and acknowledged: its key stays dirty and the sweeper rings it again.
  * Only an unreachable Store leaves a record in the queue (informer §12.3).
  *
- * @throws {TypeError} when `syncs` differ from the registry, from which the function's rights are generated
+ * @throws {TypeError} when `syncs` differ from `registry`, from which the function's rights are generated
  */
-export function createSyncFunction(wiring: FunctionWiring, controller: Controller, syncs: KeySyncs): SqsHandler {
-  assertRegistered(controller, syncs);
+export function createSyncFunction(wiring: FunctionWiring, registry: Registry, controller: Controller, syncs: KeySyncs): SqsHandler {
+  assertRegistered(registry, controller, syncs);
+  const affectedKeys = affectedKeysOf(registry);
   const { clock } = wiring;
   return async (event, context) => {
     const remainingMs = context.getRemainingTimeInMillis();
-    const invocation: Invocation = { wiring, controller, syncs, startedMs: clock.now(), remainingMs };
+    const invocation: Invocation = { wiring, affectedKeys, controller, syncs, startedMs: clock.now(), remainingMs };
     return await settleRecords(event, (record) => syncRecord(invocation, record), { ...wiring, ends: { clock, remainingMs } });
   };
 }
@@ -93,7 +97,7 @@ function rungBy({ wiring, controller }: Invocation, { messageId, body }: SQSReco
 }
 
 async function syncKey(
-  { wiring, controller, syncs, startedMs, remainingMs }: Invocation,
+  { wiring, affectedKeys, controller, syncs, startedMs, remainingMs }: Invocation,
   { store, reader, gateway, proof }: ClusterWiring,
   readYourWrites: ReadYourWrites,
   { bell, doorbells, askedMs, onTaken }: SyncRequest,
@@ -107,7 +111,7 @@ async function syncKey(
     reader,
     gateway: gateway(bell.controller),
     digester,
-    registry: AFFECTED_KEYS,
+    registry: affectedKeys,
     clock,
     random,
     log,
@@ -125,8 +129,8 @@ async function syncKey(
   });
 }
 
-function assertRegistered(controller: Controller, syncs: KeySyncs): void {
-  const { followUps = [] } = REGISTRY.controllers.find(({ name }) => name === controller) ?? {};
+function assertRegistered({ controllers }: Registry, controller: Controller, syncs: KeySyncs): void {
+  const { followUps = [] } = controllers.find(({ name }) => name === controller) ?? {};
   const [registered, given] = [[controller, ...followUps], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
   if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}; the registry says ${registered}`);
 }

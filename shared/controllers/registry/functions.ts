@@ -1,7 +1,12 @@
 /** The deployed functions, for the fragments of infra/, the local function host and tests. */
 import { FUNCTION_TIMEOUT_SECONDS } from "@deltaloop/base";
+import { lanesOf } from "@deltaloop/store/ports";
 import { logicalName, pascalCase, syncFunction } from "./names.ts";
+import { watchedBy } from "./registry.ts";
 import type { Registry } from "./registry.ts";
+
+/** Concurrent appliers beside one per lane. */
+const SPARE_APPLIERS = 2;
 
 export interface FunctionEntry {
   /** Its folder under functions/, and its deployed name. */
@@ -25,14 +30,16 @@ export interface FunctionEntry {
 }
 
 /** In reading order. */
-export function functionsOf({ controllers, resources }: Registry): readonly FunctionEntry[] {
+export function functionsOf(registry: Registry): readonly FunctionEntry[] {
+  const { controllers, resources } = registry;
+  const lanes = watchedBy(registry).reduce((sum, name) => sum + lanesOf(name), 0);
   return [
     {
       name: "apply-deltas",
       logical: pascalCase("apply-deltas"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS["apply-deltas"],
-      // A FIFO queue never runs more invocations than it has busy groups (25 lanes).
-      queue: { logical: "DeltasQueue", maximumConcurrency: "25", makesVisible: true },
+      // A FIFO queue never runs more invocations than it has busy groups, which are the lanes.
+      queue: { logical: "DeltasQueue", maximumConcurrency: String(lanes + SPARE_APPLIERS), makesVisible: true },
       usesKube: true,
       usesKeys: true,
       rings: true,

@@ -590,11 +590,16 @@ describe("invalid input", () => {
     expect(await harness.keys()).toEqual([POD]);
   });
 
-  it("a newer envelope waits for a newer applier, is logged, and is applied once there is one", async ({ harness }) => {
+  it.each([
+    { what: "a newer envelope", from: '"v":2', to: '"v":3', why: "envelope version 3, this build reads up to 2" },
+    { what: "an unknown view", from: '"r":"pods"', to: '"r":"pods~janitor~k3"', why: "view pods~janitor~k3 is unknown to this build" },
+  ])("$what waits for a newer applier, is logged, and is applied once there is one", async ({ from, to, why }) => {
+    const harness = await scene();
     const body = harness.pack([item(pod(10), "A")]);
-    const newer = signedBody("c1", payloadOf(body).replace('"v":2', '"v":3'));
-    expect(await harness.apply(newer)).toMatchObject({ kind: "retry", afterSeconds: 5 });
-    expect(harness.complaints).toEqual([expect.stringMatching(/newer envelope version.*"messageId":"message-\d+","version":3/)]);
+    const newer = signedBody("c1", payloadOf(body).replace(from, to));
+    expect(await harness.apply(newer)).toEqual({ kind: "retry", afterSeconds: 5, why });
+    expect(harness.complaints).toEqual([expect.stringMatching(/newer watcher.*"messageId":"message-\d+"/)]);
+    expect(harness.complaints[0]).toContain(why);
     expect(await harness.store.quarantined()).toEqual([]);
     expect(await harness.apply(body)).toEqual({ kind: "ack" });
     expect(await harness.keys()).toEqual([POD]);

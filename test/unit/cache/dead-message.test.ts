@@ -43,6 +43,17 @@ it.each([
     },
   },
   {
+    name: "an unknown view",
+    text: body({ r: "configmaps~team-guard~k3x9", k: "W", rv: "1" }),
+    want: {
+      ended: { fate: "dead", items: 1 },
+      cluster: "c1",
+      resources: [],
+      what: "configmaps~team-guard~k3x9",
+      why: "view configmaps~team-guard~k3x9 is unknown to this build",
+    },
+  },
+  {
     name: "an envelope without a head",
     text: '{"v":2,"c":"c1","r":"replicasets"}',
     want: {

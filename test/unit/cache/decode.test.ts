@@ -58,7 +58,16 @@ describe("decodeEnvelope", () => {
   });
 
   it("distinguishes a newer envelope from an invalid one, whatever else it contains", () => {
-    expect(decode('{"v":3,"what":"ever"}')).toEqual({ kind: "newer", version: 3, cluster: "c1" });
+    expect(decode('{"v":3,"what":"ever"}')).toEqual({ kind: "newer", why: "envelope version 3, this build reads up to 2", cluster: "c1" });
+  });
+
+  it("distinguishes an unknown view from an unknown resource", () => {
+    const view = "websites.demo.example.com~team-guard~k3x9";
+    const why = `view ${view} is unknown to this build`;
+    expect(decode(body({ r: view, k: "W", rv: "1" }))).toEqual({ kind: "newer", why, cluster: "c1", view });
+    expect(decode(body({ r: view, k: "X" }))).toMatchObject({ kind: "undecodable", view });
+    for (const r of ["configmaps~a", "configmaps~a~", "~a~k3", "configmaps~a~k3~4", "configmaps~a b~k3"])
+      expect(decode(body({ r, k: "W", rv: "1" }))).toMatchObject({ kind: "undecodable", why: expect.stringContaining("not a watched") });
   });
 
   it("reports the signing cluster of an unreadable envelope, and the resource if readable", () => {

@@ -10,6 +10,7 @@ import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
 import { createSyncFunction } from "../../../shared/controllers/lambda/sync-function.ts";
+import { REGISTRY } from "../../../shared/controllers/registry/registry.ts";
 import type { ClusterWiring, FunctionWiring } from "../../../shared/controllers/lambda/wiring.ts";
 import { invocationContext, sqsEvent } from "../../../shared/local/invocation.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
@@ -52,7 +53,7 @@ const context: Context = invocationContext({ functionName: "f", requestId: "1", 
 const bell = (key: string, more: object = {}): object => ({ v: 1, c: CID, ctl: "replicaset", e: "e1", k: key, ...more });
 
 /** The replicaset function, which also has the Deployment controller. */
-function syncedBy(sync: SyncHandler, deployment: SyncHandler = sync): Parameters<typeof createSyncFunction>[2] {
+function syncedBy(sync: SyncHandler, deployment: SyncHandler = sync): Parameters<typeof createSyncFunction>[3] {
   return { replicaset: { sync }, deployment: { sync: deployment } };
 }
 
@@ -63,6 +64,7 @@ it("acknowledges and logs unreadable records and those of other clusters, and pr
   });
   const handler = createSyncFunction(
     wired,
+    REGISTRY,
     "replicaset",
     syncedBy(() => expect.unreachable("nothing was taken")),
   );
@@ -83,6 +85,7 @@ it("leaves only the records in the queue whose Store was unavailable", async () 
   });
   const handler = createSyncFunction(
     wired,
+    REGISTRY,
     "replicaset",
     syncedBy(() => expect.unreachable("nothing was taken")),
   );
@@ -100,6 +103,7 @@ it("a sync may write until the end of the invocation, less a margin", async () =
   const seen: boolean[] = [];
   const handler = createSyncFunction(
     wired,
+    REGISTRY,
     "replicaset",
     syncedBy(({ mayWrite }) => (seen.push(mayWrite()), Promise.resolve({ kind: "done" }))),
   );
@@ -133,7 +137,7 @@ describe("a key that a run makes due", () => {
     const { wired, rung, taken, gateways } = ends(due);
     const seen: string[] = [];
     const syncs = syncedBy(sync, ({ key }) => (seen.push(key), Promise.resolve({ kind: "done" })));
-    await createSyncFunction(wired, "replicaset", syncs)(event(bell("shop/a")), context);
+    await createSyncFunction(wired, REGISTRY, "replicaset", syncs)(event(bell("shop/a")), context);
     expect({ taken, seen, rung }).toEqual({ taken: ["replicaset shop/a", "deployment shop/web"], seen: ["shop/web"], rung: [] });
     expect(gateways).toEqual(["replicaset", "deployment"]);
   });
@@ -141,7 +145,7 @@ describe("a key that a run makes due", () => {
   it("is rung when the function lacks its code", async () => {
     const foreign: Doorbell = { ...due, controller: "replicationcontroller" };
     const { wired, rung, taken } = ends(foreign);
-    await createSyncFunction(wired, "replicaset", syncedBy(sync))(event(bell("shop/a")), context);
+    await createSyncFunction(wired, REGISTRY, "replicaset", syncedBy(sync))(event(bell("shop/a")), context);
     expect({ taken, rung }).toEqual({ taken: ["replicaset shop/a"], rung: [foreign] });
   });
 });
@@ -149,9 +153,11 @@ describe("a key that a run makes due", () => {
 it("rejects code for keys outside the registry, from which the rights are generated", () => {
   const { wired } = wiring({});
   const replicaset = { sync: () => expect.unreachable() };
-  expect(() => createSyncFunction(wired, "replicaset", { replicaset })).toThrow(
+  expect(() => createSyncFunction(wired, REGISTRY, "replicaset", { replicaset })).toThrow(
     "the function of replicaset is given keys of replicaset; the registry says deployment, replicaset",
   );
+  const alone = { ...REGISTRY, controllers: REGISTRY.controllers.map((entry) => ({ ...entry, followUps: [] })) };
+  expect(() => createSyncFunction(wired, alone, "replicaset", { replicaset })).not.toThrow();
 });
 
 it("repeats sweeps until nothing is due, and does nothing without an epoch", async () => {

@@ -6,13 +6,12 @@ import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Ended } from "@deltaloop/store/ports";
 import { decodeEnvelope } from "./decode.ts";
-import { ENVELOPE_VERSION } from "./envelope.ts";
 import type { Forged, SignerOf } from "./signed-body.ts";
 
 export interface DeadMessage {
   readonly kind: "dead";
   readonly cluster: string;
-  /** The resource that the message names, or all. */
+  /** The resource that the message names, none of a view that this build does not know, or all. */
   readonly resources: readonly CachedResource[];
   /** `pods, lane 3, sequence 42 of fence 812`, as far as it could be read. */
   readonly what: string;
@@ -38,13 +37,19 @@ export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage |
       ended: { resource: r, lane: ln, fate: "dead", items },
     };
   }
-  const { cluster, resource } = decoded;
+  const { cluster, resource, view, why } = decoded;
   return {
     kind: "dead",
     cluster,
-    resources: resource === undefined ? CACHED_RESOURCES : [resource],
-    what: resource ?? "unknown resource",
-    why: decoded.kind === "newer" ? `envelope version ${decoded.version}, this build reads up to ${ENVELOPE_VERSION}` : decoded.why,
+    resources: affected(resource, view),
+    what: resource ?? view ?? "unknown resource",
+    why,
     ended: { ...(resource && { resource }), fate: "dead", items: 1 },
   };
+}
+
+/** A view's messages are in lanes of its own, so its caches alone can miss one. The gap in the sequence makes the watcher list them. */
+function affected(resource: CachedResource | undefined, view: string | undefined): readonly CachedResource[] {
+  if (view !== undefined) return [];
+  return resource === undefined ? CACHED_RESOURCES : [resource];
 }

@@ -1,6 +1,6 @@
 /**
  * Decodes the body of a Q1 message to an envelope (informer §10.4). Errors differ by the caller's reaction: an unsigned message is a
- * forgery, content that no retry can fix is quarantined, a newer envelope waits for a newer applier.
+ * forgery, content that no retry can fix is quarantined, a newer envelope or an unknown view waits for a newer applier.
  */
 import { packText } from "./pack-codec.ts";
 import { CACHED_RESOURCES, isResourceVersion } from "@deltaloop/kube/objects";
@@ -15,7 +15,7 @@ export type Decoded =
   /** Not an envelope: quarantine and acknowledge. */
   | ({ readonly kind: "undecodable"; readonly why: string } & Addressee)
   /** Written by a newer watcher: not acknowledged, the lane waits (deploy appliers before watchers). */
-  | ({ readonly kind: "newer"; readonly version: number } & Addressee)
+  | ({ readonly kind: "newer"; readonly why: string } & Addressee)
   /** No valid signature: nothing else of it has been read. */
   | Forged;
 
@@ -24,7 +24,12 @@ interface Addressee {
   readonly cluster: string;
   /** As far as it could be read. */
   readonly resource?: CachedResource;
+  /** A view that this build does not know: none of its caches can miss the message. */
+  readonly view?: string;
 }
+
+/** `<resource>~<controller>~<hash of the projection>`. */
+const VIEW_NAME = /^[a-z0-9.-]{1,253}~[a-z0-9-]{1,32}~[a-z0-9]{1,64}$/;
 
 export function decodeEnvelope(body: string, signerOf: SignerOf): Decoded {
   const opened = openBody(body, signerOf);
@@ -43,22 +48,26 @@ function decodePayload(cluster: string, payload: string): Decoded {
     return { kind: "undecodable", why: "not a JSON object", cluster };
   const head = value as Readonly<Record<string, unknown>>;
   const resource = CACHED_RESOURCES.find((name) => name === head["r"]);
-  const addressee: Addressee = { cluster, ...(resource && { resource }) };
+  const view = typeof head["r"] === "string" && VIEW_NAME.test(head["r"]) ? head["r"] : undefined;
+  const addressee: Addressee = { cluster, ...(resource && { resource }), ...(view !== undefined && { view }) };
   const version = head["v"];
   if (typeof version !== "number" || !Number.isInteger(version) || version < ENVELOPE_VERSION)
     return { kind: "undecodable", why: `v is ${JSON.stringify(version)}, not an envelope version of this build`, ...addressee };
-  if (version > ENVELOPE_VERSION) return { kind: "newer", version, ...addressee };
+  if (version > ENVELOPE_VERSION)
+    return { kind: "newer", why: `envelope version ${version}, this build reads up to ${ENVELOPE_VERSION}`, ...addressee };
   // A message of another version may have it elsewhere; its signing key identifies it already.
-  const fault = head["c"] === cluster ? faultOf(head) : "c is another cluster than the one whose key signed it";
+  const fault = head["c"] === cluster ? faultOf(head, view) : "c is another cluster than the one whose key signed it";
   if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
+  if (view !== undefined) return { kind: "newer", why: `view ${view} is unknown to this build`, ...addressee };
   return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
 }
 
 /** The first error of the head, or of a body without items; items are checked one by one later. */
-function faultOf(head: Readonly<Record<string, unknown>>): string | undefined {
+function faultOf(head: Readonly<Record<string, unknown>>, view: string | undefined): string | undefined {
   for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is no text`;
   for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is no whole number`;
-  if (!CACHED_RESOURCES.includes(head["r"] as CachedResource)) return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
+  if (view === undefined && !CACHED_RESOURCES.includes(head["r"] as CachedResource))
+    return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
   if (!isResourceVersion(head["f"] as string)) return "f is no resourceVersion"; // a string since the check above
   switch (head["k"]) {
     case "L":

@@ -69,7 +69,7 @@ local function closed(names)
   local reason = identityDiffers() or otherRelease()
   if reason then return reason end
   for _, resource in ipairs(gateResources) do
-    if not names or string.find(names, resource.name, 1, true) then
+    if not names or string.find("," .. names .. ",", "," .. resource.name .. ",", 1, true) then
       if closedReason[resource.name] == nil then closedReason[resource.name] = resourceClosed(resource) or false end
       if closedReason[resource.name] then return closedReason[resource.name] end
     end

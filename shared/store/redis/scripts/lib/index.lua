@@ -97,7 +97,7 @@ end
 --   lowers: other lowered ops, item from 1 · counts: of namespaces · forged: item from 1, where v|s|t, text ("": nothing is stored there)
 local loweredOps, forgedTexts, queueOf = {}, {}, {} -- item -> { slot, op, … } · item -> texts · controller -> base
 local function readChanges()
-  for name, base in string.gmatch(loweredQueues, "(%a+):(%d+)") do queueOf[name] = tonumber(base) end
+  for name, base in string.gmatch(loweredQueues, "([^:,]+):(%d+)") do queueOf[name] = tonumber(base) end
   for at = lowersAt, lowersEnd, LOWERS_SIZE do
     local item = tonumber(ARGV[at + LOWERS_ITEM])
     local list = loweredOps[item] or {}
