@@ -118,7 +118,7 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
     return ACK;
   }
   if (decoded.kind === "newer") {
-    ports.log.error("message is of a newer watcher: deploy this applier's successor", { messageId: message.id, why: decoded.why });
+    ports.log.error("message of a newer watcher waits: deploy the functions of that version", { messageId: message.id, why: decoded.why });
     return { kind: "retry", afterSeconds: RETRY_SECONDS, why: decoded.why };
   }
   if (decoded.kind === "undecodable") {

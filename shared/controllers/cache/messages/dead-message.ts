@@ -48,7 +48,7 @@ export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage |
   };
 }
 
-/** A view's messages are in lanes of its own, so its caches alone can miss one. The gap in the sequence makes the watcher list them. */
+/** Each view has its own lane, so no other cache can miss its message. The gap in the sequence makes the watcher list the view. */
 function affected(resource: CachedResource | undefined, view: string | undefined): readonly CachedResource[] {
   if (view !== undefined) return [];
   return resource === undefined ? CACHED_RESOURCES : [resource];
