@@ -24,6 +24,7 @@ export function createMemoryGround(without: (store: Store, data: MemoryData) => 
       const back = snapshot(data);
       return async () => back();
     },
+    failOver: async () => data.epoch?.resources.forEach((resource) => (resource.primary = "a1b2")),
     clear: async () => flush(data),
   };
 }

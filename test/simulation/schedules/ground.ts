@@ -2,6 +2,7 @@
 import type { Redis } from "ioredis";
 import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { OwnerId } from "../../../shared/kube/objects/owner-id.ts";
+import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { Store } from "../../../shared/store/ports/store.ts";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
@@ -21,6 +22,8 @@ export interface Ground {
   intents(): Promise<ReadonlyMap<OwnerId, number>>;
   /** Restores what the Store holds now. */
   snapshot(): Promise<() => Promise<void>>;
+  /** What it holds is now on another primary. */
+  failOver(): Promise<void>;
   clear(): Promise<void>;
 }
 
@@ -51,6 +54,10 @@ export function createRedisGround(client: Redis, cluster: string, without: (stor
         return [key.slice(prefix.length), ops.filter((field) => field.startsWith("t:")).length];
       };
       return new Map(await Promise.all((await keys()).filter((key) => key.startsWith(prefix)).map(pending)));
+    },
+    failOver: async () => {
+      for (const resource of CACHED_RESOURCES)
+        if ((await client.exists(names.meta(resource))) > 0) await client.hset(names.meta(resource), "primary", "a1b2");
     },
     snapshot: async () => {
       const dumps = await Promise.all((await keys()).map(async (key) => [key, await client.dumpBuffer(key)] as const));

@@ -2,14 +2,7 @@
  * One random schedule over a real Store: watchers with fences, messages that are lost, repeated and overtaken, appliers, workers that
  * die or are late, people, and a Store that is set back; each call of the Store is a step, and between any two of a process others
  * may go on. The scripts are the product's own; who calls them is as small as can be, so that thousands of schedules can be run.
- *
- *     claim   what is cached is at least as new as the lane's watermark (informer §11.4)
- *     cache   at the end cache = API server
- *     above   no pod is created above the highest size lately, and
- *     below   none deleted below the lowest (where people leave pods alone)
- *     wake    at the end sizes are as asked, orphans adopted, and the Recreate Deployment has seen its last pod go
- *     open    at the end no key is due, no op is pending, no intents are left of an owner that is no more
- *     rest    then, and under a lasting refusal, runs are few
+ * What must hold is in ../invariants.ts.
  */
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
@@ -24,10 +17,13 @@ import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts"
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import type { Random } from "../../../shared/base/random.ts";
 import type { DoneResult, Outcome, PackHeader, Snapshot, Store, Taken, WriteThrough } from "../../../shared/store/ports/store.ts";
-import { MAY_LAND_MS } from "../../../shared/base/times.ts";
+import { LEASE_MS, MAY_LAND_MS } from "../../../shared/base/times.ts";
 import { IDENTITY } from "../../harness/store/store.ts";
 import { Api, KINDS, podKey, uidOf } from "./api.ts";
 import type { Event, Kind } from "./api.ts";
+import { ProtocolFaults } from "../protocol/faults.ts";
+import type { ProtocolFault } from "../protocol/faults.ts";
+import type { InvariantId } from "../invariants.ts";
 import { apply } from "./applier.ts";
 import type { Message } from "./applier.ts";
 import { EPOCH, START_MS } from "./ground.ts";
@@ -35,18 +31,22 @@ import type { Ground } from "./ground.ts";
 import { Scheduler } from "./scheduler.ts";
 
 export interface ScheduleResult {
-  readonly violations: readonly { readonly rule: string; readonly what: string }[];
+  readonly violations: readonly { readonly rule: InvariantId; readonly what: string }[];
   readonly stats: Readonly<Record<string, number>>;
 }
 
 export interface ScheduleOptions {
   readonly ground: Ground;
   readonly seed: number;
+  /** Adds the faults of protocol seeds. */
+  readonly faults?: boolean;
   readonly trace?: (line: string) => void;
 }
 
 const LANES: { readonly [K in Kind]: number } = { deployments: 1, replicasets: 1, pods: 2 };
 const REPLICA_SETS = ["shop/a", "shop/b"] as const satisfies readonly ObjectKey[];
+/** A build with another cache identity has its own epoch. */
+const OLD_EPOCH = "e0";
 const STEPS = 140;
 const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
@@ -87,9 +87,12 @@ class Schedule {
   readonly #api: Api;
   readonly #store: Store;
   readonly #ground: Ground;
-  readonly #violations = new Map<string, string>();
+  readonly #violations = new Map<InvariantId, string>();
   readonly #stats: Record<string, number> = {};
   readonly #mix: Readonly<Record<"crashes" | "lossy" | "badApi" | "calmPods" | "quotaTail" | "setBack" | "leaders", boolean>>;
+  readonly #faults: ProtocolFaults | undefined;
+  /** By which the clock of the Store's server is ahead. */
+  #skewMs = 0;
   #messages: Message[] = [];
   #bells: (Doorbell & { readonly atMs: number })[] = [];
   #terms: Term[] = [];
@@ -106,12 +109,18 @@ class Schedule {
   constructor(options: ScheduleOptions) {
     this.#options = options;
     this.#random = createSeededRandom(options.seed * 7919 + 13);
-    this.#scheduler = new Scheduler(this.#random, START_MS, (error) => {
-      if (!(error instanceof Ended)) this.#bad("error", error instanceof Error ? (error.stack ?? error.message) : String(error));
-    });
+    this.#scheduler = new Scheduler(
+      this.#random,
+      START_MS,
+      (error) => {
+        if (!(error instanceof Ended)) this.#bad("error", error instanceof Error ? (error.stack ?? error.message) : String(error));
+      },
+      () => this.#count("processes that died"),
+    );
     this.#ground = options.ground;
     this.#store = options.ground.store;
-    this.#ground.clock.now = () => this.#scheduler.nowMs;
+    this.#ground.clock.now = () => Math.floor(this.#scheduler.nowMs + this.#skewMs);
+    this.#faults = options.faults ? new ProtocolFaults(options.seed) : undefined;
     this.#api = new Api(() => this.#scheduler.nowMs, [1, 90, 9_950][this.#below(3)] ?? 1);
     const chance = (share: number): boolean => this.#random.next() < share;
     this.#mix = {
@@ -135,6 +144,7 @@ class Schedule {
     for (let step = 0; step < STEPS; step++) {
       this.#scheduler.deaths = this.#mix.crashes ? 0.015 : 0;
       this.#scheduler.advance(this.#chance(0.03) ? this.#random.next() * 20_000 : this.#random.next() * 80);
+      for (const fault of this.#faults?.step() ?? []) await this.#inject(fault);
       await this.#act();
       if (this.#chance(0.05)) await this.#claimHolds();
     }
@@ -158,6 +168,20 @@ class Schedule {
     else if (roll < 0.47) this.#list(this.#pick(KINDS), this.#pick(this.#terms));
     else if (roll < 0.48 && this.#mix.setBack) await this.#setBack();
     else await this.#scheduler.step();
+  }
+
+  async #inject(fault: ProtocolFault): Promise<void> {
+    this.#count(fault);
+    switch (fault) {
+      case "clock jumps":
+        return void (this.#skewMs += this.#faults?.jumpMs() ?? 0);
+      case "restores":
+        return this.#setBack(true);
+      case "messages of an old build":
+        return void this.#messages.push(...this.#messages.slice(0, 1).map((message) => ({ ...message, epoch: OLD_EPOCH })));
+      case "doorbells of an old build":
+        return void this.#bells.push(...this.#bells.slice(0, 1).map((bell) => ({ ...bell, epoch: OLD_EPOCH })));
+    }
   }
 
   async #settle(): Promise<void> {
@@ -322,7 +346,14 @@ class Schedule {
     const { epoch, fence, answered } = term;
     const sent = Object.fromEntries(KINDS.map((kind) => [kind, "0"]));
     const beat = ++term.beat;
-    const result = await this.#store.checkpoint({ epoch, fence, sent, beat, answered });
+    const result = await this.#store.checkpoint({
+      epoch,
+      fence,
+      sent,
+      beat,
+      answered,
+      ...(this.#faults && { nowMs: Math.floor(this.#scheduler.nowMs) }),
+    });
     if (this.#soundMs === Number.POSITIVE_INFINITY) this.#soundMs = this.#scheduler.nowMs;
     if (result.kind === "fenced" || result.kind === "noEpoch") return void (term.over = true);
     if (result.kind !== "ok") return this.#raise(term);
@@ -345,7 +376,10 @@ class Schedule {
     const due = this.#messages.filter(({ atMs }) => atMs <= this.#scheduler.nowMs);
     for (const message of this.#quiet ? due : [this.#pick(due)]) {
       if (!message) return;
-      this.#messages.splice(this.#messages.indexOf(message), 1);
+      const at = this.#messages.indexOf(message);
+      const overtakes = ({ resource, lane }: Message): boolean => resource === message.resource && lane === message.lane;
+      if (this.#messages.slice(0, at).some(overtakes)) this.#count("messages reordered");
+      this.#messages.splice(at, 1);
       if (!this.#quiet && this.#mix.lossy && this.#chance(message.kind === "L" ? 0.4 : 0.15)) {
         this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + this.#random.next() ** 2 * 20_000 });
         this.#count("messages repeated");
@@ -366,6 +400,7 @@ class Schedule {
     const ring = (bells: readonly Doorbell[]): void => this.#ring(bells);
     const clock = { ...this.#ground.clock, now: () => this.#scheduler.nowMs };
     const { kind } = await apply({ store: this.#store, clock, ring, pause }, message);
+    this.trace(`${message.kind} of ${message.resource} lane ${message.lane}, sequence ${message.sequence}: ${kind}`);
     return kind === "ack" ? "done" : "again";
   }
 
@@ -374,7 +409,8 @@ class Schedule {
     const { deaths } = this.#scheduler;
     this.#scheduler.deaths = 0;
     await this.#scheduler.pause(this.#chance(0.05) ? this.#random.next() * 3_000 : 0);
-    this.#scheduler.deaths = deaths;
+    // A wait that began before the quiet phase must not bring deaths into it.
+    this.#scheduler.deaths = this.#quiet ? 0 : deaths;
   }
 
   #prepare(resource: PackHeader["resource"], changes: readonly Change[]): ReturnType<typeof prepareChanges> {
@@ -386,7 +422,10 @@ class Schedule {
 
   #ring(bells: readonly Doorbell[]): void {
     for (const bell of bells) {
-      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) continue;
+      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) {
+        this.#count("doorbells lost");
+        continue;
+      }
       this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs + bell.delayMs });
       if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs });
     }
@@ -419,11 +458,16 @@ class Schedule {
       if (taken.kind !== "ok" && taken.kind !== "recover") return this.#count(`takes: ${taken.kind}`);
       this.#count(`takes: ${taken.kind}`);
       this.#runs++;
-      const worker = new Worker(this, run, { snapshot: taken.snapshot, leaseUntilMs: taken.leaseUntilMs, takenMs: this.#scheduler.nowMs });
+      const worker = new Worker(this, run, {
+        snapshot: taken.snapshot,
+        leaseUntilMs: this.#scheduler.nowMs + LEASE_MS,
+        takenMs: this.#scheduler.nowMs,
+      });
       let outcome: Outcome = { kind: "requeueAfter", delayMs: 0 };
       if (taken.kind === "recover") await worker.recover();
       else if (controller === "deployment") outcome = await this.#lookForPods(taken.snapshot);
       else outcome = await worker.sync();
+      this.trace(`${controller} ${key}: ${outcome.kind}`);
       const done = worker.done ?? (await this.#store.done(run, outcome));
       if (done.kind === "done" && done.bell) this.#ring([done.bell]);
       return;
@@ -474,8 +518,12 @@ class Schedule {
   ): Promise<{ readonly kind: "answered"; readonly answer: T } | { readonly kind: "unanswered" | "refused" }> {
     await this.#scheduler.pause();
     const roll = this.#quiet || !this.#mix.badApi ? 1 : this.#random.next();
-    if (roll < 0.05) return { kind: "refused" };
+    if (roll < 0.05) {
+      this.#count("calls refused");
+      return { kind: "refused" };
+    }
     if (roll < 0.17) {
+      this.#count("calls unanswered");
       if (roll < 0.1) execute();
       // Up to what the Store counts on (MAY_LAND_MS, OP_DEADLINE_MS).
       else if (roll < 0.15) this.#scheduler.spawn(async () => void execute(), 1 + this.#random.next() * (REQUEST_MS + MAY_LAND_MS / 2 - 2));
@@ -524,10 +572,11 @@ class Schedule {
   // ------------------------------------------------------------------------------------------------------------------- losses
 
   /** The Store becomes what it was some steps ago; nothing says so but its checkpoint and its fence. */
-  async #setBack(): Promise<void> {
+  async #setBack(onOtherPrimary = false): Promise<void> {
     const restore = await this.#ground.snapshot();
     const back = async (): Promise<void> => {
       await restore();
+      if (onOtherPrimary) await this.#ground.failOver();
       this.#lossMs = this.#scheduler.nowMs;
       this.#soundMs = Number.POSITIVE_INFINITY;
       this.#outran.clear();
@@ -659,7 +708,7 @@ class Schedule {
     }
   }
 
-  #bad(rule: string, what: string): void {
+  #bad(rule: InvariantId, what: string): void {
     this.trace(`!! ${rule} ${what}`);
     if (!this.#violations.has(rule)) this.#violations.set(rule, what);
   }
@@ -669,6 +718,7 @@ class Schedule {
   }
 
   #count(what: string): void {
+    this.trace(what);
     this.#stats[what] = (this.#stats[what] ?? 0) + 1;
   }
 
@@ -840,7 +890,7 @@ class Worker {
     if (this.#leaseUntilMs - this.#schedule.nowMs < 20_000) {
       const untilMs = await this.#schedule.store.renew(this.#run);
       if (typeof untilMs !== "number") throw new Ended();
-      this.#leaseUntilMs = untilMs;
+      this.#leaseUntilMs = this.#schedule.nowMs + LEASE_MS;
     }
     if (this.#leaseUntilMs - this.#schedule.nowMs < REQUEST_MS + 1_000) throw new Ended();
   }
