@@ -1,10 +1,11 @@
-/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--fault flush|damage|restore|rewind|clock|clone] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life. */
+/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--fault flush|damage|restore|rewind|clock|clone] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life; `--protocol [--seeds n|a-b] [--off rule] [--rules]`: seeds on the memory Store alone. */
 import { parseArgs } from "node:util";
 import { isKnown } from "./checks.ts";
 import { liveRandomly } from "./crashes/life.ts";
 import { CHOSEN_FAULTS } from "./losses.ts";
 import { isRule, RULES } from "./rules.ts";
 import type { Rule } from "./rules.ts";
+import { protocolCommand } from "./protocol/command.ts";
 import { simulateNode } from "./node/simulate-node.ts";
 import { simulate } from "./world.ts";
 import { messageOf } from "../../shared/kube/objects/errors.ts";
@@ -20,6 +21,8 @@ const { values } = parseArgs({
     stats: { type: "boolean", default: false },
     node: { type: "boolean", default: false },
     crashes: { type: "boolean", default: false },
+    protocol: { type: "boolean", default: false },
+    rules: { type: "boolean", default: false },
   },
 });
 
@@ -31,6 +34,11 @@ const off: ReadonlySet<Rule> = new Set(names.filter(isRule));
 
 const fault = CHOSEN_FAULTS.find((each) => each === values.fault);
 if (values.fault !== undefined && !fault) throw new Error(`no such fault: ${values.fault}; there are ${CHOSEN_FAULTS.join(", ")}`);
+
+if (values.protocol) {
+  const { seeds, seed, stop, rules } = values;
+  process.exit(await protocolCommand({ seeds, seed, off, stop, rules, print: console.log }));
+}
 
 const counts = new Map<string, { count: number; first: number }>();
 const totals: Record<string, number> = {};

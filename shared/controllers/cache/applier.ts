@@ -136,7 +136,12 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
   const { envelope } = decoded;
   const cluster = ports.cluster(envelope.c);
   if (!cluster) throw new Error(`the message was signed for cluster ${envelope.c}, which is not configured`);
-  return new MessageApplier(ports, cluster, envelope, message.receiveCount ?? 1).run();
+  return applyEnvelope(ports, cluster, envelope, message.receiveCount);
+}
+
+/** Applies a decoded message, which its MAC has proven. @throws as applyMessage does. */
+export async function applyEnvelope(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount = 1): Promise<Verdict> {
+  return new MessageApplier(ports, cluster, envelope, receiveCount).run();
 }
 
 async function quarantine(

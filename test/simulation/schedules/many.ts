@@ -2,7 +2,8 @@
 import { Redis } from "ioredis";
 import { SCRIPTS } from "../../../shared/store/redis/scripts/load.ts";
 import type { Breakage } from "./rules.ts";
-import { createGround, runSchedule } from "./schedule.ts";
+import { createRedisGround } from "./ground.ts";
+import { runSchedule } from "./schedule.ts";
 
 /** Schedules under way, on one connection: what they ask in one turn goes out in one write. */
 const SIDE_BY_SIDE = 32;
@@ -30,7 +31,7 @@ export async function runMany(options: ManyOptions): Promise<{ readonly ran: num
   let [next, ran] = [options.first, 0];
   const client = new Redis(url);
   const work = async (_: unknown, i: number): Promise<void> => {
-    const ground = createGround(client, `ground-${i}`, off?.store);
+    const ground = createRedisGround(client, `ground-${i}`, off?.store);
     while (next <= options.last && !(stop && failed.length > 0)) {
       const seed = next++;
       const { violations } = await runSchedule({ ground, seed });

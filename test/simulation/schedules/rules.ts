@@ -58,7 +58,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A5",
     off: "a late put passes a tombstone",
-    seed: 10,
+    seed: 7,
     script: { scripts: INDEX_SCRIPTS, from: `elseif tomb and isCurrent(head(tomb), rv, listRV) then`, to: `elseif false then` },
   },
   {
@@ -239,7 +239,6 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "BUSY",
     off: "a key that is being worked on is handed out",
-    seed: 728,
     script: { scripts: ["take"], from: `if held and held ~= token and not isOver then return { "busy" } end`, to: "" },
   },
   {

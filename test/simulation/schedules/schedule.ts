@@ -2,86 +2,51 @@
  * One random schedule over a real Store: watchers with fences, messages that are lost, repeated and overtaken, appliers, workers that
  * die or are late, people, and a Store that is set back; each call of the Store is a step, and between any two of a process others
  * may go on. The scripts are the product's own; who calls them is as small as can be, so that thousands of schedules can be run.
- *
- *     claim   what is cached is at least as new as the lane's watermark (informer §11.4)
- *     cache   at the end cache = API server
- *     above   no pod is created above the highest size lately, and
- *     below   none deleted below the lowest (where people leave pods alone)
- *     wake    at the end sizes are as asked, orphans adopted, and the Recreate Deployment has seen its last pod go
- *     open    at the end no key is due, no op is pending, no intents are left of an owner that is no more
- *     rest    then, and under a lasting refusal, runs are few
+ * What must hold is in ../invariants.ts.
  */
-import type { Redis } from "ioredis";
-import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
-import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { primaryAsOwner } from "../../../shared/kube/objects/owner-id.ts";
 import { laneOf } from "../../../shared/store/lane.ts";
-import { maxResourceVersion, minResourceVersion } from "../../../shared/kube/objects/resource-version.ts";
+import { minResourceVersion } from "../../../shared/kube/objects/resource-version.ts";
 import { objectKey } from "../../../shared/kube/objects/resources.ts";
 import type { ObjectKey } from "../../../shared/kube/objects/resources.ts";
-import { prepareChanges, prepareUnread } from "../../../shared/controllers/cache/prepare.ts";
-import type { Change, PrepareOptions } from "../../../shared/controllers/cache/prepare.ts";
+import { prepareChanges } from "../../../shared/controllers/cache/prepare.ts";
+import type { Change } from "../../../shared/controllers/cache/prepare.ts";
 import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import type { Random } from "../../../shared/base/random.ts";
-import type {
-  DoneResult,
-  ManifestRow,
-  Outcome,
-  PackHeader,
-  Snapshot,
-  Store,
-  Taken,
-  WriteThrough,
-} from "../../../shared/store/ports/store.ts";
-import { HOLE_LIMIT_MS, MAY_LAND_MS } from "../../../shared/base/times.ts";
-import { testSigner } from "../../support/signer.ts";
+import type { DoneResult, Outcome, PackHeader, Snapshot, Store, Taken, WriteThrough } from "../../../shared/store/ports/store.ts";
+import { LEASE_MS, MAY_LAND_MS } from "../../../shared/base/times.ts";
 import { IDENTITY } from "../../harness/store/store.ts";
 import { Api, KINDS, podKey, uidOf } from "./api.ts";
 import type { Event, Kind } from "./api.ts";
+import { ProtocolFaults } from "../protocol/faults.ts";
+import type { ProtocolFault } from "../protocol/faults.ts";
+import type { InvariantId } from "../invariants.ts";
+import { apply } from "./applier.ts";
+import type { Message } from "./applier.ts";
+import { EPOCH, START_MS } from "./ground.ts";
+import type { Ground } from "./ground.ts";
 import { Scheduler } from "./scheduler.ts";
 
 export interface ScheduleResult {
-  readonly violations: readonly { readonly rule: string; readonly what: string }[];
+  readonly violations: readonly { readonly rule: InvariantId; readonly what: string }[];
   readonly stats: Readonly<Record<string, number>>;
 }
 
 export interface ScheduleOptions {
   readonly ground: Ground;
   readonly seed: number;
+  /** Adds the faults of protocol seeds. */
+  readonly faults?: boolean;
   readonly trace?: (line: string) => void;
-}
-
-/** A Store for one schedule after another: each leaves it empty. */
-export interface Ground {
-  readonly client: Redis;
-  readonly store: Store;
-  readonly cluster: string;
-  /** Its time is that of the schedule. */
-  readonly clock: { now: () => number };
-}
-
-/** `without`: the Store without one of its rules. */
-export function createGround(client: Redis, cluster: string, without: (store: Store) => Store = (store) => store): Ground {
-  const clock = { now: () => START_MS, after: () => Promise.reject(new Error("nobody waits here")) };
-  const signer = testSigner("schedules");
-  const store = createRedisStore(client, {
-    deployment: DEPLOYMENT,
-    cluster,
-    identity: IDENTITY,
-    holeLimitMs: HOLE_LIMIT_MS,
-    signer,
-    clock,
-  });
-  return { client, store: without(store), cluster, clock };
 }
 
 const LANES: { readonly [K in Kind]: number } = { deployments: 1, replicasets: 1, pods: 2 };
 const REPLICA_SETS = ["shop/a", "shop/b"] as const satisfies readonly ObjectKey[];
-const DEPLOYMENT = "schedules";
-const START_MS = 1_772_359_200_000;
+/** A build with another cache identity has its own epoch. */
+const OLD_EPOCH = "e0";
 const STEPS = 140;
 const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
@@ -91,11 +56,6 @@ const LOSS_MS = 60_000;
 const CALM_ROUNDS = 4;
 const RUNS_AT_REST_MAX = 60;
 const RETRIES_MAX = 5;
-
-type Message = Pick<PackHeader, "resource" | "lane" | "fence" | "generation" | "sequence" | "epoch"> & { readonly atMs: number } & (
-    | { readonly kind: "D" | "L" | "W"; readonly items: readonly Event[]; readonly watermark?: string; readonly listRV?: string }
-    | { readonly kind: "M"; readonly rows: readonly ManifestRow[]; readonly listRV: string }
-  );
 
 /** A watcher's term under one fence. */
 interface Term {
@@ -126,11 +86,13 @@ class Schedule {
   readonly #scheduler: Scheduler;
   readonly #api: Api;
   readonly #store: Store;
-  readonly #cluster: string;
-  readonly #client: Redis;
-  readonly #violations = new Map<string, string>();
+  readonly #ground: Ground;
+  readonly #violations = new Map<InvariantId, string>();
   readonly #stats: Record<string, number> = {};
   readonly #mix: Readonly<Record<"crashes" | "lossy" | "badApi" | "calmPods" | "quotaTail" | "setBack" | "leaders", boolean>>;
+  readonly #faults: ProtocolFaults | undefined;
+  /** By which the clock of the Store's server is ahead. */
+  #skewMs = 0;
   #messages: Message[] = [];
   #bells: (Doorbell & { readonly atMs: number })[] = [];
   #terms: Term[] = [];
@@ -147,12 +109,18 @@ class Schedule {
   constructor(options: ScheduleOptions) {
     this.#options = options;
     this.#random = createSeededRandom(options.seed * 7919 + 13);
-    this.#scheduler = new Scheduler(this.#random, START_MS, (error) => {
-      if (!(error instanceof Ended)) this.#bad("error", error instanceof Error ? (error.stack ?? error.message) : String(error));
-    });
-    const { cluster, clock, client, store } = options.ground;
-    [this.#cluster, this.#client, this.#store] = [cluster, client, store];
-    clock.now = () => this.#scheduler.nowMs;
+    this.#scheduler = new Scheduler(
+      this.#random,
+      START_MS,
+      (error) => {
+        if (!(error instanceof Ended)) this.#bad("error", error instanceof Error ? (error.stack ?? error.message) : String(error));
+      },
+      () => this.#count("processes that died"),
+    );
+    this.#ground = options.ground;
+    this.#store = options.ground.store;
+    this.#ground.clock.now = () => Math.floor(this.#scheduler.nowMs + this.#skewMs);
+    this.#faults = options.faults ? new ProtocolFaults(options.seed) : undefined;
     this.#api = new Api(() => this.#scheduler.nowMs, [1, 90, 9_950][this.#below(3)] ?? 1);
     const chance = (share: number): boolean => this.#random.next() < share;
     this.#mix = {
@@ -170,17 +138,18 @@ class Schedule {
     const api = this.#api;
     api.createDeployment();
     for (const key of REPLICA_SETS) api.createReplicaSet(key, 1 + this.#below(2));
-    await this.#store.openEpoch({ ...IDENTITY, epoch: "e1", clusterUid: "uid", fence: "1" });
+    await this.#store.openEpoch({ ...IDENTITY, epoch: EPOCH, clusterUid: "uid", fence: "1" });
     this.#leadLater();
     await this.#settle();
     for (let step = 0; step < STEPS; step++) {
       this.#scheduler.deaths = this.#mix.crashes ? 0.015 : 0;
       this.#scheduler.advance(this.#chance(0.03) ? this.#random.next() * 20_000 : this.#random.next() * 80);
+      for (const fault of this.#faults?.step() ?? []) await this.#inject(fault);
       await this.#act();
       if (this.#chance(0.05)) await this.#claimHolds();
     }
     await this.#comeToRest();
-    await this.#clear();
+    await this.#ground.clear();
     return { violations: [...this.#violations].map(([rule, what]) => ({ rule, what })), stats: this.#stats };
   }
 
@@ -199,6 +168,20 @@ class Schedule {
     else if (roll < 0.47) this.#list(this.#pick(KINDS), this.#pick(this.#terms));
     else if (roll < 0.48 && this.#mix.setBack) await this.#setBack();
     else await this.#scheduler.step();
+  }
+
+  async #inject(fault: ProtocolFault): Promise<void> {
+    this.#count(fault);
+    switch (fault) {
+      case "clock jumps":
+        return void (this.#skewMs += this.#faults?.jumpMs() ?? 0);
+      case "restores":
+        return this.#setBack(true);
+      case "messages of an old build":
+        return void this.#messages.push(...this.#messages.slice(0, 1).map((message) => ({ ...message, epoch: OLD_EPOCH })));
+      case "doorbells of an old build":
+        return void this.#bells.push(...this.#bells.slice(0, 1).map((bell) => ({ ...bell, epoch: OLD_EPOCH })));
+    }
   }
 
   async #settle(): Promise<void> {
@@ -241,7 +224,7 @@ class Schedule {
     this.#scheduler.spawn(() => this.#lead().finally(() => (this.#leading = false)));
   }
 
-  async #lead(epoch = "e1"): Promise<void> {
+  async #lead(epoch = EPOCH): Promise<void> {
     const fence = String(this.#api.tick());
     const term: Term = {
       fence,
@@ -289,11 +272,10 @@ class Schedule {
       for (let lane = 0; lane < LANES[kind]; lane++) {
         const items = events.filter(({ key }) => laneOf(key, LANES[kind]) === lane);
         for (const pack of packs(items)) {
-          const watermark = String(pack.at(-1)?.rv ?? 0);
-          this.#send(term, { kind: "D", resource: kind, lane, items: pack, watermark });
+          this.#send(term, { kind: "D", resource: kind, lane, items: pack });
         }
         if (items.length === 0 && rv > from && (this.#quiet || this.#chance(0.1)))
-          this.#send(term, { kind: "W", resource: kind, lane, items: [], watermark: String(rv) });
+          this.#send(term, { kind: "W", resource: kind, lane, watermark: String(rv) });
       }
     }
   }
@@ -352,7 +334,7 @@ class Schedule {
       if (this.#scheduler.nowMs - term.heardMs >= HEARTBEAT_MS) {
         term.heardMs = this.#scheduler.nowMs;
         for (const kind of KINDS)
-          for (let lane = 0; lane < LANES[kind]; lane++) this.#send(term, { kind: "W", resource: kind, lane, items: [], watermark: "0" });
+          for (let lane = 0; lane < LANES[kind]; lane++) this.#send(term, { kind: "W", resource: kind, lane, watermark: "0" });
       }
       await this.#checkpoint(term);
     }
@@ -364,7 +346,14 @@ class Schedule {
     const { epoch, fence, answered } = term;
     const sent = Object.fromEntries(KINDS.map((kind) => [kind, "0"]));
     const beat = ++term.beat;
-    const result = await this.#store.checkpoint({ epoch, fence, sent, beat, answered });
+    const result = await this.#store.checkpoint({
+      epoch,
+      fence,
+      sent,
+      beat,
+      answered,
+      ...(this.#faults && { nowMs: Math.floor(this.#scheduler.nowMs) }),
+    });
     if (this.#soundMs === Number.POSITIVE_INFINITY) this.#soundMs = this.#scheduler.nowMs;
     if (result.kind === "fenced" || result.kind === "noEpoch") return void (term.over = true);
     if (result.kind !== "ok") return this.#raise(term);
@@ -387,7 +376,10 @@ class Schedule {
     const due = this.#messages.filter(({ atMs }) => atMs <= this.#scheduler.nowMs);
     for (const message of this.#quiet ? due : [this.#pick(due)]) {
       if (!message) return;
-      this.#messages.splice(this.#messages.indexOf(message), 1);
+      const at = this.#messages.indexOf(message);
+      const overtakes = ({ resource, lane }: Message): boolean => resource === message.resource && lane === message.lane;
+      if (this.#messages.slice(0, at).some(overtakes)) this.#count("messages reordered");
+      this.#messages.splice(at, 1);
       if (!this.#quiet && this.#mix.lossy && this.#chance(message.kind === "L" ? 0.4 : 0.15)) {
         this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + this.#random.next() ** 2 * 20_000 });
         this.#count("messages repeated");
@@ -397,48 +389,19 @@ class Schedule {
       this.#scheduler.spawn(async () => {
         const dies = !this.#quiet && this.#scheduler.deaths > 0 && this.#chance(0.05);
         if (dies) this.#messages.push({ ...message, atMs: this.#scheduler.nowMs + 5_000 });
-        const verdict = await (message.kind === "M" ? this.#applyManifest(message) : this.#applyPack(message));
+        const verdict = await this.#apply(message);
         if (verdict === "again" && !dies) again();
       });
     }
   }
 
-  async #applyPack(message: Extract<Message, { kind: "D" | "L" | "W" }>): Promise<"done" | "again"> {
-    const { items, watermark, listRV, atMs: _, ...header } = message;
-    let changes: readonly Change[] = items.map(changeOf);
-    const list = listRV === undefined ? {} : { listRV };
-    let look: Pick<PrepareOptions, "found"> | "unread" = header.kind === "D" ? "unread" : {};
-    for (let i = 0; i < RETRIES_MAX; i++) {
-      const prepared = await this.#prepare(header.resource, changes, { ...list, look });
-      if (!this.#quiet) await this.#undying();
-      const commit = watermark === undefined ? {} : { watermark };
-      const result = await this.#store.applyPack(header, prepared.items, { counts: prepared.counts, ...list, commit });
-      if (result.kind === "noEpoch" || result.kind === "notOpen") return "again";
-      if (result.kind === "dropped") return "done";
-      this.#ring(result.bells);
-      if (result.kind !== "retry") return "done";
-      changes = changes.slice(result.index);
-      look = result.found ? { found: result.found } : {};
-    }
-    return "again";
-  }
-
-  async #applyManifest({ rows, atMs: _, kind: __, ...message }: Extract<Message, { kind: "M" }>): Promise<"done" | "again"> {
-    const { listRV, ...header } = message;
-    const listed = new Set(rows.map(({ key }) => key));
-    for (let i = 0; i < RETRIES_MAX; i++) {
-      const cached = (await this.#store.readLane(header.resource, header.lane)).rows;
-      const swept = cached.filter(({ key, rv }) => !listed.has(key) && maxResourceVersion(rv, listRV) === listRV);
-      const changes = swept.map(({ key, uid }): Change => ({ type: "delete", key, uid, rv: listRV, object: undefined }));
-      const { items, counts } = await this.#prepare(header.resource, changes);
-      if (!this.#quiet) await this.#undying();
-      const result = await this.#store.applyManifest(header, { listRV, rows, sweep: items, counts });
-      if (result.kind === "early" || result.kind === "incomplete" || result.kind === "noEpoch" || result.kind === "notOpen") return "again";
-      if (result.kind === "dropped" || result.kind === "needed") return "done";
-      this.#ring(result.bells);
-      if (result.kind !== "retry") return "done";
-    }
-    return "again";
+  async #apply(message: Message): Promise<"done" | "again"> {
+    const pause = async (): Promise<void> => (this.#quiet ? undefined : await this.#undying());
+    const ring = (bells: readonly Doorbell[]): void => this.#ring(bells);
+    const clock = { ...this.#ground.clock, now: () => this.#scheduler.nowMs };
+    const { kind } = await apply({ store: this.#store, clock, ring, pause }, message);
+    this.trace(`${message.kind} of ${message.resource} lane ${message.lane}, sequence ${message.sequence}: ${kind}`);
+    return kind === "ack" ? "done" : "again";
   }
 
   /** An applier's death shows by the redelivery of its message (#deliver). */
@@ -446,24 +409,23 @@ class Schedule {
     const { deaths } = this.#scheduler;
     this.#scheduler.deaths = 0;
     await this.#scheduler.pause(this.#chance(0.05) ? this.#random.next() * 3_000 : 0);
-    this.#scheduler.deaths = deaths;
+    // A wait that began before the quiet phase must not bring deaths into it.
+    this.#scheduler.deaths = this.#quiet ? 0 : deaths;
   }
 
-  #prepare(
-    resource: PackHeader["resource"],
-    changes: readonly Change[],
-    { look = {}, ...list }: { readonly listRV?: string; readonly look?: Pick<PrepareOptions, "found"> | "unread" } = {},
-  ): ReturnType<typeof prepareChanges> {
+  #prepare(resource: PackHeader["resource"], changes: readonly Change[]): ReturnType<typeof prepareChanges> {
     const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`nobody forges ${key} here`));
-    if (look === "unread") return prepareUnread(this.#store, AFFECTED_KEYS, resource, changes, { live });
-    return prepareChanges(this.#store, AFFECTED_KEYS, resource, changes, { live, ...look, ...list });
+    return prepareChanges(this.#store, AFFECTED_KEYS, resource, changes, { live });
   }
 
   // ----------------------------------------------------------------------------------------------------------------- workers
 
   #ring(bells: readonly Doorbell[]): void {
     for (const bell of bells) {
-      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) continue;
+      if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) {
+        this.#count("doorbells lost");
+        continue;
+      }
       this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs + bell.delayMs });
       if (!this.#quiet && this.#mix.lossy && this.#chance(0.15)) this.#bells.push({ ...bell, atMs: this.#scheduler.nowMs });
     }
@@ -479,7 +441,7 @@ class Schedule {
   }
 
   async #sweep(): Promise<void> {
-    this.#ring(await this.#store.sweep(this.#term?.epoch ?? "e1"));
+    this.#ring(await this.#store.sweep(this.#term?.epoch ?? EPOCH));
   }
 
   async #work({ controller, key, uid, owner, epoch }: Doorbell): Promise<void> {
@@ -496,11 +458,16 @@ class Schedule {
       if (taken.kind !== "ok" && taken.kind !== "recover") return this.#count(`takes: ${taken.kind}`);
       this.#count(`takes: ${taken.kind}`);
       this.#runs++;
-      const worker = new Worker(this, run, { snapshot: taken.snapshot, leaseUntilMs: taken.leaseUntilMs, takenMs: this.#scheduler.nowMs });
+      const worker = new Worker(this, run, {
+        snapshot: taken.snapshot,
+        leaseUntilMs: this.#scheduler.nowMs + LEASE_MS,
+        takenMs: this.#scheduler.nowMs,
+      });
       let outcome: Outcome = { kind: "requeueAfter", delayMs: 0 };
       if (taken.kind === "recover") await worker.recover();
       else if (controller === "deployment") outcome = await this.#lookForPods(taken.snapshot);
       else outcome = await worker.sync();
+      this.trace(`${controller} ${key}: ${outcome.kind}`);
       const done = worker.done ?? (await this.#store.done(run, outcome));
       if (done.kind === "done" && done.bell) this.#ring([done.bell]);
       return;
@@ -551,8 +518,12 @@ class Schedule {
   ): Promise<{ readonly kind: "answered"; readonly answer: T } | { readonly kind: "unanswered" | "refused" }> {
     await this.#scheduler.pause();
     const roll = this.#quiet || !this.#mix.badApi ? 1 : this.#random.next();
-    if (roll < 0.05) return { kind: "refused" };
+    if (roll < 0.05) {
+      this.#count("calls refused");
+      return { kind: "refused" };
+    }
     if (roll < 0.17) {
+      this.#count("calls unanswered");
       if (roll < 0.1) execute();
       // Up to what the Store counts on (MAY_LAND_MS, OP_DEADLINE_MS).
       else if (roll < 0.15) this.#scheduler.spawn(async () => void execute(), 1 + this.#random.next() * (REQUEST_MS + MAY_LAND_MS / 2 - 2));
@@ -601,13 +572,11 @@ class Schedule {
   // ------------------------------------------------------------------------------------------------------------------- losses
 
   /** The Store becomes what it was some steps ago; nothing says so but its checkpoint and its fence. */
-  async #setBack(): Promise<void> {
-    const client = this.#client;
-    const keys = await this.#keys();
-    const dumps = await Promise.all(keys.map(async (key) => [key, await client.dumpBuffer(key)] as const));
+  async #setBack(onOtherPrimary = false): Promise<void> {
+    const restore = await this.#ground.snapshot();
     const back = async (): Promise<void> => {
-      await this.#clear();
-      for (const [key, dump] of dumps) await client.restore(key, 0, dump);
+      await restore();
+      if (onOtherPrimary) await this.#ground.failOver();
       this.#lossMs = this.#scheduler.nowMs;
       this.#soundMs = Number.POSITIVE_INFINITY;
       this.#outran.clear();
@@ -616,24 +585,13 @@ class Schedule {
     this.#scheduler.spawn(back, 200 + this.#random.next() * 4_000);
   }
 
-  async #keys(): Promise<readonly string[]> {
-    const [, keys] = await this.#client.scan("0", "MATCH", `*{${this.#cluster}}*`, "COUNT", 100_000);
-    return keys;
-  }
-
-  async #clear(): Promise<void> {
-    const keys = await this.#keys();
-    if (keys.length > 0) await this.#client.unlink(...keys);
-  }
-
   // ------------------------------------------------------------------------------------------------------------------- checks
 
   /** informer §11.4. */
   async #claimHolds(): Promise<void> {
-    const names = deploymentKeys(DEPLOYMENT, this.#cluster).of("e1");
     for (const kind of KINDS) {
       for (let lane = 0; lane < LANES[kind]; lane++) {
-        const watermark = Number((await this.#client.hget(names.lane(kind, lane)[0], "W")) ?? "0");
+        const watermark = Number(await this.#ground.watermark(kind, lane));
         const rows = new Map((await this.#store.readLane(kind, lane)).rows.map((row) => [row.key, Number(row.rv)]));
         const last = new Map<ObjectKey, Event>();
         for (const event of this.#api.events) {
@@ -738,22 +696,19 @@ class Schedule {
   }
 
   async #nothingIsPending(): Promise<void> {
-    const client = this.#client;
-    const names = deploymentKeys(DEPLOYMENT, this.#cluster).of("e1");
     const owners = new Set(
       REPLICA_SETS.flatMap((key) => {
         const rs = this.#api.replicaSet(key);
-        return rs ? [names.intents(primaryAsOwner("replicaset", key, rs.metadata.uid))] : [];
+        return rs ? [primaryAsOwner("replicaset", key, rs.metadata.uid)] : [];
       }),
     );
-    for (const key of (await this.#keys()).filter((each) => each.startsWith(names.intents("" as never)))) {
-      if (!owners.has(key)) this.#bad("open", `intents ${key} are left`);
-      const ops = await client.hgetall(key);
-      if (Object.keys(ops).some((field) => field.startsWith("t:"))) this.#bad("open", `${key} holds pending ops`);
+    for (const [owner, pending] of await this.#ground.intents()) {
+      if (!owners.has(owner)) this.#bad("open", `intents of ${owner} are left`);
+      if (pending > 0) this.#bad("open", `${owner} has pending ops`);
     }
   }
 
-  #bad(rule: string, what: string): void {
+  #bad(rule: InvariantId, what: string): void {
     this.trace(`!! ${rule} ${what}`);
     if (!this.#violations.has(rule)) this.#violations.set(rule, what);
   }
@@ -763,6 +718,7 @@ class Schedule {
   }
 
   #count(what: string): void {
+    this.trace(what);
     this.#stats[what] = (this.#stats[what] ?? 0) + 1;
   }
 
@@ -934,7 +890,7 @@ class Worker {
     if (this.#leaseUntilMs - this.#schedule.nowMs < 20_000) {
       const untilMs = await this.#schedule.store.renew(this.#run);
       if (typeof untilMs !== "number") throw new Ended();
-      this.#leaseUntilMs = untilMs;
+      this.#leaseUntilMs = this.#schedule.nowMs + LEASE_MS;
     }
     if (this.#leaseUntilMs - this.#schedule.nowMs < REQUEST_MS + 1_000) throw new Ended();
   }

@@ -11,16 +11,18 @@ interface Waiting {
 export class Scheduler {
   readonly #random: Random;
   readonly #onError: (error: unknown) => void;
+  readonly #onDeath: () => void;
   #waiting: Waiting[] = [];
   #settled: () => void = () => undefined;
   nowMs: number;
   /** Share of waits in which a process dies. */
   deaths = 0;
 
-  constructor(random: Random, nowMs: number, onError: (error: unknown) => void) {
+  constructor(random: Random, nowMs: number, onError: (error: unknown) => void, onDeath: () => void) {
     this.#random = random;
     this.nowMs = nowMs;
     this.#onError = onError;
+    this.#onDeath = onDeath;
   }
 
   get size(): number {
@@ -39,6 +41,7 @@ export class Scheduler {
   pause(ms = 0): Promise<void> {
     return new Promise((resolve) => {
       if (this.#random.next() >= this.deaths) this.#waiting.push({ atMs: this.nowMs + ms, punctual: false, go: resolve });
+      else this.#onDeath();
       this.#settled();
     });
   }

@@ -141,7 +141,7 @@ function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs:
 }
 
 function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): ResourceHealth {
-  const holes = resource.lanes.flatMap(({ holeSinceMs }) => (holeSinceMs === undefined ? [] : [nowMs - holeSinceMs]));
+  const holes = resource.lanes.flatMap(({ holeSinceMs }) => (holeSinceMs === undefined ? [] : [Math.max(0, nowMs - holeSinceMs)]));
   return {
     resource: name,
     state: resource.state,

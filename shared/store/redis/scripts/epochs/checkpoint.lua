@@ -84,7 +84,7 @@ for _, resource in ipairs(resources) do
     if hole and (not oldest or hole < oldest) then oldest = hole end
   end
   out[#out + 1] = {
-    resource.name, resource.state, resource.syncedGen, resource.gen, oldest and now - oldest or -1, frozen,
+    resource.name, resource.state, resource.syncedGen, resource.gen, oldest and math.max(0, now - oldest) or -1, frozen,
     call("SMEMBERS", resource.need), marks, resource.written, -- need: "<lane>:<key>"
   }
 end

@@ -1,0 +1,50 @@
+/**
+ * The invariants of both levels: what each says and the upstream code or specification that requires it. `system` names the check of
+ * checks.ts that states the same of whole components.
+ */
+export interface Invariant {
+  readonly says: string;
+  readonly source: string;
+  readonly system?: string;
+}
+
+export const INVARIANTS = {
+  claim: {
+    says: "The cache of a lane is at least as new as the lane's watermark.",
+    source: "informer §11.4; client-go tools/cache/reflector.go LastSyncResourceVersion",
+  },
+  cache: {
+    says: "At the end the cache equals the API server.",
+    source: "informer §11.4; client-go tools/cache/store.go Replace",
+    system: "SE1",
+  },
+  above: {
+    says: "No pod is created above the highest size that its owner had lately.",
+    source: "informer §13; pkg/controller/replicaset/replica_set.go manageReplicas",
+    system: "SC1",
+  },
+  below: {
+    says: "No delete leaves fewer pods than the lowest size that their owner had lately.",
+    source: "informer §13; pkg/controller/replicaset/replica_set.go manageReplicas",
+    system: "SC6",
+  },
+  wake: {
+    says: "At the end sizes are as requested, orphans are adopted, and the Recreate Deployment has seen that its last pod is gone.",
+    source: "pkg/controller/controller_ref_manager.go ClaimPods; pkg/controller/deployment/recreate.go rolloutRecreate",
+    system: "SE2",
+  },
+  open: {
+    says: "At the end gates are open, no key is due, no operation is pending, and no intents outlive their owner.",
+    source: "informer §12 and §13; pkg/controller/controller_utils.go SatisfiedExpectations",
+    system: "SE1",
+  },
+  rest: {
+    says: "At the end, and under a lasting refusal, keys are synced few times.",
+    source: "informer §12; client-go util/workqueue/default_rate_limiters.go",
+    system: "SE3",
+  },
+  error: { says: "No component throws.", source: "informer §11.2 (AP1)" },
+  agree: { says: "The memory Store and the Redis scripts answer every call alike.", source: "shared/store/ports/store.ts" },
+} as const satisfies Readonly<Record<string, Invariant>>;
+
+export type InvariantId = keyof typeof INVARIANTS;

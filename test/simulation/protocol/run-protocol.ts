@@ -1,0 +1,57 @@
+/** Protocol seeds, one after another: schedules of the product's applier, cache and work queue on the memory Store. */
+import { INVARIANTS } from "../invariants.ts";
+import type { InvariantId } from "../invariants.ts";
+import { withoutRules } from "../rules.ts";
+import type { Rule } from "../rules.ts";
+import { runSchedule } from "../schedules/schedule.ts";
+import { createMemoryGround } from "./memory-ground.ts";
+
+export interface ProtocolOptions {
+  readonly first: number;
+  readonly last: number;
+  readonly off?: ReadonlySet<Rule>;
+  /** After the first failed seed. */
+  readonly stop?: boolean;
+}
+
+export interface FailedSeed {
+  readonly seed: number;
+  readonly rule: InvariantId;
+  readonly what: string;
+}
+
+export interface ProtocolResult {
+  readonly ran: number;
+  readonly failed: readonly FailedSeed[];
+  readonly stats: Readonly<Record<string, number>>;
+}
+
+export async function runProtocol({ first, last, off, stop = false }: ProtocolOptions): Promise<ProtocolResult> {
+  const failed: FailedSeed[] = [];
+  const stats: Record<string, number> = {};
+  let ran = 0;
+  for (let seed = first; seed <= last && !(stop && failed.length > 0); seed++, ran++) {
+    const ground = createMemoryGround(off && ((store, data) => withoutRules(store, data, off)));
+    const result = await runSchedule({ ground, seed, faults: true });
+    failed.push(...result.violations.map((violation) => ({ seed, ...violation })));
+    for (const [name, count] of Object.entries(result.stats)) stats[name] = (stats[name] ?? 0) + count;
+  }
+  return { ran, failed, stats };
+}
+
+const TRACE_LINES_MAX = 30;
+
+/** A failed seed in at most 40 lines: what is violated, how to run it again, and its last steps. */
+export async function describeFailure({ seed, rule, what }: FailedSeed, off?: ReadonlySet<Rule>): Promise<readonly string[]> {
+  const lines: string[] = [];
+  const ground = createMemoryGround(off && ((store, data) => withoutRules(store, data, off)));
+  await runSchedule({ ground, seed, faults: true, trace: (line) => lines.push(line.split("\n")[0] ?? "") });
+  const at = lines.findIndex((line) => line.includes(`!! ${rule} `));
+  const { says, source } = INVARIANTS[rule];
+  return [
+    `seed ${seed}: ${rule}: ${what.split("\n")[0] ?? ""}`,
+    `  ${says} (${source})`,
+    `  again: npm run sim -- --protocol --seed ${seed}${off && off.size > 0 ? ` --off ${[...off].join(",")}` : ""}`,
+    ...lines.slice(Math.max(0, at + 1 - TRACE_LINES_MAX), at + 1).map((line) => `  ${line}`),
+  ];
+}
