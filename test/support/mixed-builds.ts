@@ -13,6 +13,13 @@ import { runScriptedNodes } from "../../shared/api-server/scripted-nodes/scripte
 import { memoryBackend, type System } from "../../shared/local/assemble-system.ts";
 import type { Pod } from "../../shared/kube/objects/wire.ts";
 import type { Store } from "../../shared/store/ports/store.ts";
+import type * as systemModule from "../../shared/local/assemble-system.ts";
+import type * as functionsModule from "../../cli/functions/functions.ts";
+import type * as redisModule from "../../shared/store/redis/redis-store.ts";
+import type * as signerModule from "../../shared/store/signer.ts";
+import type * as digestModule from "../../shared/kube/pod-template/digest.ts";
+import type * as identityModule from "../../shared/controllers/cache/identity.ts";
+import type * as timesModule from "../../shared/base/times.ts";
 import { eventually } from "./eventually.ts";
 import { rawClientIn } from "./raw-client.ts";
 import { watchGates, type Closed } from "./watch-gates.ts";
@@ -30,13 +37,13 @@ const MERGE = "application/merge-patch+json";
 export async function loadBuild(root: string) {
   const load = (path: string): Promise<unknown> => import(join(root, path));
   return {
-    system: (await load("shared/local/assemble-system.ts")) as typeof import("../../shared/local/assemble-system.ts"),
-    functions: (await load("cli/functions/functions.ts")) as typeof import("../../cli/functions/functions.ts"),
-    redis: (await load("shared/store/redis/redis-store.ts")) as typeof import("../../shared/store/redis/redis-store.ts"),
-    signer: (await load("shared/store/signer.ts")) as typeof import("../../shared/store/signer.ts"),
-    digest: (await load("shared/kube/pod-template/digest.ts")) as typeof import("../../shared/kube/pod-template/digest.ts"),
-    identity: (await load("shared/controllers/cache/identity.ts")) as typeof import("../../shared/controllers/cache/identity.ts"),
-    times: (await load("shared/base/times.ts")) as typeof import("../../shared/base/times.ts"),
+    system: (await load("shared/local/assemble-system.ts")) as typeof systemModule,
+    functions: (await load("cli/functions/functions.ts")) as typeof functionsModule,
+    redis: (await load("shared/store/redis/redis-store.ts")) as typeof redisModule,
+    signer: (await load("shared/store/signer.ts")) as typeof signerModule,
+    digest: (await load("shared/kube/pod-template/digest.ts")) as typeof digestModule,
+    identity: (await load("shared/controllers/cache/identity.ts")) as typeof identityModule,
+    times: (await load("shared/base/times.ts")) as typeof timesModule,
   };
 }
 
