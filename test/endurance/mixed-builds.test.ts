@@ -7,3 +7,7 @@ import { upgradesThatShareRows } from "../support/upgrades-that-share-rows.ts";
 for (const base of ["same-identity", "same-identity-before"] as const)
   for (const direction of ["upgrade", "rollback"] as const)
     for (const first of ["functions", "watcher"] as const) await upgradesThatShareRows({ base, direction, first });
+
+for (const direction of ["upgrade", "rollback"] as const)
+  for (const first of ["functions", "watcher"] as const)
+    await upgradesThatShareRows({ base: "same-identity", direction, first, podLanes: 8 });

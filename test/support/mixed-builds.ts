@@ -20,6 +20,9 @@ import type * as signerModule from "../../shared/store/signer.ts";
 import type * as digestModule from "../../shared/kube/pod-template/digest.ts";
 import type * as identityModule from "../../shared/controllers/cache/identity.ts";
 import type * as timesModule from "../../shared/base/times.ts";
+import type * as checkpointModule from "../../shared/node-agent/kubelet/allocation/checkpoint.ts";
+import type * as labelsModule from "../../shared/node-agent/kubelet/types/labels.ts";
+import type * as podModule from "../../shared/node-agent/kubelet/types/pod.ts";
 import { eventually } from "./eventually.ts";
 import { rawClientIn } from "./raw-client.ts";
 import { watchGates, type Closed } from "./watch-gates.ts";
@@ -44,6 +47,9 @@ export async function loadBuild(root: string) {
     digest: (await load("shared/kube/pod-template/digest.ts")) as typeof digestModule,
     identity: (await load("shared/controllers/cache/identity.ts")) as typeof identityModule,
     times: (await load("shared/base/times.ts")) as typeof timesModule,
+    checkpoint: (await load("shared/node-agent/kubelet/allocation/checkpoint.ts")) as typeof checkpointModule,
+    labels: (await load("shared/node-agent/kubelet/types/labels.ts")) as typeof labelsModule,
+    pod: (await load("shared/node-agent/kubelet/types/pod.ts")) as typeof podModule,
   };
 }
 
