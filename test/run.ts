@@ -21,9 +21,16 @@ interface Step {
   readonly name: string;
   /** Its files take long enough to be reported one by one. */
   readonly tellsTimes?: true;
+  /** Its files share the machine with each other: up to REPEATED_MAX that failed run once more, alone, and count as they end then. */
+  readonly repeats?: true;
   /** It was run for its measurements. */
   readonly tellsFigures?: true;
-  run(): Promise<{ readonly tally: Tally; readonly output: string }>;
+  run(files?: readonly string[]): Promise<Result>;
+}
+
+interface Result {
+  readonly tally: Tally;
+  readonly output: string;
 }
 
 const ROOT = join(import.meta.dirname, "..");
@@ -34,6 +41,8 @@ const COMPILED = { NODE_COMPILE_CACHE: join(ROOT, "node_modules", ".cache", "com
 const SELDOM_COLLECTED = { GOGC: "400" };
 /** One step runs the tests, which keep two workers busy; the other steps take turns beside them. */
 const PARALLEL = 2;
+/** More files than this do not fail by chance. */
+const REPEATED_MAX = 2;
 
 const CHECK: readonly Step[] = [
   tests("tests", ["check"], ["unit", "tooling", "conformance", "golden", "examples", "attacks", "simulation"]),
@@ -48,7 +57,7 @@ const ADAPTERS: readonly Step[] = [
   command("types", ["tsc", "--noEmit"]),
   command("types of the page", ["tsc", "--noEmit", "-p", "shared/timeline/page"]),
 ];
-const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true }];
+const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true, repeats: true }];
 const ENDURE: readonly Step[] = [{ ...tests("endurance", ["endurance"]), tellsFigures: true }];
 
 /** A command counts as one: it passed or it failed. */
@@ -66,17 +75,17 @@ function command(name: string, [program, ...parameters]: readonly [string, ...st
 function tests(name: string, projects: readonly string[], folders: readonly string[] = projects): Step {
   return {
     name,
-    async run() {
+    async run(files = []) {
       const scratch = await mkdtemp(join(tmpdir(), "deltaloop-tests-"));
       const file = join(scratch, "tally.json");
       try {
         const chosen = projects.flatMap((project) => ["--project", project]);
-        const parameters = ["run", ...chosen, "--reporter=default", "--reporter=./test/tally-reporter.ts"];
+        const parameters = ["run", ...chosen, ...files, "--reporter=default", "--reporter=./test/tally-reporter.ts"];
         const { code, output } = await execute("vitest", parameters, { [TALLY_FILE]: file });
         const tally = await readTally(file);
         // Whatever made vitest end with another code than 0 is a failure.
         const failed = code !== 0 && tally.failed === 0 ? 1 : tally.failed;
-        const empty = emptyFolders(folders, tally);
+        const empty = files.length > 0 ? [] : emptyFolders(folders, tally);
         return {
           tally: { ...tally, failed: failed + empty.length },
           output: output + empty.map((folder) => `\nno test ran in ${folder}`).join(""),
@@ -134,7 +143,7 @@ async function runSteps(steps: readonly Step[], parallel: number): Promise<Tally
 
 async function runStep(step: Step): Promise<Tally> {
   const startedAt = performance.now();
-  const { tally, output } = await step.run();
+  const { tally, output } = step.repeats ? await runAndRepeat(step) : await step.run();
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   const counts = tally.files === undefined ? "" : `  ${describe(tally)}`;
   console.log(`${tally.failed === 0 ? "ok  " : "FAIL"}  ${step.name.padEnd(14)}${seconds.padStart(6)} s${counts}`);
@@ -149,6 +158,22 @@ async function runStep(step: Step): Promise<Tally> {
       console.log(`      ${(ms / 1000).toFixed(1).padStart(6)} s  ${relative(ROOT, path)}`);
   for (const [why, skipped] of Map.groupBy(tally.skipped, (test) => test.why)) console.log(`      ${skipped.length} skipped: ${why}`);
   return tally;
+}
+
+/** A failure beside other files is printed, also if the file then passes alone. */
+async function runAndRepeat(step: Step): Promise<Result> {
+  let { tally, output } = await step.run();
+  const failed = (tally.files ?? []).filter((file) => file.failed > 0);
+  if (failed.length > REPEATED_MAX) return { tally, output };
+  for (const line of failed.length > 0 ? failedNames(output) : []) console.log(`!!!!  failed beside other files, repeated alone: ${line}`);
+  for (const file of failed) {
+    const again = await step.run([file.path]);
+    const skipped = [...tally.skipped.filter(({ path }) => path !== file.path), ...again.tally.skipped];
+    const others = { ...tally, passed: tally.passed - file.passed, failed: tally.failed - file.failed };
+    tally = { ...others, passed: others.passed + again.tally.passed, failed: others.failed + again.tally.failed, skipped };
+    output += again.output;
+  }
+  return { tally, output };
 }
 
 /** `file > suite > test: the first line of its error`, as vitest's summary has them. */

@@ -10,31 +10,37 @@ export interface Tally {
   readonly passed: number;
   readonly failed: number;
   /** Each test that did not run, and why: the note it gave to `skip`, else the name of its suite, which should say it. */
-  readonly skipped: readonly { readonly test: string; readonly why: string }[];
+  readonly skipped: readonly { readonly path?: string; readonly test: string; readonly why: string }[];
   /** Test files that held tests, and how long each took; absent for steps that are no tests. */
-  readonly files?: readonly { readonly path: string; readonly ms: number }[];
+  readonly files?: readonly { readonly path: string; readonly ms: number; readonly passed: number; readonly failed: number }[];
 }
 
 /** A file that cannot be loaded and an error outside every test count as one failure each. Vitest wants a class by default. */
 export default class TallyReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
-    const tests = modules.flatMap((module) => [...module.children.allTests()]);
-    const broken = modules.filter((module) => module.errors().length > 0).length;
+    const files = modules.map((module) => {
+      const states = [...module.children.allTests()].map((test) => test.result().state);
+      return {
+        path: module.moduleId,
+        ms: module.diagnostic().duration,
+        passed: states.filter((state) => state === "passed").length,
+        failed: states.filter((state) => state === "failed").length + (module.errors().length > 0 ? 1 : 0),
+        hasTests: states.length > 0,
+      };
+    });
     const tally: Tally = {
-      passed: tests.filter((test) => test.result().state === "passed").length,
-      failed: tests.filter((test) => test.result().state === "failed").length + broken + unhandled.length,
-      skipped: tests.flatMap(skipReason),
-      files: modules
-        .filter(({ children }) => children.size > 0)
-        .map((module) => ({ path: module.moduleId, ms: module.diagnostic().duration })),
+      passed: files.reduce((sum, { passed }) => sum + passed, 0),
+      failed: files.reduce((sum, { failed }) => sum + failed, unhandled.length),
+      skipped: modules.flatMap((module) => [...module.children.allTests()].flatMap((test) => skipReason(test, module.moduleId))),
+      files: files.filter(({ hasTests }) => hasTests),
     };
     writeFileSync(process.env[TALLY_FILE] ?? "", JSON.stringify(tally));
   }
 }
 
-function skipReason(test: TestCase): Tally["skipped"] {
+function skipReason(test: TestCase, path: string): Tally["skipped"] {
   const result = test.result();
   if (result.state === "passed" || result.state === "failed") return [];
   const note = result.state === "skipped" ? result.note : undefined;
-  return [{ test: test.fullName, why: note ?? test.fullName.split(" > ")[0] ?? test.name }];
+  return [{ path, test: test.fullName, why: note ?? test.fullName.split(" > ")[0] ?? test.name }];
 }

@@ -4,7 +4,8 @@
  *
  * LP1 no live read and no write, to the Store too, starts without a proof. `take` and `done` are no such writes: a key goes back unproven.
  * LP2 a proof holds for one term and PROOF_MS, and ends with any connection error: the next connection may lead to another API server.
- * LP3 the Lease is read at most once in PROOF_MS while it proves, and once in RETRY_MS while it does not.
+ * LP3 the Lease is read at most once in PROOF_MS while it proves, and once in RETRY_MS while it does not. An answer during which another
+ *     connection failed proves nothing: it is read again at once, up to READS_MAX times.
  * LP4 an epoch without a term (an older build, shadow mode) needs no proof.
  * LP5 a checkpoint never goes back within an epoch. A process that has seen a greater one than `take` returns marks every resource SUSPECT.
  */
@@ -22,6 +23,7 @@ import { LEASE_TERMS, parseTerms, tokenText } from "../cache/watcher/lineage.ts"
 export const PROOF_MS = 10_000;
 export const PROOF_RETRY_MS = 1_000;
 const ALARM_MS = 30_000;
+const READS_MAX = 4;
 
 /** The Lease does not list the Store's token, or cannot be read. Normal for a second while a leader begins a term; else two clusters share the cache. */
 export class UnprovenError extends Error {
@@ -65,19 +67,27 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
   /** Grows with each connection error, so that an answer that was on its way proves nothing. */
   let failures = 0;
 
-  async function ask(of: string, token: TermToken): Promise<void> {
-    const sentMs = clock.now();
-    const before = failures;
-    let why: string | undefined;
-    try {
-      const retryBudget = retryBudgetUntil(clock, sentMs + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
-      const found = (await reader.get("leases", lease.namespace, lease.name, { retryBudget })) as Lease | undefined; // the resource names the type
-      const listed = parseTerms(found?.metadata?.annotations?.[LEASE_TERMS]);
-      if (!lists(listed, token)) why = found ? `it does not list ${tokenText(token)}` : "there is none";
-      else if (before !== failures) why = "the connection failed meanwhile";
-    } catch (error) {
-      why = describeError(error);
+  /** @returns why the Lease proves nothing, if so, and when it was read */
+  async function read(token: TermToken): Promise<{ readonly sentMs: number; readonly why?: string }> {
+    for (let reads = 1; ; reads++) {
+      const sentMs = clock.now();
+      const before = failures;
+      try {
+        const retryBudget = retryBudgetUntil(clock, sentMs + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
+        const found = (await reader.get("leases", lease.namespace, lease.name, { retryBudget })) as Lease | undefined; // the resource names the type
+        if (!found) return { sentMs, why: "there is none" };
+        if (!lists(parseTerms(found.metadata?.annotations?.[LEASE_TERMS]), token))
+          return { sentMs, why: `it does not list ${tokenText(token)}` };
+      } catch (error) {
+        return { sentMs, why: describeError(error) };
+      }
+      if (before === failures) return { sentMs };
+      if (reads === READS_MAX) return { sentMs, why: "connections fail all the time" };
     }
+  }
+
+  async function ask(of: string, token: TermToken): Promise<void> {
+    const { sentMs, why } = await read(token);
     if (why === undefined) {
       [proven, refused, unprovenSinceMs] = [{ of, untilMs: sentMs + PROOF_MS }, undefined, undefined];
       if (isAlarmed) metrics?.set("deltaloop_unproven", {}, 0);

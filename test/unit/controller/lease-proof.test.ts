@@ -14,9 +14,10 @@ const it = base.extend("s", async () => {
   const clock = createVirtualClock(1_000_000);
   const log = recordingLog();
   const marked: string[] = [];
-  const state = { terms: "a.4", gets: 0, isAway: false };
+  const state = { terms: "a.4", gets: 0, isAway: false, failing: 0, connectionFailed: (): void => undefined };
   const get = async (): Promise<never> => {
     state.gets++;
+    if (state.failing-- > 0) state.connectionFailed();
     if (state.isAway) throw new UnansweredError("away");
     return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // all that is read of it
   };
@@ -60,6 +61,17 @@ it("ends with a connection error, even of a call in flight", async ({ s: { proof
   expect(state.gets).toBe(1);
   await expect(reader.list("pods", "shop")).rejects.toThrow("away");
   expect(state.gets).toBe(2);
+});
+
+it("reads the Lease again at once, a few times, if another connection fails during the read", async ({ s: { proof, state } }) => {
+  state.connectionFailed = () => proof.connectionFailed();
+  state.failing = 2;
+  await proof.require("e1", TOKEN);
+  expect(state.gets).toBe(3);
+  proof.connectionFailed();
+  state.failing = 1_000;
+  await expect(proof.require("e1", TOKEN)).rejects.toThrow("connections fail all the time");
+  expect(state.gets).toBe(7);
 });
 
 it("is requested once a second without success, and alarms after half a minute", async ({ s: { proof, clock, state, log } }) => {
