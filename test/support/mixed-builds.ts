@@ -33,7 +33,8 @@ const LEASE = { namespace: "kube-system", name: "deltaloop-watcher" };
 const NODES = { count: 2, bindPods: true, readyAfterMs: [200, 400], deleteAfterMs: [100, 300] } as const;
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 export const REPLICAS = 8;
-const CONFLICT = "the object has been modified";
+/** Reasons of a sync that is retried: another writer came first, or the watcher's term ended meanwhile (LN4). */
+const RETRIED = ["the object has been modified", "the cache is of another epoch"];
 const MERGE = "application/merge-patch+json";
 
 /** A build's own sources. Their types are this checkout's: the builds of one identity agree on the ports. */
@@ -85,7 +86,7 @@ export async function startMixedBuilds(url: string, observer: Build): Promise<Mi
   const complaints: string[] = [];
   const complain = (message: string, fields?: object): void => {
     const text = `${message} ${JSON.stringify(fields ?? {})}`;
-    if (!text.includes(CONFLICT)) complaints.push(text); // two writers meet, and the sync is retried
+    if (!RETRIED.some((reason) => text.includes(reason))) complaints.push(text);
   };
   let created = 0;
   server.onRequest(({ verb, resource, subresource, status }) => {
