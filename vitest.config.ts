@@ -65,7 +65,7 @@ export default defineConfig({
         test: {
           ...node,
           name: "endurance",
-          include: ["test/endurance/**/*.test.ts"],
+          include: ["test/endurance/**/*.test.ts", "test/e2e/cloned-cluster.test.ts"],
           testTimeout: 600_000,
           hookTimeout: 900_000,
           fileParallelism: false,

@@ -1,4 +1,4 @@
-/** The base commit of an upgrade, as a checkout of its own. */
+/** The base commits of upgrades, each as a checkout of its own. */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,11 +18,13 @@ export interface Base {
 }
 
 /**
- * The commit in test/upgrade/base, or the reason why it is unavailable. @throws when it is no ancestor of this commit
+ * The commit in a file of test/upgrade, or the reason why it is unavailable. @throws when it is no ancestor of this commit
  */
-export async function baseCheckout(): Promise<Base | { readonly missing: string }> {
-  const commit = (await readFile(join(ROOT, "test", "upgrade", "base"), "utf8")).trim();
-  if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error("test/upgrade/base: the 40 digits of a commit");
+export async function baseCheckout(
+  name: "base" | "same-identity" | "same-identity-before" = "base",
+): Promise<Base | { readonly missing: string }> {
+  const commit = (await readFile(join(ROOT, "test", "upgrade", name), "utf8")).trim();
+  if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error(`test/upgrade/${name}: the 40 digits of a commit`);
   const git = async (...args: readonly string[]): Promise<boolean> =>
     await run("git", ["-C", ROOT, ...args]).then(
       () => true,
@@ -30,7 +32,8 @@ export async function baseCheckout(): Promise<Base | { readonly missing: string 
     );
   if (!(await git("cat-file", "-e", `${commit}^{commit}`)))
     return { missing: `commit ${commit.slice(0, 7)} is not in this clone: git fetch --unshallow, where git has a history` };
-  if (!(await git("merge-base", "--is-ancestor", commit, "HEAD"))) throw new Error(`test/upgrade/base: ${commit} is no ancestor of HEAD`);
+  if (!(await git("merge-base", "--is-ancestor", commit, "HEAD")))
+    throw new Error(`test/upgrade/${name}: ${commit} is no ancestor of HEAD`);
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-base-"));
   const root = join(folder, commit.slice(0, 7));
   await mkdir(root);

@@ -1,0 +1,13 @@
+/**
+ * An older build and this one side by side in mid-rollout, on the same rows, messages and intents, in both directions and in either order of
+ * deploying. test/conformance/redis-mixed-builds.test.ts runs one of these upgrades in `npm test`.
+ */
+import { upgradesThatShareRows } from "../support/upgrades-that-share-rows.ts";
+
+for (const base of ["same-identity", "same-identity-before"] as const)
+  for (const direction of ["upgrade", "rollback"] as const)
+    for (const first of ["functions", "watcher"] as const) await upgradesThatShareRows({ base, direction, first });
+
+for (const direction of ["upgrade", "rollback"] as const)
+  for (const first of ["functions", "watcher"] as const)
+    await upgradesThatShareRows({ base: "same-identity", direction, first, podLanes: 8 });
