@@ -177,11 +177,13 @@ function clusterOf(placed: readonly Placed[]): ClusterState {
   return census.state({ nowMs: atMs });
 }
 
-/** Of the Deployment; `changed` replaces and adds objects. */
+/** Of the Deployment; `changed` replaces and adds objects, several versions of one in order. */
 export function verdictOn(...changed: readonly Placed[]): Verdict {
   const base: readonly Placed[] = [deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods];
-  const all = new Map([...base, ...changed].map((each) => [`${each[0]} ${(each[1]["metadata"] as { readonly name: string }).name}`, each]));
-  const verdict = verdictOf(clusterOf([...all.values()]), { resource: "deployments", namespace: "shop", name: "web" });
+  const keyOf = ([resource, fields]: Placed): string => `${resource} ${(fields["metadata"] as { readonly name: string }).name}`;
+  const replaced = new Set(changed.map(keyOf));
+  const all = [...base.filter((each) => !replaced.has(keyOf(each))), ...changed];
+  const verdict = verdictOf(clusterOf(all), { resource: "deployments", namespace: "shop", name: "web" });
   if (verdict === undefined) throw new Error("there is no Deployment web");
   return verdict;
 }

@@ -2,7 +2,7 @@
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
 import { refusedPods } from "./refused-pods.ts";
-import type { View } from "./view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 11;
 const CLASSES = ["webhook denied", "webhook failed", "policy denied", "pod security", "service account missing", "pod invalid"];

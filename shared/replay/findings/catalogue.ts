@@ -10,6 +10,7 @@ import { image } from "./image.ts";
 import { initContainer } from "./init-container.ts";
 import { liveness } from "./liveness.ts";
 import { minReady } from "./min-ready.ts";
+import { noRollout } from "./no-rollout.ts";
 import { noRoom } from "./no-room.ts";
 import { node } from "./node.ts";
 import { notObserved } from "./not-observed.ts";
@@ -20,14 +21,14 @@ import { readiness } from "./readiness.ts";
 import { replicaWriters } from "./replica-writers.ts";
 import { scheduling } from "./scheduling.ts";
 import { terminating } from "./terminating.ts";
-import type { View } from "./view.ts";
+import type { View } from "../incident/view.ts";
 import { volume } from "./volume.ts";
 
 const RULES: readonly Rule[] = [
   ...[notObserved, quota, admission, node, scheduling, volume, terminating],
   ...[image, containerConfig, liveness, containerExit, initContainer, readiness],
   ...[eviction, replicaWriters, paused, overlap, collision],
-  ...[minReady, noRoom, deadline],
+  ...[minReady, noRoom, noRollout, deadline],
 ];
 const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["words"]; // of the rules
 const LEVELS: readonly Finding["level"][] = ["cause", "wait", "effect"];

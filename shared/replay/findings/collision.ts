@@ -1,7 +1,7 @@
 /** Template hashes that collide: the controller then chooses another name for the new ReplicaSet. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import type { View } from "./view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 66;
 

@@ -1,8 +1,8 @@
 /** A container that cannot be created: a missing Secret, ConfigMap or key, a command that does not exist, a user that is not allowed. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
-import { containersOf, eventsOf, eventText, listed, podName } from "./view.ts";
-import type { RunContainer, View } from "./view.ts";
+import { containersOf, eventsOf, listed, podName } from "../incident/view.ts";
+import type { RunContainer, View } from "../incident/view.ts";
 
 const REASONS = new Set([
   "CreateContainerConfigError",
@@ -40,7 +40,8 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       facts: { ...found?.slots, container: spec.name, of: kind, reason },
       object: podName(pod),
       since: pod.createdMs,
-      evidence: [`${kind} ${spec.name}: ${reason}`, ...eventText(events)],
+      evidence: [`${kind} ${spec.name}: ${reason}`],
+      events,
       ...(found === undefined && { confidence: "likely" as const }),
     },
   ];

@@ -1,8 +1,8 @@
 /** A container that exits again and again. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
-import { containersOf, eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
-import type { RunContainer, View } from "./view.ts";
+import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
+import type { RunContainer, View } from "../incident/view.ts";
 
 const RANK = 40;
 /** The kubelet resets its back-off after this time without an exit. */
@@ -54,11 +54,9 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       },
       object: podName(pod),
       since: endedMs,
-      evidence: [
-        `${kind} ${spec.name} ended: ${ended.reason ?? "no reason"}, exit code ${code}, ${restartCount} restart${restartCount === 1 ? "" : "s"}`,
-        ...eventText(hooks),
-        ...eventText(eventsOf(view, pod.uid, "BackOff")),
-      ],
+      evidence: [`${kind} ${spec.name} ended: ${ended.reason ?? "no reason"}, exit code ${code}`],
+      restarts: restartCount,
+      events: [...hooks, ...eventsOf(view, pod.uid, "BackOff")],
       // The Event names no container, and a process that ended by itself lets a hook fail, too.
       ...((killed || (name === "post-start hook failed" && (code === 0 || pod.spec.containers.length > 1))) && {
         confidence: "likely" as const,

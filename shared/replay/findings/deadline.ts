@@ -1,8 +1,8 @@
 /** The progress deadline: an effect, never a cause. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import { timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 90;
 

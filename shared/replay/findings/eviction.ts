@@ -1,8 +1,8 @@
 /** Pods that were evicted, preempted, or refused by their node. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
-import { eventText, listed, podName, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { listed, podName, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 55;
 /** Before the pods that replace preempted ones and find no node. */
@@ -43,7 +43,7 @@ function preempted({ state, current, subject, pods, terminating, nowMs }: View):
       of.kind === "Pod" && metadata.namespace === subject.namespace && (of.name === subject.name || of.name.startsWith(prefix));
     if (!isOurs) return [];
     const by = state.pods.find(({ uid }) => uid === listed(event.message)?.slots["uid"]);
-    const hit = hitOf(podName(of), timeOf(lastTimestamp), ...eventText([event]));
+    const hit = { ...hitOf(podName(of), timeOf(lastTimestamp)), events: [event] };
     return [by === undefined ? hit : { ...hit, facts: { by: podName(by), of: by.namespace } }];
   });
   return [...marked, ...told].filter(({ since }) => nowMs - (since ?? nowMs) <= RECENT_MS);

@@ -1,5 +1,7 @@
 /** A finding: data from a pure function of the state, with its text from a table. */
-import type { View } from "./view.ts";
+import type { EventEvidence } from "../evidence/other-evidence.ts";
+import { eventText } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 export interface Finding {
   readonly kind: string;
@@ -51,6 +53,9 @@ export interface Hit {
   readonly object: string;
   readonly since?: number | undefined;
   readonly evidence: readonly string[];
+  /** Counted together with those of the other hits, as are restarts. */
+  readonly events?: readonly EventEvidence[];
+  readonly restarts?: number;
   readonly confidence?: "likely";
 }
 
@@ -69,9 +74,19 @@ export function merged(hits: readonly Hit[], level: Finding["level"], rank: numb
         confidence: same.every(({ confidence }) => confidence === "likely") ? "likely" : "certain",
         since: times.length > 0 ? Math.min(...times) : undefined,
         objects: [...new Set(same.map(({ object }) => object))],
-        evidence: [...new Set(same.flatMap(({ evidence }) => evidence))].slice(0, EVIDENCE_MAX),
+        evidence: evidenceOf(same).slice(0, EVIDENCE_MAX),
       },
     ];
   });
   return findings.toSorted((a, b) => b.objects.length - a.objects.length);
+}
+
+function evidenceOf(hits: readonly Hit[]): readonly string[] {
+  const restarts = hits.reduce((sum, hit) => sum + (hit.restarts ?? 0), 0);
+  const events = [...new Set(hits.flatMap((hit) => hit.events ?? []))];
+  return [
+    ...new Set(hits.flatMap(({ evidence }) => evidence)),
+    ...(restarts > 0 ? [`${restarts} restart${restarts === 1 ? "" : "s"}`] : []),
+    ...[...Map.groupBy(events, ({ reason }) => reason).values()].flatMap(eventText),
+  ];
 }

@@ -2,8 +2,8 @@
 import type { ImageClass } from "../evidence/image-errors.ts";
 import { merged } from "./finding.ts";
 import type { Hit, Rule, Target, WordsOf } from "./finding.ts";
-import { containersOf, eventsOf, eventText, listed, podName } from "./view.ts";
-import type { RunContainer, View } from "./view.ts";
+import { containersOf, eventsOf, listed, podName } from "../incident/view.ts";
+import type { RunContainer, View } from "../incident/view.ts";
 
 const REASONS = new Set([
   ...["ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"],
@@ -43,7 +43,8 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       },
       object: podName(pod),
       since: pod.createdMs,
-      evidence: [`${kind} ${spec.name} waits: ${reason}`, ...eventText(events)],
+      evidence: [`${kind} ${spec.name} waits: ${reason}`],
+      events,
     },
   ];
 }

@@ -1,8 +1,8 @@
 /** An init container that runs for longer than those of earlier pods, so the containers do not start. */
 import { merged } from "./finding.ts";
 import type { Rule } from "./finding.ts";
-import { containersOf, podName, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { containersOf, podName, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 45;
 const PATIENCE_MS = 5 * 60_000;

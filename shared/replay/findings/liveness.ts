@@ -1,8 +1,8 @@
 /** Containers that the kubelet restarts because a liveness or startup probe fails. */
 import { merged } from "./finding.ts";
 import type { Rule } from "./finding.ts";
-import { containersOf, eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 38;
 /** Events live for an hour. */
@@ -24,7 +24,9 @@ function find(view: View): ReturnType<Rule["find"]> {
         facts: { container: spec.name, probe },
         object: podName(pod),
         since: timeOf(events.at(-1)?.firstTimestamp),
-        evidence: [...eventText(events), `container ${spec.name}: ${status.restartCount} restart${status.restartCount === 1 ? "" : "s"}`],
+        evidence: [],
+        restarts: status.restartCount,
+        events,
       },
     ];
   });

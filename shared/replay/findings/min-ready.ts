@@ -1,8 +1,8 @@
 /** Pods that are ready and not yet available. */
 import type { Rule } from "./finding.ts";
 import { merged } from "./finding.ts";
-import { podName } from "./view.ts";
-import type { View } from "./view.ts";
+import { podName } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 75;
 

@@ -1,8 +1,8 @@
 /** A rolling update that may neither create nor delete a pod until a new one is available. */
 import { resolveFenceposts } from "@deltaloop/controllers/deployment";
 import type { Finding, Rule } from "./finding.ts";
-import { podName } from "./view.ts";
-import type { View } from "./view.ts";
+import { podName } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 76;
 

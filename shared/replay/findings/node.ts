@@ -1,8 +1,8 @@
 /** Pods on a node whose kubelet does not report. */
 import { merged } from "./finding.ts";
 import type { Rule } from "./finding.ts";
-import { eventsOf, podName, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { eventsOf, podName, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 15;
 

@@ -1,7 +1,7 @@
 /** A controller that does not act: it has not observed the last change of the spec. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import type { View } from "./view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 8;
 const PATIENCE_MS = 30_000;

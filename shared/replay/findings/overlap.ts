@@ -1,7 +1,7 @@
 /** Another owner's selector matches the same pods. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import type { View } from "./view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 64;
 

@@ -1,8 +1,8 @@
 /** A paused Deployment scales, and does not roll out: a cause while there is something to roll out. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import { isChanged, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { isChanged, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 62;
 

@@ -1,7 +1,7 @@
 /** A ResourceQuota or LimitRange refuses pods. */
 import type { Finding, Rule } from "./finding.ts";
 import { refusedPods } from "./refused-pods.ts";
-import type { View } from "./view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 10;
 const CLASSES = ["quota exceeded", "quota needs a value", "quota missing", "limit range"];

@@ -2,8 +2,8 @@
 import type { Probe } from "../evidence/pod-evidence.ts";
 import { merged } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
-import { containersOf, eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
-import type { RunContainer, View } from "./view.ts";
+import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
+import type { RunContainer, View } from "../incident/view.ts";
 
 const RANK = 50;
 /** The API's defaults. */
@@ -42,7 +42,8 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       },
       object: podName(pod),
       since,
-      evidence: [`container ${spec.name} runs and is not ready`, ...eventText(events)],
+      evidence: [`container ${spec.name} runs and is not ready`],
+      events,
       ...(found === undefined && { confidence: "likely" as const }),
     },
   ];

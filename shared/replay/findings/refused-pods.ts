@@ -1,8 +1,8 @@
 /** Pods that the API server refuses: the newest refusal counts, because the condition ReplicaFailure keeps the first one. */
 import type { SeenOwner } from "../incident/seen.ts";
 import type { ListedMessage } from "../evidence/messages.ts";
-import { eventsOf, eventText, listed, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { eventsOf, eventText, listed, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 export interface RefusedPods {
   readonly owner: SeenOwner;

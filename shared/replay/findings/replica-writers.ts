@@ -1,7 +1,7 @@
 /** Two writers of `spec.replicas`: a HorizontalPodAutoscaler and another field manager take turns. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import type { View } from "./view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 60;
 /** Changes of both writers within this time. */

@@ -1,8 +1,8 @@
 /** Pods that no node takes. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
-import { eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 20;
 
@@ -29,7 +29,8 @@ function find(view: View): ReturnType<Rule["find"]> {
           ...(found?.slots["nodes"] !== undefined && { nodes: found.slots["nodes"] }),
           ...(taints !== "" && { taints }),
         },
-        evidence: [`PodScheduled False: ${scheduled.reason ?? "no reason"}`, ...eventText(events)],
+        evidence: [`PodScheduled False: ${scheduled.reason ?? "no reason"}`],
+        events,
       },
     ];
   });

@@ -3,8 +3,8 @@ import type { SeenPod } from "../incident/seen.ts";
 import { merged } from "./finding.ts";
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
-import { podName } from "./view.ts";
-import type { View } from "./view.ts";
+import { podName } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 28;
 /** Beyond the grace period, for the kubelet's own work. */

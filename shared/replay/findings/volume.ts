@@ -1,8 +1,8 @@
 /** Volumes that cannot be attached or mounted, and pod sandboxes that cannot be created. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
-import { eventsOf, eventText, listed, podName, timeOf } from "./view.ts";
-import type { View } from "./view.ts";
+import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 const RANK = 25;
 /** An attachment moves to another node within minutes; the kubelet reports mounts after two. */
@@ -20,7 +20,7 @@ function find(view: View): ReturnType<Rule["find"]> {
     if (message === undefined) return [];
     const isCertain = message.class.endsWith("missing");
     if (!isCertain && view.nowMs - (since ?? 0) < PATIENCE_MS) return [];
-    return [{ kind: message.class, facts: message.slots, object: podName(pod), since, evidence: eventText(events) }];
+    return [{ kind: message.class, facts: message.slots, object: podName(pod), since, evidence: [], events }];
   });
   return merged(hits, "cause", RANK);
 }

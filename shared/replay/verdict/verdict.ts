@@ -1,8 +1,8 @@
 /** The answer to "what is wrong with this workload, and why": computed from objects alone, without a replay. */
 import { findingsOf, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
-import { isChanged, podName, viewOf } from "../findings/view.ts";
-import type { View, Workload } from "../findings/view.ts";
+import { isChanged, podName, viewOf } from "../incident/view.ts";
+import type { View, Workload } from "../incident/view.ts";
 import type { ClusterState } from "../incident/cluster-state.ts";
 import { pauseOf, rolloutChanges } from "../incident/spec-changes.ts";
 import type { SpecChange } from "../incident/spec-changes.ts";

@@ -1,8 +1,8 @@
 /** What the controllers wait for, by which rule, and until when. */
 import type { Finding } from "../findings/finding.ts";
 import { refusedPods } from "../findings/refused-pods.ts";
-import { isChanged, timeOf } from "../findings/view.ts";
-import type { View } from "../findings/view.ts";
+import { isChanged, timeOf } from "../incident/view.ts";
+import type { View } from "../incident/view.ts";
 
 export interface Wait {
   readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "ended" | "resume";

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { verdictText } from "../../../../cli/explain/verdict-text.ts";
 import type { Placed } from "../../../support/incident.ts";
-import { at, deployment, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
+import { at, deployment, event, oldPods, pod, replicaSet, verdictOn } from "../../../support/incident.ts";
 
 const waiting = (reason: string, message?: string): object => ({ waiting: { reason, ...(message !== undefined && { message }) } });
 const refused = (message: string): Placed =>
@@ -128,4 +128,36 @@ it("distinguishes a capture from a cluster in its unknowns", () => {
 it("counts no pod as updated while a changed template is not rolled out", () => {
   const spec = { paused: true, template: { spec: { containers: [{ name: "web", image: "app:v3" }] } } };
   expect(textOf(deployment({ spec }), backOff())).toContain("3 of 3 pods available, 0 updated");
+});
+
+describe("requests that replace no pod", () => {
+  const complete = deployment({ status: { replicas: 3, updatedReplicas: 3 } });
+  const rolledBack = (reason: string, seconds: number): Placed => event(reason, "", { of: "web", kind: "Deployment", seconds, count: 1 });
+
+  it.each([
+    { reason: "DeploymentRollbackRevisionNotFound", seconds: -60, kinds: ["rollback target gone"] },
+    { reason: "DeploymentRollbackTemplateUnchanged", seconds: -60, kinds: ["rollback without effect"] },
+    { reason: "DeploymentRollbackRevisionNotFound", seconds: -400, kinds: [] },
+  ])("$reason $seconds s ago, with a rollout that began 300 s ago", ({ reason, seconds, kinds }) => {
+    const { health, findings } = verdictOn(complete, rolledBack(reason, seconds));
+    const found = findings.map(({ kind }) => kind).filter((kind) => kind !== "no room");
+    expect({ health, found }).toEqual({ health: "complete", found: kinds });
+  });
+
+  it("a rollback without a target is printed beside a complete rollout, with the Event", () => {
+    expect(textOf(complete, rolledBack("DeploymentRollbackRevisionNotFound", -60))).toContain(
+      "Also a rollback was requested to a revision whose ReplicaSet no longer exists on deployment/web",
+    );
+  });
+
+  it.each<{ readonly spec: object; readonly fields: string | undefined }>([
+    { spec: { minReadySeconds: 5 }, fields: "minReadySeconds" },
+    { spec: { minReadySeconds: 5, progressDeadlineSeconds: 60 }, fields: "minReadySeconds, progressDeadlineSeconds" },
+    { spec: { minReadySeconds: 5, replicas: 4 }, fields: undefined },
+  ])("a recorded change of $spec has the finding about $fields", ({ spec, fields }) => {
+    const status = { observedGeneration: 3, replicas: 3, updatedReplicas: 3 };
+    const changed = deployment({ spec: { ...spec }, status, metadata: { generation: 3, resourceVersion: "8" } });
+    const { findings } = verdictOn(complete, changed);
+    expect(findings.find(({ kind }) => kind === "change without effect")?.facts["fields"]).toBe(fields);
+  });
 });

@@ -5,8 +5,8 @@ import type { EventEvidence } from "../evidence/other-evidence.ts";
 import { isListed } from "../evidence/messages.ts";
 import type { ListedMessage } from "../evidence/messages.ts";
 import type { ContainerSpec, ContainerStatus } from "../evidence/pod-evidence.ts";
-import type { ClusterState } from "../incident/cluster-state.ts";
-import type { SeenOwner, SeenPod } from "../incident/seen.ts";
+import type { ClusterState } from "./cluster-state.ts";
+import type { SeenOwner, SeenPod } from "./seen.ts";
 
 export interface Workload {
   readonly resource: CachedResource;
@@ -114,12 +114,12 @@ export function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** `5 Events Failed, last 10:02:11Z`, or nothing. */
+/** `5 Events Failed, last 10:02:11Z`, or nothing; of one reason. */
 export function eventText(events: readonly EventEvidence[]): readonly string[] {
-  const [last] = events;
-  if (last === undefined) return [];
+  const [first] = events;
+  if (first === undefined) return [];
   const count = events.reduce((sum, each) => sum + each.count, 0);
-  const at = timeOf(last.lastTimestamp);
-  const when = at === undefined ? "" : `, last ${new Date(at).toISOString().slice(11, 19)}Z`;
-  return [`${count} Event${count === 1 ? "" : "s"} ${last.reason}${when}`];
+  const lastMs = Math.max(...events.flatMap(({ lastTimestamp }) => timeOf(lastTimestamp) ?? []));
+  const when = lastMs === -Infinity ? "" : `, last ${new Date(lastMs).toISOString().slice(11, 19)}Z`;
+  return [`${count} Event${count === 1 ? "" : "s"} ${first.reason}${when}`];
 }
