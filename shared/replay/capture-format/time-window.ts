@@ -8,6 +8,8 @@ import type { CaptureRecord } from "./capture.ts";
 
 /** The number of lines by which a line may be late. */
 export const WINDOW_LINES = 1_000;
+/** Records that have left and are still referenced: they may be large. */
+const GONE_KEPT = 64;
 const WINDOW_BYTES = 4 * 2 ** 20;
 
 interface Buffered {
@@ -17,7 +19,9 @@ interface Buffered {
 }
 
 export class TimeWindow {
-  readonly #buffered: Buffered[] = [];
+  #buffered: Buffered[] = [];
+  /** Where the buffer begins: moving its records for each one that leaves would cost more than parsing it. */
+  #start = 0;
   #bytes = 0;
   #goneMs = -Infinity;
 
@@ -25,28 +29,32 @@ export class TimeWindow {
   next(record: CaptureRecord, bytes: number): readonly Buffered[] | undefined {
     if (record.atMs < this.#goneMs) return undefined;
     let place = this.#buffered.length;
-    while (place > 0 && (this.#buffered[place - 1]?.record.atMs ?? 0) > record.atMs) place--;
+    while (place > this.#start && (this.#buffered[place - 1]?.record.atMs ?? 0) > record.atMs) place--;
     this.#buffered.splice(place, 0, { record, bytes });
     this.#bytes += bytes;
-    let count = 0;
+    let end = this.#start;
     for (
       let left = this.#bytes;
-      this.#buffered.length - count > WINDOW_LINES || (left > WINDOW_BYTES && count < this.#buffered.length - 1);
-      count++
+      this.#buffered.length - end > WINDOW_LINES || (left > WINDOW_BYTES && end < this.#buffered.length - 1);
+      end++
     )
-      left -= this.#buffered[count]?.bytes ?? 0;
-    return this.#gone(count);
+      left -= this.#buffered[end]?.bytes ?? 0;
+    return this.#gone(end);
   }
 
   rest(): readonly Buffered[] {
     return this.#gone(this.#buffered.length);
   }
 
-  #gone(count: number): readonly Buffered[] {
-    if (count === 0) return NOTHING;
-    const gone = this.#buffered.splice(0, count);
+  #gone(end: number): readonly Buffered[] {
+    if (end === this.#start) return NOTHING;
+    const gone = this.#buffered.slice(this.#start, end);
     for (const { bytes } of gone) this.#bytes -= bytes;
     this.#goneMs = gone.at(-1)?.record.atMs ?? this.#goneMs;
+    this.#start = end;
+    if (end < GONE_KEPT) return gone;
+    this.#buffered = this.#buffered.slice(end);
+    this.#start = 0;
     return gone;
   }
 }
