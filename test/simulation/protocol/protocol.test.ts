@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Rule } from "../rules.ts";
 import { describeFailure, runProtocol } from "./run-protocol.ts";
 
-const FIXED = 120;
+const [FIXED, FRESH] = [120, 60];
 /** The first seed that fails without a rule; `npm run sim -- --protocol --rules` prints all. */
 const PLANTED: readonly (readonly [Rule, number])[] = [
   ["A2", 4],
@@ -22,20 +22,21 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["primary", 232],
 ];
 
+function newSeeds(): number {
+  return 1_000_000_000 + Math.floor(Math.random() * 1_000_000_000);
+}
+
 test.each([
   ["fixed", 1, FIXED],
   // Failed while a wait of an applier carried deaths into the quiet phase.
   ["failed once:", 796_914_660, 1],
+  // Failed while a loss between two checkpoints, which nobody sees (informer §11.7), excused only runs from before the next checkpoint.
+  ["failed once:", 900_220, 1],
+  ["fresh", newSeeds(), FRESH],
 ] as const)("%s protocol seeds from %i on violate no invariant", async (_, first, count) => {
   const { ran, failed } = await runProtocol({ first, last: first + count - 1 });
   expect(failed).toEqual([]);
   expect(ran).toBe(count);
-});
-
-// Open: the Store is set back twice within 0.5 s, and a pod is created above the highest size. No fresh seeds run here until it is explained.
-test("protocol seed 900220 violates an invariant, known and open", async () => {
-  const { failed } = await runProtocol({ first: 900_220, last: 900_220 });
-  expect(failed.map(({ rule }) => rule)).toEqual(["above"]);
 });
 
 test.each(PLANTED)("without %s protocol seed %i fails", async (rule, seed) => {

@@ -102,6 +102,9 @@ class Schedule {
   #runs = 0;
   #lossMs = Number.NEGATIVE_INFINITY;
   #soundMs = Number.NEGATIVE_INFINITY;
+  /** The last loss of which no checkpoint can tell, because none was between the lost state and the loss (informer §11.7). */
+  #unseenLossMs = Number.NEGATIVE_INFINITY;
+  #checkpoints = 0;
   readonly #outran = new Set<ObjectKey>();
   /** The Deployment has found no pod since the last one was made. */
   #sawEmpty = true;
@@ -357,6 +360,7 @@ class Schedule {
     if (this.#soundMs === Number.POSITIVE_INFINITY) this.#soundMs = this.#scheduler.nowMs;
     if (result.kind === "fenced" || result.kind === "noEpoch") return void (term.over = true);
     if (result.kind !== "ok") return this.#raise(term);
+    this.#checkpoints++;
     term.answered = beat;
     for (const { resource, holeForMs = 0, state, generation, syncedGeneration, frozenLanes } of result.resources) {
       if (holeForMs > HOLE_RAISE_MS || (state === "SUSPECT" && generation === syncedGeneration)) return this.#raise(term);
@@ -564,6 +568,7 @@ class Schedule {
 
   /** A run from before a loss was detected may continue across it (the simulation's checks say more). */
   #excuse(key: ObjectKey, takenMs: number): boolean {
+    if (this.#scheduler.nowMs - this.#unseenLossMs < LOSS_MS) return true;
     const isNear = this.#scheduler.nowMs - this.#lossMs < LOSS_MS;
     if (isNear && takenMs < this.#soundMs) this.#outran.add(key);
     return isNear && this.#outran.has(key);
@@ -573,11 +578,13 @@ class Schedule {
 
   /** The Store becomes what it was some steps ago; nothing says so but its checkpoint and its fence. */
   async #setBack(onOtherPrimary = false): Promise<void> {
+    const checkpoints = this.#checkpoints;
     const restore = await this.#ground.snapshot();
     const back = async (): Promise<void> => {
       await restore();
       if (onOtherPrimary) await this.#ground.failOver();
       this.#lossMs = this.#scheduler.nowMs;
+      if (checkpoints === this.#checkpoints) this.#unseenLossMs = this.#lossMs;
       this.#soundMs = Number.POSITIVE_INFINITY;
       this.#outran.clear();
       this.#count("losses");
