@@ -62,12 +62,18 @@ export function startRedis(...args: readonly string[]): Promise<RedisServer> {
   return start(args, 0);
 }
 
-async function start(args: readonly string[], portOffset: number): Promise<RedisServer> {
+/** As `startRedis`, as the last words of another command, such as `env NAME=VALUE`. */
+export function startRedisBy(command: readonly string[]): Promise<RedisServer> {
+  return start([], 0, command);
+}
+
+async function start(args: readonly string[], portOffset: number, command: readonly string[] = []): Promise<RedisServer> {
   const directory = await mkdtemp(join(tmpdir(), "deltaloop-redis-"));
   let problem = "";
   for (let attempt = 0; attempt < PORT_TRIES; attempt++) {
     const port = await freePort(portOffset);
-    const server = ["redis-server", "--port", String(port), "--bind", "127.0.0.1", "--dir", directory, "--save", "", "--appendonly", "no"];
+    const place = ["--port", String(port), "--bind", "127.0.0.1", "--dir", directory];
+    const server = [...command, "redis-server", ...place, "--save", "", "--appendonly", "no"];
     const options = ["--maxmemory-policy", "noeviction", "--daemonize", "no", "--loglevel", "warning", ...args];
     // $! is the server; `cat` ends when this end of the pipe closes, on request or by death.
     const script = '"$@" < /dev/null & echo "pid $!"; cat > /dev/null; kill -KILL $! 2> /dev/null; wait';
