@@ -2,6 +2,7 @@
 import { expect, it } from "vitest";
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import type { CaptureRecord } from "../../../shared/replay/capture-format/capture.ts";
+import { keyOf } from "../../../shared/replay/capture-format/captured-object.ts";
 import { FamilyCensus } from "../../../shared/replay/explain/family.ts";
 import type { Subject } from "../../../shared/replay/explain/story.ts";
 
@@ -37,6 +38,6 @@ it.each([
   for (const record of RECORDS) census.see(record);
   const family = census.familyOf(subject);
   const needed = RECORDS.filter((record) => family.dependsOn(record));
-  expect(needed.map(({ object }) => (object?.["metadata"] as { readonly name: string }).name)).toEqual(names);
+  expect(needed.flatMap(({ object }) => (object ? [keyOf(object).split("/")[1]] : []))).toEqual(names);
   expect(family.dependsOn({ atMs: 0, resource: "pods", kind: "listed", rv: "1" })).toBe(true);
 });
