@@ -59,6 +59,7 @@ async function storyIn(capture: Capture, object: string, { family, release }: St
   const isTooLong = (): boolean => story.changes.length + story.syncs.length > STORY_MAX;
   await replay(capture, {
     ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, faults: () => ({}), ...(release && { release }) },
+    holds: (record) => family.dependsOn(record),
     see: (records) => {
       for (const record of records) if (family.has(record)) story.changes.push(...changes.of(record));
     },

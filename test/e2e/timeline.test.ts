@@ -162,6 +162,8 @@ function suite(): void {
     for (let mark = 0; mark < 20 && !(await reasons.isVisible()); mark++) await page.keyboard.press("n");
     expect(await reasons.isVisible()).toBe(true);
     expect(await details.textContent()).toContain("docs/internals/spec/");
+    const rule = details.getByRole("link", { name: "kubernetes.io" }).first();
+    expect(await rule.getAttribute("href")).toMatch(/^https:\/\/kubernetes\.io\/docs\/concepts\/workloads\/controllers\/deployment\//);
 
     await page.keyboard.press("+");
     await written();

@@ -6,12 +6,17 @@ import { heading, storyText } from "../../cli/explain/explain-text.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { reasonInWords, sectionOf } from "../../cli/explain/reason-words.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
-import { readCapture } from "../../shared/replay/capture-format/capture.ts";
+import { parseCapture, readCapture } from "../../shared/replay/capture-format/capture.ts";
+import type { CaptureRecord } from "../../shared/replay/capture-format/capture.ts";
+import { keyOf } from "../../shared/replay/capture-format/captured-object.ts";
 import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { objectChanges } from "../../shared/replay/explain/changes.ts";
+import { FamilyCensus } from "../../shared/replay/explain/family.ts";
+import type { Family } from "../../shared/replay/explain/family.ts";
 import { storyOf, type Subject } from "../../shared/replay/explain/story.ts";
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
+import { longCapture } from "../support/long-capture.ts";
 import { silentLog } from "../support/silent-log.ts";
 
 const CAPTURES = join(import.meta.dirname, "../captures");
@@ -29,10 +34,21 @@ function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
 }
 
 async function replayOf(name: string): Promise<readonly ReplayedSync[]> {
+  return syncsIn(recordsOf(name));
+}
+
+async function syncsIn(records: readonly CaptureRecord[], family?: Family): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   const options = { digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) };
-  await replay(heldCapture(recordsOf(name)), { ...options, onSync: (sync) => void syncs.push(sync) });
+  const holds = (record: CaptureRecord): boolean => family?.dependsOn(record) !== false;
+  await replay(heldCapture(records), { ...options, holds, onSync: (sync) => void syncs.push(sync) });
   return syncs;
+}
+
+function familyIn(records: readonly CaptureRecord[], subject: Subject): Family {
+  const census = new FamilyCensus([subject]);
+  for (const record of records) census.see(record);
+  return census.familyOf(subject);
 }
 
 async function linesOf(name: string, subject: Subject): Promise<readonly string[]> {
@@ -40,6 +56,32 @@ async function linesOf(name: string, subject: Subject): Promise<readonly string[
   const story = storyOf(subject, objectChanges(records, digester), await syncsOf(name));
   return storyText(story, heldCapture(records), false).flatMap((text) => text.trimEnd().split("\n"));
 }
+
+describe("a replay of one owner tree", () => {
+  it.each([
+    ["adopt-release", "replicasets"],
+    ["rollover", "deployments"],
+    ["rollover", "replicasets"],
+  ] as const)("%s: decides for each of its %s as a replay of all objects does", async (name, resource) => {
+    const records = recordsOf(name);
+    const keys = new Set(records.flatMap((record) => (record.resource === resource && record.object ? [keyOf(record.object)] : [])));
+    for (const key of [...keys].filter((each) => !each.includes("undefined")).slice(-3)) {
+      const [namespace = "", called = ""] = key.split("/");
+      const family = familyIn(records, { resource, namespace, name: called });
+      const own = (await syncsOf(name)).filter(family.concerns);
+      expect(own.length, key).toBeGreaterThan(0);
+      expect((await syncsIn(records, family)).filter(family.concerns), key).toEqual(own);
+    }
+  });
+
+  it("runs no sync of another Deployment, nor of its ReplicaSets", async () => {
+    const lines = longCapture({ deployments: 3, pods: 2, stepMs: 20 });
+    const records = parseCapture(Array.from({ length: 150 }, () => String(lines.next().value)).join("\n"), "long");
+    const family = familyIn(records, { resource: "deployments", namespace: "shop", name: "web-1" });
+    const keys = new Set((await syncsIn(records, family)).map(({ key }) => key));
+    expect([...keys].toSorted()).toEqual(["shop/web-1", "shop/web-1-r1", "shop/web-1-r2", "shop/web-1-r3"]);
+  });
+});
 
 describe("gives reasons for each decision of each recording", () => {
   it.each(names)("%s", async (name) => {

@@ -10,7 +10,7 @@ import type { Release, ReleaseAt } from "@deltaloop/kube/releases";
 import { recordedRelease } from "../../capture/recorded-release.ts";
 import type { Capture } from "@deltaloop/replay/capture";
 import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
-import type { Verdict } from "@deltaloop/replay/explain";
+import type { Family, Verdict } from "@deltaloop/replay/explain";
 import { replay } from "@deltaloop/replay/replay";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { timelinePage } from "@deltaloop/timeline/page";
@@ -79,7 +79,9 @@ async function pageOf(file: string, object: string, { redact, namespace, kuberne
   const verdicts = subject === undefined ? worstFirst(cluster) : listOf(verdictOf(cluster, subject));
   const [only] = verdicts;
   times.note(verdicts, cluster.nowMs);
-  const syncs = await withProgress(`Replaying ${file}`, syncsIn(capture, digester, recordedRelease(kubernetes, capture)));
+  const release = recordedRelease(kubernetes, capture);
+  const shown = subject && family.familyOf(subject);
+  const syncs = await withProgress(`Replaying ${file}`, syncsIn(capture, digester, release, shown));
   const sources = { capture, census, times, verdicts, syncs, subject, namespace, source: basename(file), isWhole: !redact };
   const text = timelinePage(timelineInput(sources), await pageCode());
   if (subject === undefined) printWorst(verdicts, file, { namespace });
@@ -91,11 +93,17 @@ function listOf(verdict: Verdict | undefined): readonly Verdict[] {
   return verdict === undefined ? [] : [verdict];
 }
 
-/** Those that decide or fail. */
-async function syncsIn(capture: Capture, digester: Digester, release: ReleaseAt | undefined): Promise<readonly ReplayedSync[]> {
+/** Those that decide or fail. @param shown all of the capture when undefined */
+async function syncsIn(
+  capture: Capture,
+  digester: Digester,
+  release: ReleaseAt | undefined,
+  shown: Family | undefined,
+): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   await replay(capture, {
     ...{ digester, seed: 1, log: consoleLog("", "error"), functions: functionHandlers, ...(release && { release }) },
+    holds: (record) => shown?.dependsOn(record) !== false,
     onSync: (sync) => {
       if (decides(sync)) syncs.push(sync);
     },

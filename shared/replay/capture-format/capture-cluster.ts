@@ -27,10 +27,12 @@ export interface CaptureCluster extends KubeWatch, KubeReader {
   readonly isListed: boolean;
 }
 
+/** @param holds false for records whose objects the cluster does not have; default: it has all */
 export function captureCluster(
   { firstLists }: Pick<Capture, "firstLists">,
   resources: readonly CachedResource[],
   clock: Clock,
+  holds: (record: CaptureRecord) => boolean = () => true,
 ): CaptureCluster {
   const timelines = new Map<Resource, Timeline>(resources.map((each) => [each, new Timeline(firstLists.get(each) ?? 0, clock)]));
   const of = (resource: Resource): Timeline => timelines.get(resource) ?? new Timeline(0, clock);
@@ -38,7 +40,10 @@ export function captureCluster(
   return {
     versions: (resource) => new Map([...standing(resource)].map(([key, object]) => [key, versionOf(object)])),
     feed(records) {
-      for (const record of records) timelines.get(record.resource)?.feed(record);
+      for (const record of records) {
+        const { atMs, resource, kind } = record;
+        timelines.get(resource)?.feed(holds(record) ? record : { atMs, resource, kind });
+      }
     },
     end() {
       for (const timeline of timelines.values()) timeline.end();

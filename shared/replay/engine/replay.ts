@@ -19,6 +19,7 @@ import type { Log } from "@deltaloop/base";
 import type { Store } from "@deltaloop/store/ports";
 import { captureCluster, play } from "../capture-format/capture-cluster.ts";
 import type { CaptureCluster, PlayOptions } from "../capture-format/capture-cluster.ts";
+import type { CaptureRecord } from "../capture-format/capture.ts";
 import type { Capture } from "../capture-format/capture-stream.ts";
 import { SyncLog } from "./sync-log.ts";
 import type { ReplayedSync } from "./sync-log.ts";
@@ -48,6 +49,8 @@ export interface ReplayOptions {
   readonly tailMs?: number;
   /** Receives the records before they are delivered. */
   readonly see?: PlayOptions["see"];
+  /** False for records whose objects no reported sync depends on: the replayed cluster does not have them. */
+  readonly holds?: (record: CaptureRecord) => boolean;
   /** Called between steps; false ends the replay. */
   readonly goesOn?: PlayOptions["goesOn"];
 }
@@ -62,7 +65,7 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   const { digester, log, seed, faults = (): QueueFaults => ({}), untilMs = Infinity } = options;
   const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
   const random = createSeededRandom(seed);
-  const cluster = captureCluster(capture, CACHED_RESOURCES, clock);
+  const cluster = captureCluster(capture, CACHED_RESOURCES, clock, options.holds);
   // The sweep would repeat a lost doorbell, but a replay is too short for it.
   const doorbellFaults = (): QueueFaults => ({ ...faults(), drop: 0 });
   const cache = { deployment: "replay", cluster: CLUSTER, deltaFaults: faults, doorbellFaults };

@@ -17,6 +17,8 @@ export type Wanted = Omit<Subject, "namespace"> & { readonly namespace?: string 
 export interface Family {
   /** Whether the record belongs to the story. */
   has(record: CaptureRecord): boolean;
+  /** Whether the family's syncs depend on the record: of its owner tree, or of an object that it may adopt. */
+  dependsOn(record: CaptureRecord): boolean;
   concerns(sync: ReplayedSync): boolean;
 }
 
@@ -91,7 +93,17 @@ export class FamilyCensus implements Census {
     const places = new Set([...this.#owners].flatMap(([uid, { place }]) => (uids.has(uid) ? [place] : [])));
     const ownPod = (uid: string, object: CapturedObject): boolean =>
       isOwned(ownerUidOf(object)) || [...(this.#changed.get(uid) ?? [])].some(isOwned);
+    const tree = this.#treeOf(uids);
     return {
+      dependsOn: ({ resource: each, object }) => {
+        const uid = object && uidOf(object);
+        if (object === undefined || uid === undefined) return true;
+        if (!keyOf(object).startsWith(`${namespace}/`)) return false;
+        // The owner of a pod that is gone is not kept.
+        if (resource === "pods" || tree.has(uid)) return true;
+        if (each === "deployments") return false;
+        return [ownerUidOf(object), ...(this.#changed.get(uid) ?? [])].some((owner) => owner === undefined || tree.has(owner));
+      },
       has({ resource: each, kind, object }) {
         if (kind === "listed") return true;
         const uid = object && uidOf(object);
@@ -100,6 +112,15 @@ export class FamilyCensus implements Census {
       concerns: (sync) =>
         resource === "pods" ? speaksOf(sync, subject) : places.has(`${CONTROLLER_INFO[sync.controller].primary} ${sync.key}`),
     };
+  }
+
+  /** With all owners, and the ReplicaSets of a Deployment: which pods one of them deletes depends on the pods of the others. */
+  #treeOf(uids: ReadonlySet<string>): ReadonlySet<string> {
+    const tree = new Set(uids);
+    // Includes those added meanwhile.
+    for (const uid of tree) for (const owner of this.#owners.get(uid)?.owners ?? []) tree.add(owner);
+    for (const [uid, { owners }] of this.#owners) if ([...owners].some((owner) => tree.has(owner))) tree.add(uid);
+    return tree;
   }
 }
 

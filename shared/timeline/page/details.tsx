@@ -4,6 +4,7 @@ import type { Shown } from "./view.ts";
 import { clockText, commandOf, durationText, shortName, sinceText } from "./format.ts";
 import { differenceText, podAt, sizeAt } from "./model.ts";
 import type { Lane, LaneMark } from "./model.ts";
+import { rulePage } from "./rule-page.ts";
 
 /** Newest first. */
 const [CHANGES_MAX, MARKS_MAX] = [8, 12];
@@ -66,7 +67,14 @@ function MarkDetails({ model, change, lane, mark }: Shown & { readonly lane: Lan
             {reasons.map(({ text, rule }) => (
               <li key={text}>
                 {text}
-                {rule !== undefined && <small class="rule">docs/internals/spec/{rule.replace(" ", ".md ")}</small>}
+                {rule !== undefined && (
+                  <small class="rule">
+                    <a class="link" href={rulePage(rule)} target="_blank" rel="noreferrer">
+                      kubernetes.io
+                    </a>
+                    , docs/internals/spec/{rule.replace(" ", ".md ")}
+                  </small>
+                )}
               </li>
             ))}
           </ul>

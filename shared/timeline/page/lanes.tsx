@@ -2,7 +2,7 @@ import type { JSX, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Shown } from "./view.ts";
 import { AXIS_HEIGHT, draw, heightOf } from "./draw.ts";
-import type { Glyph } from "./draw.ts";
+import type { Glyph } from "./glyph.ts";
 import { LaneLabel } from "./lane-label.tsx";
 import { firstFrom } from "./model.ts";
 import type { Lane } from "./model.ts";

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { PodState } from "../input.ts";
-import { drawGlyph } from "./draw.ts";
+import { drawGlyph } from "./glyph.ts";
 import type { LaneMark, Model } from "./model.ts";
 import { paletteOf } from "./palette.ts";
 import type { Palette } from "./palette.ts";

@@ -1,7 +1,7 @@
 import type { CanvasHTMLAttributes, RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { AXIS_HEIGHT, heightOf } from "./draw.ts";
-import type { Glyph } from "./draw.ts";
+import type { Glyph } from "./glyph.ts";
 import type { Lane } from "./model.ts";
 import { clamp, spanOf, zoomed } from "./view.ts";
 import type { Shown } from "./view.ts";

@@ -1,0 +1,78 @@
+/** Draws the marks of a lane. */
+import type { LaneMark } from "./model.ts";
+import type { Palette } from "./palette.ts";
+
+const SIZE = 5.5;
+
+/** What was drawn for marks that are close to each other. */
+export interface Glyph {
+  readonly x: number;
+  readonly y: number;
+  readonly marks: readonly LaneMark[];
+}
+
+/** Of several marks the most important one is drawn. */
+function rankOf({ kind, isWarning }: LaneMark): number {
+  return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4, shadow: isWarning ? 1 : 3 }[kind];
+}
+
+/** A change is a diamond, a refusal a cross, an Event a circle, a sync a triangle, a shadow's verdict a square; several marks have their number. */
+export function drawGlyph(
+  context: CanvasRenderingContext2D,
+  { x, y, marks }: Glyph,
+  { palette, isSelected = false, onBar = false }: { readonly palette: Palette; readonly isSelected?: boolean; readonly onBar?: boolean },
+): void {
+  const [first] = marks.toSorted((a, b) => rankOf(a) - rankOf(b));
+  if (first === undefined) return;
+  // Normal Events must not hide a bar.
+  const isSmall = onBar && rankOf(first) === 4;
+  const colour = first.isWarning ? palette.warning : first.kind === "refusal" ? palette.warning : palette[first.kind];
+  [context.fillStyle, context.strokeStyle, context.lineWidth] = [colour, palette.panel, 1.5];
+  context.beginPath();
+  if (first.kind === "change")
+    polygon(context, [
+      [x, y - SIZE - 1],
+      [x + SIZE + 1, y],
+      [x, y + SIZE + 1],
+      [x - SIZE - 1, y],
+    ]);
+  else if (first.kind === "sync")
+    polygon(context, [
+      [x - SIZE, y + SIZE - 1],
+      [x + SIZE, y + SIZE - 1],
+      [x, y - SIZE],
+    ]);
+  else if (first.kind === "shadow") context.rect(x - SIZE + 1, y - SIZE + 1, 2 * SIZE - 2, 2 * SIZE - 2);
+  else context.arc(x, y, isSmall ? 2.5 : SIZE - 0.5, 0, 7);
+  context.stroke();
+  context.fill();
+  if (first.kind === "refusal") {
+    context.strokeStyle = palette.panel;
+    context.beginPath();
+    for (const side of [1, -1]) {
+      context.moveTo(x - 2.5, y - 2.5 * side);
+      context.lineTo(x + 2.5, y + 2.5 * side);
+    }
+    context.stroke();
+  }
+  if (isSelected) {
+    context.strokeStyle = palette.accent;
+    context.lineWidth = 2;
+    context.beginPath();
+    context.arc(x, y, SIZE + 4, 0, 7);
+    context.stroke();
+  }
+  if (marks.length < 2 || isSmall) return;
+  const text = marks.length > 99 ? "99+" : String(marks.length);
+  context.font = "bold 9px system-ui, sans-serif";
+  context.fillStyle = palette.text;
+  context.fillText(text, x + SIZE + 2, y - 3);
+  context.font = "11px system-ui, sans-serif";
+}
+
+function polygon(context: CanvasRenderingContext2D, points: readonly (readonly [number, number])[]): void {
+  for (const [index, [x, y]] of points.entries())
+    if (index === 0) context.moveTo(x, y);
+    else context.lineTo(x, y);
+  context.closePath();
+}

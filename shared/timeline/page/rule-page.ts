@@ -1,0 +1,25 @@
+/** The documentation that users have of a rule, which our specifications define in full. */
+
+const CONTROLLERS = "https://kubernetes.io/docs/concepts/workloads/controllers";
+/** By chapter of the specification; of other chapters the page has no section. */
+const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  deployment: {
+    6: "creating-a-deployment",
+    8: "updating-a-deployment",
+    9: "rolling-update-deployment",
+    10: "proportional-scaling",
+    11: "rolling-update-deployment",
+    12: "recreate-deployment",
+    13: "deployment-status",
+    14: "clean-up-policy",
+    15: "rolling-back-a-deployment",
+  },
+  replicaset: { 6: "non-template-pod-acquisitions", 7: "how-a-replicaset-works", 8: "scaling-a-replicaset" },
+};
+
+/** @param rule as of a reason: `deployment §11.3` */
+export function rulePage(rule: string): string {
+  const [spec = "", section = ""] = rule.split(" §");
+  const anchor = SECTIONS[spec]?.[section.split(".")[0] ?? ""];
+  return `${CONTROLLERS}/${spec}/${anchor === undefined ? "" : `#${anchor}`}`;
+}
