@@ -1,4 +1,4 @@
--- What every script starts with. The names of KEYS and ARGV are declared by ../layouts.ts, in front of this and of the script: here
+-- Prepended to every script. ../layouts.ts declares the names of KEYS and ARGV in front of this and of the script: here
 -- `epochKey` (ep), `clock` (in place of the server's, ms; empty: the server's) and `epoch` (the caller's). Values are joined with 0x1F. resourceVersions and fences are compared as strings
 -- (length, then bytes), never as numbers: Lua's are doubles. No script decodes an object.
 local call, KEYS, ARGV = redis.call, KEYS, ARGV
