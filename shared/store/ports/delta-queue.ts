@@ -29,7 +29,7 @@ export interface SendResult {
   readonly failed: readonly {
     readonly id: string;
     readonly reason: string;
-    /** Sending the same again cannot help. */ readonly permanent: boolean;
+    /** Sending the same message again cannot succeed. */ readonly permanent: boolean;
   }[];
 }
 
