@@ -39,10 +39,10 @@ interface PageFlags {
   readonly kubernetes?: Release;
 }
 
-/** A page with more would not open. */
+/** A larger page would not open. */
 const SYNCS_MAX = 100_000;
 
-/** @param object as for kubectl; empty: all workloads */
+/** @param object in kubectl's form; empty: all workloads */
 export async function explainPage(file: string, object: string, flags: PageFlags): Promise<void> {
   const { html, redact, force, open } = flags;
   const ends = open && untilSignalled();
@@ -91,7 +91,7 @@ function listOf(verdict: Verdict | undefined): readonly Verdict[] {
   return verdict === undefined ? [] : [verdict];
 }
 
-/** Those that decide or fail. */
+/** The syncs that decide or fail. */
 async function syncsIn(capture: Capture, digester: Digester, release: ReleaseAt | undefined): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
   await replay(capture, {
