@@ -15,7 +15,7 @@ type Of<Rule extends KnownReason["rule"], R extends KnownReason = KnownReason> =
   : never;
 
 interface Entry<Rule extends KnownReason["rule"]> {
-  /** Of docs/internals/spec/<controller>.md; two where controllers share the rule: ReplicaSets' first. */
+  /** A section of docs/internals/spec/<controller>.md; two if controllers share the rule, ReplicaSets' first. */
   readonly section: string | readonly [replicaSet: string, deployment: string];
   readonly words: (facts: Of<Rule>["facts"], about: string) => string;
 }
