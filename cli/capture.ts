@@ -36,9 +36,9 @@ interface CaptureFlags extends StartupFlags {
   readonly continue?: true;
 }
 
-/** Interval of flushes: what was written before is readable, also after SIGKILL. */
+/** Interval of flushes: earlier lines are readable, also after SIGKILL. */
 const FLUSH_MS = 1_000;
-/** Below this size, a file is full before all existing objects are in it. */
+/** Below this size, a file could be full before it contains all existing objects. */
 const ROTATE_BYTES_MIN = 2 ** 20;
 
 export function registerCapture(program: Command): void {
@@ -109,7 +109,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const client = createClient(config);
   const source = createWatch(client, flags.namespace);
   await untilListed(config, flags, log, signalled);
-  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // rights may be missing
+  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack the rights
   const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server, kubernetes });
   const ends = new AbortController();
   const ended = AbortSignal.any([signalled, ends.signal]);

@@ -96,7 +96,7 @@ export function registerCost(program: Command): void {
 
 async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const { slower } = flags;
-  const rates = Object.fromEntries(RATES.map((name) => [name, flags[name]])) as unknown as Rates; // all of its names
+  const rates = Object.fromEntries(RATES.map((name) => [name, flags[name]])) as unknown as Rates; // has all names
   const known = parsePrices(flags.prices ?? "prices.json", flags.prices === undefined ? prices : readJson(flags.prices));
   const counts = parseCounts(flags.counts ?? "counts.json", flags.counts === undefined ? counted : readJson(flags.counts));
   const parameters = { ...(flags.params !== undefined && parametersIn(flags.params)), ...Object.fromEntries(flags.param.map(assignment)) };
@@ -125,7 +125,7 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   process.stdout.write(flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report));
 }
 
-/** A file counts as read when it was written. @throws {UsageError} */
+/** Metrics in a file count as read when the file was written. @throws {UsageError} */
 async function measuredAt(where: string, overMs: number | undefined): Promise<Measured> {
   const hours = overMs === undefined ? undefined : overMs / 3_600_000;
   try {
@@ -134,7 +134,7 @@ async function measuredAt(where: string, overMs: number | undefined): Promise<Me
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
     return measuredIn(where, await answer.text(), Date.now(), hours);
   } catch (error) {
-    // fetch's own message only says that it failed.
+    // the message of fetch alone only says that it failed
     const why = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     throw error instanceof UsageError ? error : new UsageError(`${where} cannot be read: ${messageOf(why)}`);
   }
@@ -155,7 +155,7 @@ function readJson(path: string): unknown {
   }
 }
 
-/** @throws {UsageError} if it is no file of `name: value` lines */
+/** @throws {UsageError} unless it consists of `name: value` lines */
 function parametersIn(path: string): Readonly<Record<string, string>> {
   try {
     return parameterTexts(readFileSync(path, "utf8"));

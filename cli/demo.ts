@@ -34,7 +34,7 @@ interface DemoFlags {
 
 const FRAME_MS = 100;
 const STEP_MS_MAX = 20_000;
-/** Time to write what was printed last. */
+/** Time to flush the output. */
 const EXIT_AFTER_MS = 100;
 const NODES = 3;
 const WATCHERS = 2;
@@ -50,7 +50,7 @@ export function registerDemo(program: Command): void {
       .option("--open", "draw it live in a page on this machine, until Ctrl-C")
       .option("-v, --verbose", "print the log of the watchers and the functions")
       .action(async (flags: DemoFlags) => {
-        // The folders and the Redis of this process end with it. A signal is no error.
+        // Folders and Redis of this process are removed at its exit. A signal is no error.
         for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(0));
         // Long polls may keep sockets open; an error is printed first.
         await runDemo(flags).finally(() => setTimeout(() => process.exit(), EXIT_AFTER_MS).unref());
@@ -137,7 +137,7 @@ interface Around {
   readonly lag: LagMeter;
 }
 
-/** The user of the demo. */
+/** Acts as the user of the demo. */
 class Demo {
   readonly #embedded: Embedded;
   readonly #view: DemoView;
@@ -151,14 +151,17 @@ class Demo {
     this.#kube = createInProcessKube(embedded.server, { component: "demo" });
   }
 
-  /** Performs it and shows progress until the rollout is complete by the rules of `kubectl rollout status`; `then` once on the way. */
+  /**
+   * Performs the step and shows progress until the rollout is complete by the rules of `kubectl rollout status`; calls `then` once
+   * meanwhile.
+   */
   async step(what: string, act: () => Promise<unknown>, then?: Then): Promise<void> {
     const startedMs = Date.now();
     this.#view.say(`\n> ${what}`);
     await act();
     let left = then;
     for (;;) {
-      const seen = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Rollout; // a Deployment
+      const seen = (await this.#kube.get(WEB.resource, WEB.namespace, WEB.name)) as unknown as Rollout; // the object is a Deployment
       if (isRolledOut(seen)) break;
       if (left?.when(seen)) {
         left.what();
@@ -227,7 +230,7 @@ function replicaSetLine(object: KubeObject, pods: readonly KubeObject[]): Replic
   const rs = object as unknown as {
     metadata: { name: string; uid: string };
     spec: { replicas: number; template: { spec: { containers: readonly { image: string }[] } } };
-  }; // a ReplicaSet
+  }; // the object is a ReplicaSet
   const own = (pods as unknown as readonly PodLike[]).filter(({ metadata }) =>
     metadata.ownerReferences?.some(({ uid }) => uid === rs.metadata.uid),
   );

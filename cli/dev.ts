@@ -1,6 +1,6 @@
 /**
- * `deltaloop dev --kubeconfig FILE`: the whole system against a cluster, as four processes that can each be killed alone:
- * watcher, queue, redis-server, function host; with `--watchers` more of the first, of which one leads. Shadow unless `--act`.
+ * `deltaloop dev --kubeconfig FILE`: the whole system against a cluster, as four processes that can be killed individually:
+ * watcher, queue, redis-server, function host; with `--watchers` several watchers, of which one leads. Shadow mode unless `--act`.
  */
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -154,7 +154,7 @@ class Dev {
         this.#log.info(`ready: cache synced, functions running, mode ${act ? "act" : "shadow (prints decisions, sends nothing)"}`);
       await ended(this.#ending.signal);
     } catch (error) {
-      // A component that was starting ends by the same signal.
+      // The same signal ends a component that was starting.
       if (!signalled.aborted) throw error;
     } finally {
       await this.#end(store);
@@ -232,7 +232,7 @@ class Dev {
       const flags = ["--port", String(port), "--invocations", this.#invocations, "--concurrency", String(this.#flags.concurrency)];
       return startVerb("queue", flags, {});
     });
-    return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // printed by cli/queue.ts
+    return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // cli/queue.ts prints it
   }
 
   #markLostMessages(store: Store): void {
@@ -274,10 +274,10 @@ class Dev {
       if (code === EXIT_USAGE) return this.#fail(`${name} has an invalid configuration`, EXIT_USAGE);
       this.#log.warn(`${name} died, restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
       await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
-      // One that exits before it is ready is restarted too.
+      // A process that exits before it is ready is restarted too.
       if (!this.#ending.signal.aborted) await this.#keep(name, start).catch(() => undefined);
     });
-    if (name === "functions") child.onLine((line) => line.startsWith("{") && this.#page?.sync(JSON.parse(line) as ReplayedSync)); // printed by cli/host.ts
+    if (name === "functions") child.onLine((line) => line.startsWith("{") && this.#page?.sync(JSON.parse(line) as ReplayedSync)); // cli/host.ts prints it
     if (!name.startsWith(WATCHER)) await child.firstLine; // the watcher prints no line
     return child;
   }

@@ -1,5 +1,5 @@
 /**
- * `deltaloop explain`: what is wrong with a workload, and why. Of a capture or a running cluster it prints a verdict, with `--all` also what
+ * `deltaloop explain`: prints a verdict on a workload of a capture or a running cluster: what is wrong, and why. With `--all`, also what
  * our controllers decide at each step.
  */
 import { statSync } from "node:fs";
@@ -98,12 +98,12 @@ async function runExplain(first: string | undefined, words: readonly string[], f
   return openCluster(object, flags);
 }
 
-/** A path that is there, or standard input. */
+/** Whether `path` is an existing path or standard input. */
 function isFile(path: string): boolean {
   return path === "-" || statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
 }
 
-/** A directory, and not an object whose name a directory has: `deploy/web`, `deploy web`. */
+/** Whether it is a directory and not an object name that equals one: `deploy/web`, `deploy web`. */
 function isDirectory(path: string, words: readonly string[]): boolean {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
   return !isObjectName([path, ...words].join("/"));
@@ -158,7 +158,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   });
 }
 
-/** Where something is wrong, how to draw it. A name that a shell would change is left out. */
+/** Prints, if something is wrong, how to draw it. A file name that a shell would change is omitted. */
 function printPageHint(verdicts: readonly Verdict[], file: string): void {
   if (verdicts.every(({ health }) => health === "complete") || !/^[\w./][\w./-]*$/.test(file)) return;
   process.stdout.write(`Timeline  deltaloop explain ${file} --html timeline.html\n`);

@@ -1,4 +1,4 @@
-/** `deltaloop host`: all functions in one process, a process of `dev`; cli/queue.ts polls their queues and invokes them. */
+/** `deltaloop host`: all functions in one process, started by `dev`; cli/queue.ts polls their queues and invokes them. */
 import { connect } from "node:net";
 import { setTimeout as after } from "node:timers/promises";
 import type { Command } from "commander";
@@ -45,10 +45,10 @@ export function registerHost(program: Command): void {
 }
 
 const RECONNECT_MS = 100;
-/** Longer than who polls waits for what runs. */
+/** Longer than the poller waits for running invocations. */
 const LEAVE_MS_MAX = 6_000;
 
-/** Every function on a queue, and the component it calls the API server as. */
+/** Every function on a queue, and its component name in calls to the API server. */
 const COMPONENTS: readonly (readonly [functionName: string, component: Component])[] = [
   ["apply-deltas", "apply-deltas"],
   ["dead-deltas", "dead-deltas"],

@@ -1,4 +1,4 @@
-/** The command of the image (infra/image): the watcher, the token renewer, and the verbs that their operator runs there. */
+/** The command of the image (infra/image): the watcher, the token renewer, and commands that operators run in it. */
 import { runVerbs } from "./command/run-verbs.ts";
 
 await runVerbs({

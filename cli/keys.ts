@@ -1,6 +1,6 @@
 /**
- * `deltaloop keys`: which MAC keys the cache is signed with, and, with `--resign`, what a former key has signed, signed again. A step of
- * the rotation in docs/internals/threat-model.md. Configured like the watcher; no key is printed.
+ * `deltaloop keys`: reports which MAC keys signed the cache; `--resign` re-signs data of former keys. A step of the rotation in
+ * docs/internals/threat-model.md. Configured like the watcher; no key is printed.
  */
 import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The deltaloop command: one verb, one file. `deltaloop.js` starts it in the package. */
+/** The deltaloop command; each verb has one file. `deltaloop.js` starts it in the package. */
 import { runVerbs } from "./command/run-verbs.ts";
 import type { Verbs } from "./command/run-verbs.ts";
 import { beginWithSmallYoungHeap, LITTLE_GARBAGE, SMALL_THIRD_MIB } from "./nodejs/young-heap.ts";

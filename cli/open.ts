@@ -1,4 +1,4 @@
-/** `deltaloop open FILE`: kubectl against the past. */
+/** `deltaloop open FILE`: serves a capture to kubectl. */
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -97,7 +97,7 @@ async function moveRunning(time: string, file: string | undefined): Promise<void
     throw new Error(`"deltaloop open" is no longer running at ${new URL(server).host}`);
   });
   const text = await answer.text();
-  if (!answer.ok) throw new UsageError((JSON.parse(text) as { readonly message: string }).message.replace("--at", "--set")); // its Status
+  if (!answer.ok) throw new UsageError((JSON.parse(text) as { readonly message: string }).message.replace("--at", "--set")); // the response is a Status
   process.stdout.write(`at ${text}\n`);
 }
 
@@ -126,7 +126,7 @@ function textOf(value: unknown): readonly string[] {
   return typeof value === "string" && value !== "" ? [value] : [];
 }
 
-/** Its key in the API server. */
+/** The resource's key in the API server. */
 function idOf(resource: Resource): string {
   const { group } = RESOURCES[resource];
   return group === "" ? resource : `${resource}.${group}`;

@@ -1,5 +1,5 @@
 /**
- * `deltaloop queue`: the local replacement of AWS, a process of `dev`. A local SQS (fauxqs) with the queues of one deployment;
+ * `deltaloop queue`: the local replacement of AWS, started by `dev`. A local SQS (fauxqs) with the queues of one deployment;
  * and a poller that invokes the functions of each process (cli/host.ts) that connects.
  */
 import { rmSync } from "node:fs";
@@ -51,14 +51,14 @@ async function runQueue(flags: QueueFlags): Promise<void> {
   process.exit();
 }
 
-/** A file that a process before has left at that place is taken away. */
+/** Listens at `path` for functions. Removes a socket file that an earlier process left. */
 async function invokeThere(path: string, connected: (functions: Socket) => void): Promise<void> {
   rmSync(path, { force: true });
   const server = createServer(connected);
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(path, resolve));
 }
 
-/** As long as they are there. Others that connect meanwhile get their share, as environments of Lambda's do. */
+/** Polls while the functions are connected. Several connected processes share the messages, like Lambda's execution environments. */
 async function poll(functions: Socket, { calls }: OwnSqs, { deltas, doorbells }: LocalQueues, flags: QueueFlags): Promise<void> {
   const source = (queueUrl: string) => createSqsMessageSource(calls, { queueUrl });
   const { handlers, left } = remoteFunctions(functions);

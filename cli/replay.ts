@@ -169,7 +169,7 @@ async function decisions(
   const digest = createHash("sha256");
   const release = recordedRelease(kubernetes, capture);
   const summary = await replay(capture, {
-    // Nothing leaves this process, and the output depends on the seed alone.
+    // No data leaves this process, and the output depends only on the seed.
     digester: createDigester(`replay ${seed}`.padEnd(32), ALL_RELEASES),
     seed,
     log: consoleLog("", verbose ? "info" : "error"),
@@ -186,7 +186,7 @@ async function decisions(
   return { summary, decisionDigest: digest.digest("hex") };
 }
 
-/** @throws {UsageError} if one is not in the capture, or has no controller */
+/** @throws {UsageError} if an object is not in the capture, or has no controller */
 function keysIn(census: FamilyCensus, { key = [], namespace: given }: ReplayFlags): ReadonlySet<string> | undefined {
   if (key.length === 0) return undefined;
   return new Set(

@@ -1,6 +1,6 @@
 /**
- * `deltaloop rotate`: rotation of secrets while everything runs (docs/internals/threat-model.md). Tokens of functions for the API
- * server, the MAC key, the digest key. No secret is printed.
+ * `deltaloop rotate`: rotates secrets of the running system (docs/internals/threat-model.md): the functions' tokens for the API server, the
+ * MAC key, the digest key. No secret is printed.
  */
 import { Option } from "commander";
 import type { Command } from "commander";
@@ -122,7 +122,7 @@ async function runTokens(flags: TokenFlags): Promise<void> {
   if (failed > 0) process.exitCode = EXIT_FAILED;
 }
 
-/** A CronJob has no other configuration than `--secrets`. @throws {UsageError} */
+/** A CronJob is configured by `--secrets` alone. @throws {UsageError} */
 function secretsToRenew(flags: TokenFlags): { readonly prefix: string; readonly endpoint: string | undefined; readonly kube: KubeFlags } {
   const own = { ...flags, kubeconfig: kubeconfigPath(flags.kubeconfig) };
   const { secrets, secretsEndpoint, env } = flags;

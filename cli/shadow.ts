@@ -1,4 +1,4 @@
-/** `deltaloop shadow [FILE]`: compares the writes of upstream's controllers with those that ours would have made. */
+/** `deltaloop shadow [FILE]`: compares the writes of upstream's controllers with those that our controllers would make. */
 import { randomBytes } from "node:crypto";
 import { Option } from "commander";
 import type { Command } from "commander";
@@ -50,7 +50,7 @@ interface ShadowFlags extends StartupFlags, RecordedReleaseFlag {
   readonly output?: OutputFormat;
 }
 
-/** Differences printed for one write. */
+/** Limit of differences printed for one write. */
 const DIFFERENCES_MAX = 12;
 const EXIT_DIFFERS = 1;
 /** Interval of the comparison. */
@@ -108,7 +108,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
     await reading(file, async () => {
       let isFirst = true;
       for await (const batch of changesIn(capture, options)) {
-        // After the first batch: an invalid capture is reported in one line.
+        // Printed after the first batch, so that an invalid capture is reported in one line.
         if (isFirst && blind !== undefined) log.warn(blind);
         isFirst = false;
         for await (const finding of recorded.take(batch)) print(finding, capture.startMs);
@@ -119,7 +119,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
   if (count.differs) process.exitCode = EXIT_DIFFERS;
 }
 
-/** The capture; undefined: a cluster. @throws {UsageError} for two files, and for what says where a cluster is beside one */
+/** The capture's path; undefined: a cluster. @throws {UsageError} for two files, or a file with options for a cluster */
 function fileOf(named: string | undefined, flags: ShadowFlags): string | undefined {
   if (named !== undefined && flags.capture !== undefined) throw new UsageError("pass one capture: FILE or --capture FILE");
   const file = named ?? flags.capture;
@@ -187,16 +187,16 @@ async function opened(client: KubeClient, server: string, log: Log): Promise<Liv
   return page;
 }
 
-/** Without the differing values, which may be secret. */
+/** Omits the differing values, which may be secret. */
 function markOf({ atMs, write, verdict }: Extract<Finding, { kind: "write" }>): Parameters<LivePage["mark"]> {
   const { resource, namespace, name, controller } = write;
   const isWarning = verdict.kind === "unexplained" || verdict.kind === "excess";
   const title = `${labelOf(write)}: ${VERDICTS[verdict.kind]}`;
   const mark = { kind: "shadow", title, by: `upstream's ${controller} controller`, ...(isWarning && { isWarning }) } as const;
-  return [{ kind: RESOURCES[resource].kind as Kind, namespace, name }, atMs, mark]; // of a cached resource
+  return [{ kind: RESOURCES[resource].kind as Kind, namespace, name }, atMs, mark]; // the resource is a cached one
 }
 
-/** Without a resource that it reads, a controller would decide as if no object existed. */
+/** Omits controllers that read a missing resource: they would decide as if no object existed. */
 function judged(missing: readonly CachedResource[]): { readonly handlers: SyncPlace["handlers"]; readonly blind: string | undefined } {
   const blind = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.some((resource) => missing.includes(resource)));
   return {
@@ -208,7 +208,7 @@ function judged(missing: readonly CachedResource[]): { readonly handlers: SyncPl
   };
 }
 
-/** Reads no further than the capture. */
+/** Reads the audit log up to the end of the capture. */
 async function* auditedIn(file: string, { startMs, endMs }: Capture, log: Log): AsyncGenerator<UpstreamWrite> {
   const source = await reading(file, () => Promise.resolve(openBytes(file, () => undefined)));
   const values = streamedValues(source.chunks(), file, () => undefined);

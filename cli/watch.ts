@@ -1,4 +1,7 @@
-/** `deltaloop watch`: the watcher process. In production a small container, with LEAN_HEAP for its Node; `dev` starts it as one of its four processes. */
+/**
+ * `deltaloop watch`: the watcher process. In production it runs in a small container with the Node options LEAN_HEAP; `dev` starts it as
+ * one of its four processes.
+ */
 import { hostname } from "node:os";
 import { InvalidArgumentError, Option } from "commander";
 import type { Command } from "commander";
@@ -217,7 +220,9 @@ async function runWatch(flags: WatchFlags): Promise<void> {
   process.exit();
 }
 
-/** Shadow writes nothing to the cluster, so it takes no Lease; time gives fences that grow from start to start. */
+/**
+ * Shadow mode writes nothing to the cluster, so it takes no Lease. Its fences are derived from the time, so they grow from start to start.
+ */
 function unleased(clock: Clock): Leadership {
   let fence = clock.now();
   return {

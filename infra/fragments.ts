@@ -157,7 +157,7 @@ const STAGE = "${sls:stage}";
 /** Secrets of functions that read rows or messages. */
 const KEYS = ["mac-key", "digest-key"];
 
-/** `user`: the function whose user of the store it reads; of a given store all have one. */
+/** `user`: the function whose Redis password is read. With an existing store, all functions share one user. */
 function readSecrets(parts: readonly string[], user?: string): string {
   const redis = user === undefined ? [] : [`!If [MakesStore, ${arn(`redis/${user}`)}, ${arn("redis")}]`];
   return `              - Sid: ReadSecrets

@@ -70,7 +70,7 @@ function sharedLabels(): ReadonlyMap<string, string> {
     ({ label, text }) => `${label} ${text}`,
   );
   const shared = [...groups.values()].filter(({ length }) => length >= SHARED_MIN).toSorted((a, b) => a.length - b.length);
-  return new Map(shared.flatMap(([first]) => (first === undefined ? [] : [[first.label, first.text]]))); // of one label, the most frequent values
+  return new Map(shared.flatMap(([first]) => (first === undefined ? [] : [[first.label, first.text]]))); // keeps the most frequent values of each label
 }
 
 function labelText([label, values]: readonly [string, readonly string[] | string]): string {
@@ -148,7 +148,7 @@ function panel(id: number, name: string, row: MetricRow, at: { readonly x: numbe
   };
 }
 
-/** Without the host: one API server is called. */
+/** Omits the label `host`, because only one API server is called. */
 function queriesOf(name: string, { type, labels }: MetricRow): readonly { readonly expr: string; readonly legendFormat: string }[] {
   const by = Object.keys(labels).filter((label) => label !== "host");
   const legend = by.map((label) => `{{${label}}}`).join(" ") || name;

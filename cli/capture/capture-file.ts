@@ -27,7 +27,7 @@ import { UsageError } from "@deltaloop/base";
 
 const OWNER_ONLY = 0o600;
 const EVERYBODY = 0o666;
-/** Not reopened: the process that made the descriptor continues after us, and its offset may be at the end of a file. */
+/** Not reopened: the process that opened the descriptor keeps using it, and its offset may be at the end of a file. */
 const STANDARD_OUTPUT: ReadonlySet<string> = new Set(["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]);
 
 export function isStandardOutput(path: string): boolean {
@@ -40,9 +40,9 @@ export function isSameFile(one: string, other: string): boolean {
 }
 
 export interface CaptureFileOptions {
-  /** Whole objects with their secrets: only the owner may read the file, also an existing one. */
+  /** Records whole objects with secrets: only the owner may read the file, including an existing one. */
   readonly isWhole: boolean;
-  /** Of bytes as they are before compression; a file may be longer by what was under way. */
+  /** Size before compression at which a file is full; a file may be longer by the data in flight. */
   readonly rotateBytes?: number;
   readonly rotateMs?: number;
   /** Number of the newest files to keep. */
@@ -54,7 +54,7 @@ export interface CaptureFileOptions {
 interface OpenFile {
   readonly path: string;
   readonly file: Writable;
-  /** Of a file; standard output is not ours to empty. */
+  /** Of a file; standard output must not be truncated. */
   readonly fd?: number;
   /** The stream for lines: the file itself, or gzip before it. */
   readonly out: Writable | Gzip;
@@ -62,7 +62,7 @@ interface OpenFile {
   bytes: number;
 }
 
-/** A file that takes another one's place. */
+/** A file that replaces another one. */
 interface Draft {
   readonly path: string;
   readonly place: string;
@@ -72,8 +72,8 @@ interface Draft {
  * CF1 after `flush`, everything written before is readable, also gzip data and after SIGKILL.
  * CF2 an older file is deleted only when the newer one has all existing objects: a process killed in between leaves a complete one.
  * CF3 a full file is reported and not cut: the writer calls `next` where a file can begin.
- * CF4 what stands there is touched by nothing but the first line: an end before it leaves all as it was. What is to be replaced stays until
- *     `end`, and when that fails. Pipes and devices are written to.
+ * CF4 an existing file stays unchanged until the first line is written. A file to be replaced stays until `end` succeeds. Pipes and devices
+ *     are written to directly.
  */
 export class CaptureFile {
   readonly #path: string;
@@ -111,22 +111,22 @@ export class CaptureFile {
     return this.#open.out.write(`${line}\n`);
   }
 
-  /** Ends as well when nothing can be written: gzip before a file that has failed never drains. */
+  /** Also resolves when writing has failed: gzip in front of a failed file never drains. */
   async drained(): Promise<void> {
     const { out, file } = this.#open;
     if (file.closed) return;
     const one = new AbortController();
-    // An error is noted where the file is begun.
+    // the constructor records errors of the file
     await Promise.race([once(out, "drain", one), once(file, "close", one)].map((each) => each.catch(() => undefined)));
     one.abort();
   }
 
   flush(): void {
     const { out, file } = this.#open;
-    if (out !== file) (out as Gzip).flush(constants.Z_SYNC_FLUSH); // the other one there is
+    if (out !== file) (out as Gzip).flush(constants.Z_SYNC_FLUSH); // the other file exists
   }
 
-  /** Flushes, waits until all of it is in the file, and removes the files beyond `keep` (CF2). Ends as well when nothing can be written. */
+  /** Flushes, waits until the file contains all data, and removes the files beyond `keep` (CF2). Also resolves when writing has failed. */
   async settled(): Promise<void> {
     this.flush();
     const { file, out } = this.#open;
@@ -161,14 +161,14 @@ export class CaptureFile {
     rmSync(path, { force: true });
   }
 
-  /** Ends, and leaves the file to be replaced unchanged. */
+  /** Ends without replacing the existing file. */
   async discard(): Promise<void> {
     if (this.#draft !== undefined) rmSync(this.#draft.path, { force: true });
     this.#draft = undefined;
     await this.end();
   }
 
-  /** Removes the files beyond `keep` here too: a process that often restarts may never complete another one. */
+  /** Also removes files beyond `keep`: a process that often restarts may never complete another file. */
   #continue(): void {
     this.#kept.push(...numberedFiles(this.#path));
     this.#number = numberOf(this.#kept.at(-1) ?? "") + 1;
@@ -193,7 +193,7 @@ export class CaptureFile {
     if (isStandardOutput(path)) return { path: "standard output", file: process.stdout, out: process.stdout, sinceMs: nowMs, bytes: 0 };
     let fd: number;
     try {
-      // At once, so that a wrong path is reported before any request to a cluster.
+      // Opened at once, so that a wrong path is reported before any request to a cluster.
       fd = this.#openFile(path);
     } catch (error) {
       throw error instanceof UsageError ? error : new UsageError(`${path} cannot be written: ${messageOf(error)}`);
@@ -266,7 +266,7 @@ export function numberedFiles(path: string): readonly string[] {
   try {
     names = readdirSync(dirname(path));
   } catch {
-    // Reported to the opener of the next file.
+    // whoever opens the next file gets the error
   }
   return names
     .filter((name) => name.startsWith(`${stem}.`) && name.endsWith(ending))

@@ -1,6 +1,6 @@
 /**
- * `deltaloop capture fetch`: brings the last hour from the pod of infra/manifests-capture. kubectl carries it, with the rights and the
- * credential plugins of its user.
+ * `deltaloop capture fetch`: copies the last hour from the pod of infra/manifests-capture, through kubectl with its user's rights and
+ * credential plugins.
  */
 import { spawn } from "node:child_process";
 import { pipeline } from "node:stream";
@@ -22,7 +22,7 @@ interface FetchFlags {
   readonly context?: string;
 }
 
-/** As in infra/manifests-capture and its image. */
+/** The same values as in infra/manifests-capture and its image. */
 const [NAMESPACE, POD, CONTAINER, RING] = ["deltaloop-capture", "deltaloop-capture-0", "capture", "/captures/ring.jsonl.gz"];
 const PROGRAM = ["/usr/bin/node", "/usr/lib/deltaloop/deltaloop.mjs"];
 const NOTES_MAX = 3;

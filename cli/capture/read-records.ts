@@ -1,4 +1,4 @@
-/** Opens a capture, or reports what is wrong with it in one line. */
+/** Opens a capture, or reports the problem in one line. */
 import { closeSync, createWriteStream, mkdtempSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,13 +14,13 @@ import { withProgress } from "../output/terminal.ts";
 import { UsageError } from "@deltaloop/base";
 import { beginWithSmallYoungHeap } from "../nodejs/young-heap.ts";
 
-/** Size on disk; smaller captures need little memory anyway. */
+/** Size on disk; smaller captures need little memory. */
 const LARGE_BYTES = 4 * 2 ** 20;
 const THIRD_MIB = 8;
 
 /**
- * Restarts the process with a small heap for a long capture: 160 MiB instead of 250, for a third more CPU. V8 collects late otherwise.
- * Does not return if it restarts.
+ * Restarts the process with a small heap for a long capture: 160 MiB instead of 250, for a third more CPU. By default V8 collects garbage
+ * late. Does not return if it restarts.
  */
 export function sparingMemory(file: string): void {
   const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
@@ -47,20 +47,20 @@ async function opened(file: string, census: Census | undefined): Promise<Capture
 }
 
 /**
- * As `openRecords`, also of standard input (`-`), and of any recording that `deltaloop import` reads: it is imported on the way, with a
- * report on standard error.
+ * As `openRecords`, also of standard input (`-`), and of any recording that `deltaloop import` reads: it is imported first, with a report
+ * on standard error.
  */
 export async function openAnyRecords(file: string, census: Census): Promise<Capture> {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-"));
   try {
     return (await keptRecords(file, folder, census)).capture;
   } finally {
-    // An open file stays readable.
+    // the open file stays readable
     rmSync(folder, { recursive: true });
   }
 }
 
-/** As `openAnyRecords`, with the path of a capture that can be opened again while `folder` exists. */
+/** As `openAnyRecords`, but returns the path of a capture that can be reopened while `folder` exists. */
 export async function keptRecords(
   file: string,
   folder: string,
@@ -76,15 +76,15 @@ export async function keptRecords(
   }
 }
 
-/** The copy of standard input, of which a process has one. */
+/** The copy of standard input, which can be read only once. */
 let inputCopy: string | undefined;
 
-/** A text that names standard input instead of its copy. */
+/** Replaces the path of the copy by a name for standard input. */
 function shown(text: string): string {
   return inputCopy === undefined ? text : text.replaceAll(inputCopy, "standard input");
 }
 
-/** It is read several times. */
+/** Saves standard input, which is read several times. */
 async function savedInput(folder: string): Promise<string> {
   const path = join(folder, "input");
   inputCopy = path;
@@ -93,7 +93,7 @@ async function savedInput(folder: string): Promise<string> {
   return path;
 }
 
-/** Whole objects, which are stripped before they are printed. */
+/** Imports whole objects, which are stripped before they are printed. */
 async function importedFile(file: string, folder: string): Promise<string> {
   const log = consoleLog("", "info");
   const report = new ImportReport();

@@ -1,4 +1,4 @@
-/** The releases of the cluster that a capture was recorded on: of the option, or as the capture names them. */
+/** The releases of the recorded cluster: from the option, or from the capture. */
 import { Option } from "commander";
 
 import { UsageError } from "@deltaloop/base";
@@ -18,7 +18,7 @@ export function recordedReleaseOption(): Option {
   ).argParser(knownRelease);
 }
 
-/** Of the option, else of the capture, which may hold an upgrade; undefined: neither names one. */
+/** The release from the option, else from the capture, which may contain an upgrade; undefined: neither has one. */
 export function recordedRelease(flag: Release | undefined, { versions }: Pick<Capture, "versions">): ReleaseAt | undefined {
   if (flag !== undefined) return () => flag;
   const recorded = versions?.map(({ fromMs, kubernetes }) => {
@@ -32,7 +32,7 @@ export function recordedRelease(flag: Release | undefined, { versions }: Pick<Ca
   return recorded && ((atMs) => (recorded.findLast(({ fromMs }) => fromMs <= atMs) ?? recorded[0])?.release ?? OWN_RELEASE);
 }
 
-/** @throws {UsageError} for one without a table of types */
+/** @throws {UsageError} for a release without a table of types */
 export function knownRelease(version: string): Release {
   const release = releaseOf(version, ALL_RELEASES);
   if (release !== undefined) return release;

@@ -1,4 +1,4 @@
-/** `deltaloop capture send FILE`: the newest files of a rotated capture as one, for `deltaloop capture fetch`. */
+/** `deltaloop capture send FILE`: writes the newest files of a rotated capture as one, for `deltaloop capture fetch`. */
 import { createReadStream, statSync } from "node:fs";
 import { pipeline, Readable } from "node:stream";
 import { pipeline as piped } from "node:stream/promises";
@@ -46,7 +46,7 @@ async function runSend(file: string, { last, earlier }: SendFlags): Promise<void
   await piped(Readable.from(textOf(sent)), createGzip(), process.stdout);
 }
 
-/** Digests of two runs are not comparable: in one capture, each value would seem to have changed. */
+/** Digests of two runs are not comparable: within one capture, each value would seem to have changed. */
 function oneRun(files: readonly RingFile[], earlier: boolean): readonly RingFile[] {
   const newest = files.at(-1)?.run;
   if (!earlier) return files.filter(({ run }) => run === newest);
@@ -57,7 +57,7 @@ function oneRun(files: readonly RingFile[], earlier: boolean): readonly RingFile
 async function runOf(path: string): Promise<unknown> {
   for await (const text of wholeLines(path)) {
     const [meta = ""] = text.split("\n", 1);
-    return (JSON.parse(meta) as { readonly digest?: unknown }).digest; // written by the recorder
+    return (JSON.parse(meta) as { readonly digest?: unknown }).digest; // the recorder wrote it
   }
   return undefined;
 }
@@ -66,7 +66,7 @@ async function* textOf(files: readonly RingFile[]): AsyncGenerator<string> {
   for (const { path } of files) yield* wholeLines(path);
 }
 
-/** The file may be growing, or its writer was killed: the last line may be torn. */
+/** The file may be growing, or its writer was killed, so the last line may be torn. */
 async function* wholeLines(path: string): AsyncGenerator<string> {
   for await (const lines of linesOf(unpacked(path), path))
     yield lines.flatMap(({ text, isOpen }) => (isOpen ? [] : [`${text}\n`])).join("");

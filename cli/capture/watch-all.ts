@@ -1,4 +1,4 @@
-/** Lists and watches all cached resources, for a recorder in the transport; keeps nothing. */
+/** Lists and watches all cached resources for a recorder in the transport, without storing objects. */
 import { createSystemRandom } from "@deltaloop/base/system";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { CACHED_RESOURCES, EVIDENCE_RESOURCES, messageOf } from "@deltaloop/kube/objects";
@@ -38,7 +38,7 @@ const NOBODY: Listener = {
   change: () => undefined,
 };
 
-/** Lists and watches what findings need beside it, each resource where the user may: others are reported once. */
+/** Lists and watches the other resources that findings use, where the user has the rights; a refused resource is reported once. */
 export async function watchEvidence(
   kube: RecordingWatch,
   { clock, log }: { readonly clock: Clock; readonly log: Log },

@@ -1,9 +1,9 @@
-/** Failures of a first read that no retry repairs: credentials, rights, certificates, and servers that are no API server. */
+/** Failures of a first read that no retry repairs: credentials, rights, certificates, and servers other than an API server. */
 import { UsageError } from "@deltaloop/base";
 import { describeError, KubeApiError, NotKubernetesError, UnansweredError } from "@deltaloop/kube/client";
 import { isCertificateError } from "@deltaloop/kube/http";
 
-/** Undefined for a failure that may pass. */
+/** Undefined for a failure that may be temporary. */
 export function accessFailure(error: unknown, what: string, server: string): UsageError | undefined {
   const remedy = remedyFor(error);
   if (remedy === undefined) return undefined;

@@ -1,10 +1,10 @@
-/** The API server's version, and how far its clock is ahead of ours. */
+/** The API server's version, and how far its clock is ahead of this machine's. */
 import type { KubeClient } from "@deltaloop/kube/http";
 
 export interface ApiServerFacts {
   /** As `v1.36.3`. */
   readonly gitVersion: string;
-  /** Of its answer, in whole seconds; absent where a proxy took it away. */
+  /** Date of its response, in whole seconds; absent if a proxy removed it. */
   readonly dateMs?: number;
 }
 
@@ -16,7 +16,7 @@ export async function readApiServer(client: Pick<KubeClient, "json">): Promise<A
   return { gitVersion, ...(date !== undefined && { dateMs: Date.parse(date) }) };
 }
 
-/** To be added to our clock for a time that the API server has reached for certain: its Date leaves out up to a second. */
+/** Offset to add to this machine's clock for a time that the API server has certainly reached: its Date omits fractions of a second. */
 export function aheadMs({ dateMs }: Pick<ApiServerFacts, "dateMs">, nowMs: number): number {
   return dateMs === undefined ? 0 : dateMs + 1_000 - nowMs;
 }

@@ -4,12 +4,12 @@ import { claimOf, createInquiry } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, InquiryPorts } from "@deltaloop/controllers/cache";
 import type { ForeignWrite } from "@deltaloop/store/ports";
 
-/** Another controller writes to the same objects. The user stops one of the two. */
+/** Another controller writes to the same objects. The user must stop one of the two. */
 export class UpstreamActiveError extends Error {
   override readonly name = "UpstreamActiveError";
 }
 
-/** Calls `found` once for each write. */
+/** Calls `found` once for each write by another controller. */
 export function endOnForeignWrite(ports: InquiryPorts, found: (error: UpstreamActiveError) => void): ForeignWriteGuard {
   let beginningMs = Infinity;
   const inquiry = createInquiry(ports, (write) => found(new UpstreamActiveError(wordsOf(write))));

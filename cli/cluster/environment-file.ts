@@ -1,4 +1,4 @@
-/** Files of DELTALOOP_* variables, one in a line: `dev` writes one for commands beside it, and an operator may have one. */
+/** Files of DELTALOOP_* variables, one per line: written by `dev` for other commands, or by an operator. */
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import type { KubeFlags } from "@deltaloop/kube/kubeconfig";
 import type { Variables } from "@deltaloop/controllers/configuration";
 import { UsageError } from "@deltaloop/base";
 
-/** The name of dev's own folder, which has the file `env`. */
+/** Name of the folder of `dev`, which contains the file `env`. */
 export const DEV_FOLDER = "dev";
 
 /** `NAME='value'` lines for `readEnvironmentFile`. No value contains both kinds of quotes. */
@@ -22,7 +22,7 @@ export function environmentFile(variables: Readonly<Record<string, string>>): st
     .join("");
 }
 
-/** The options of a command that is configured like the watcher. */
+/** The options of commands that are configured like the watcher. */
 export interface EnvironmentFlags {
   readonly env?: string;
   readonly kubeconfig?: string;
@@ -31,7 +31,7 @@ export interface EnvironmentFlags {
 
 export interface WatchersEnvironment {
   readonly variables: Variables;
-  /** From the options or the file; absent: the variables DELTALOOP_KUBE_*. */
+  /** API server access by the options or the file; absent: by the variables DELTALOOP_KUBE_*. */
   readonly kube?: KubeFlags;
 }
 
@@ -44,8 +44,9 @@ export function environmentOption(): Option {
 }
 
 /**
- * The watcher's environment: a file, this process's where it has one, or that of the newest `dev` of this user. Sets AWS_REGION from the file:
- * in another region, a secret or queue of the same name belongs to another deployment. Credentials stay those of this process.
+ * The watcher's environment: from a file, else from this process if its environment has one, else from this user's newest `dev`. Sets
+ * AWS_REGION from the file: in another region, a secret or queue of the same name belongs to another deployment. Credentials stay those of
+ * this process.
  *
  * @throws {UsageError} if there is none, or the file cannot be read
  */
@@ -74,7 +75,7 @@ function environmentOfDev(): string {
   return newest.path;
 }
 
-/** Of a folder that only this user may write to: in another one, another user could name their own Redis. */
+/** Only files in a folder that just this user can write: elsewhere, another user could insert their own Redis. */
 function ownFile(folder: string): { readonly path: string; readonly mtimeMs: number } | undefined {
   const { uid, mode = 0 } = lstatSync(folder, { throwIfNoEntry: false }) ?? {};
   if (uid !== process.getuid?.() || (mode & 0o077) !== 0) return undefined;

@@ -1,12 +1,12 @@
-/** Which MAC keys have signed what is cached. */
+/** Counts which MAC keys signed the cached data. */
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { KeyStore, KeyUse } from "@deltaloop/store/ports";
 
-/** A value that changes during its replacement is left to the next round; writers use the current key by then. */
+/** Rounds for values that change during their replacement; writers use the current key by then. */
 const ROUNDS_MAX = 3;
 
-/** As it is at the end. */
+/** Returns the counts at the end. */
 export async function keyUses(store: KeyStore, resign: boolean): Promise<readonly (readonly [CachedResource, KeyUse])[]> {
   const uses: (readonly [CachedResource, KeyUse])[] = [];
   for (const resource of CACHED_RESOURCES) {
@@ -22,7 +22,7 @@ export function isClean({ former, foreign, ghosts, hidden }: KeyUse): boolean {
   return former + foreign + ghosts + hidden === 0;
 }
 
-/** One line. */
+/** Describes the counts in one line. */
 export function describeUse(resource: CachedResource, { current, former, foreign, ghosts, hidden }: KeyUse): string {
   const others = [
     `${former} with a former key`,

@@ -1,15 +1,15 @@
-/** Kubernetes versions that we act on, and why no others (docs/reference/releases.md). */
+/** The Kubernetes versions that act mode supports (docs/reference/releases.md). */
 import { ACTING_RELEASES, compareVersions } from "@deltaloop/kube/releases";
 
-/** The minor versions from which and up to which; patches, pre-releases and what distributions append do not count. */
+/** The range of minor versions; patches, pre-releases and suffixes of distributions are ignored. */
 export const SUPPORTED_VERSIONS = {
-  /** From this one on resourceVersions are promised to be comparable (KEP-5504). */
+  /** From this version on resourceVersions can be compared (KEP-5504). */
   from: ACTING_RELEASES[0]?.name ?? "",
-  /** Pod templates are known as of this one. */
+  /** Pod template types are known up to this version. */
   to: ACTING_RELEASES.at(-1)?.name ?? "",
 } as const;
 
-/** Why a version is none of them, in words; undefined: it is one. */
+/** Why a version is unsupported; undefined if it is supported. */
 export function unsupported(gitVersion: string): string | undefined {
   const { from, to } = SUPPORTED_VERSIONS;
   if (compareVersions(gitVersion, from) < 0)

@@ -1,10 +1,13 @@
 import { messageOf } from "@deltaloop/kube/objects";
 import { UsageError } from "@deltaloop/base";
 
-/** The error of a Redis that did not answer its first command, with its address: ioredis reports none, and a URL may hold a password. */
+/**
+ * The error of a Redis that did not answer its first command, with its address. ioredis reports no address, and the URL may hold a
+ * password.
+ */
 export function redisFailure(option: string, url: string, error: unknown): UsageError {
   const { code } = error as NodeJS.ErrnoException;
-  const said = messageOf(error) || (code ?? "no reason was given"); // of several addresses the message is empty
+  const said = messageOf(error) || (code ?? "no reason was given"); // for several addresses the message is empty
   const why = said.startsWith("NOAUTH") ? "it asks for a password, as in redis://user:password@host" : said;
   return new UsageError(`${option}: the Redis at ${new URL(url).host} cannot be used: ${why}`);
 }

@@ -1,14 +1,14 @@
-/** `deltaloop resume --lineage`: the user confirms that this cluster is the right one (informer §11.11). */
+/** `deltaloop resume --lineage`: the user confirms that this cluster may continue (informer §11.11). */
 import { isForeign, LEASE_APPROVED, LEASE_TERMS, parseTerms } from "@deltaloop/controllers/cache";
 import { isConflict } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
 import type { Lease } from "@deltaloop/kube/objects";
 import type { Store } from "@deltaloop/store/ports";
 
-/** The leader renews each 2 s, so a write meets another version now and then. */
+/** The leader renews each 2 s, so a write may conflict. */
 const WRITES_MAX = 10;
 
-/** Approves, by an annotation of the Lease, that its watcher replaces a foreign epoch at once; and forgets the recent epochs. */
+/** Approves, by an annotation of the Lease, that its watcher replaces another cluster's epoch at once; and removes the recent epochs. */
 export async function resumeLineage(
   kube: Pick<KubeReader, "get"> & Pick<KubeWriter, "replace">,
   store: Pick<Store, "lineage" | "forgetRecentEpochs">,

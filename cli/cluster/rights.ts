@@ -1,4 +1,4 @@
-/** Which rights each role needs, and which of them the credentials at hand lack. The list is the one RBAC is made of. */
+/** The rights that each role needs and those that the available credentials lack, derived from the same list as the RBAC rules. */
 import { createClient } from "@deltaloop/kube/http";
 import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
 import { ROLES } from "@deltaloop/controllers/registry";
@@ -6,7 +6,7 @@ import type { Role, Rule } from "@deltaloop/controllers/registry";
 
 export interface Right {
   readonly role: string;
-  /** As `kubectl auth can-i` takes it: `create pods`, `patch replicasets.apps/status`. */
+  /** In the form of `kubectl auth can-i`: `create pods`, `patch replicasets.apps/status`. */
   readonly what: string;
   readonly allowed: boolean;
 }
@@ -25,7 +25,7 @@ export async function reviewRights(access: (role: string) => Promise<KubeHttpCon
 
 const READS = new Set(["get", "list", "watch"]);
 
-/** The same for one role. */
+/** As reviewRights, for one role. */
 export async function reviewRole(
   role: Role,
   config: KubeHttpConfig,
@@ -40,7 +40,7 @@ export async function reviewRole(
       const resourceAttributes = { verb, group: rule.apiGroup, resource, subresource, name: rule.name, namespace };
       const body = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
       const answer = await client.json({ method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body });
-      const { status } = answer as { readonly status?: { readonly allowed?: boolean } }; // what the API answers a review with
+      const { status } = answer as { readonly status?: { readonly allowed?: boolean } }; // the response to a review
       const group = rule.apiGroup === "" ? "" : `.${rule.apiGroup}`;
       const where = namespace === undefined ? "" : ` in namespace ${namespace}`;
       return {

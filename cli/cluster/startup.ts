@@ -19,7 +19,7 @@ export function startupTimeoutOption(what = "how long to wait for an API server 
   return new Option("--startup-timeout <duration>", what).argParser(duration("--startup-timeout")).default(DEFAULT_MS, "1m0s");
 }
 
-/** `client` for the first calls of a command, which are repeated; logs what it waits for. */
+/** `client` for the first calls of a command: retries them, and logs what it waits for. */
 export function starting<C extends KubeClient>(client: C, server: string, { startupTimeout }: StartupFlags, log: Log): C {
   return startupClient(client, {
     timeoutMs: startupTimeout,
@@ -36,7 +36,7 @@ export async function untilAnswered(config: KubeHttpConfig, flags: StartupFlags,
 /**
  * Waits until the API server lists each cached resource, or `signal` aborts.
  *
- * @throws {UsageError} for what no retry repairs: credentials, a missing right, a certificate, a server that is no API server
+ * @throws {UsageError} for failures that no retry repairs: credentials, a missing right, a certificate, a server other than an API server
  * @throws {StartupError} if it does not answer
  */
 export async function untilListed(

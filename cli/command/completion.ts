@@ -27,7 +27,7 @@ interface Completed {
   readonly path: string;
   readonly commands: readonly Command[];
   readonly options: readonly Option[];
-  /** Values of arguments that take one of a few. */
+  /** Values of an argument with a fixed set of values. */
   readonly values: readonly string[];
 }
 
@@ -42,7 +42,7 @@ function commandsOf(command: Command, path = ""): readonly Completed[] {
   ];
 }
 
-/** Words for the place of the cursor: those of the longest path of commands that the line begins with; file names after an option with a value. */
+/** Words at the cursor: those of the longest command path at the start of the line; file names after an option with a value. */
 function bashScript(all: readonly Completed[]): string {
   const cases = all.map(({ path, commands, options, values }) => {
     const words = [...commands.map((command) => command.name()), ...values, ...options.flatMap(flagsOf)];
@@ -73,7 +73,7 @@ complete -o bashdefault -o default -F _deltaloop deltaloop
 `;
 }
 
-/** zsh runs bash's function, as its bashcompinit does for every script without one of its own. */
+/** zsh runs bash's function through bashcompinit. */
 function zshScript(all: readonly Completed[]): string {
   return `#compdef deltaloop\nautoload -U +X bashcompinit && bashcompinit\n${bashScript(all)}`;
 }

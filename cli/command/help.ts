@@ -1,17 +1,17 @@
-/** The layout of `--help`: groups, defaults as users write them, details, examples and a link to the documentation. */
+/** The layout of `--help`: groups, readable defaults, details, examples and a link to the documentation. */
 import { styleText } from "node:util";
 import { Help } from "commander";
 import type { Command, Option } from "commander";
 
-/** Columns where standard output is no terminal. */
+/** Columns if standard output is not a terminal. */
 const WIDTH = 80;
 /** Lines of prose longer than this are hard to read. */
 const WIDTH_MAX = 120;
 
-/** A longer term has its description on the next line. */
+/** The description of a longer term starts on the next line. */
 const TERM_MAX = 30;
 
-/** Applies to the commands added to `program` afterwards too. */
+/** Also applies to commands added to `program` later. */
 export function configureHelp(program: Command): Command {
   return program
     .configureHelp({
@@ -26,7 +26,7 @@ export function configureHelp(program: Command): Command {
     .showHelpAfterError("Run 'deltaloop --help' for the commands and 'deltaloop COMMAND --help' for its options.");
 }
 
-/** An empty default says nothing. */
+/** An empty default is not shown. */
 function optionDescription(this: Help, option: Option): string {
   const { defaultValue } = option;
   const isEmpty = defaultValue === "" || (Array.isArray(defaultValue) && defaultValue.length === 0);
@@ -45,7 +45,7 @@ interface Details {
   readonly notes?: readonly string[];
   /** Command lines, without `deltaloop`. */
   readonly examples: readonly string[];
-  /** The page that describes the use; the reference of all commands without it. */
+  /** The page that describes the command; absent: the reference of all commands. */
   readonly docs?: string;
 }
 
@@ -66,7 +66,7 @@ export function withDetails(
   });
 }
 
-/** commander takes the codes out where the output has no colours. */
+/** commander removes the codes if the output has no colours */
 function bold(text: string): string {
   return styleText("bold", text, { validateStream: false });
 }

@@ -1,4 +1,4 @@
-/** A time in a capture, as a user writes it. */
+/** Parses a time in a capture, as a user writes it. */
 import { UsageError } from "@deltaloop/base";
 
 const SINCE = /^\+?(\d+(?:\.\d+)?)s?$/;
@@ -15,7 +15,7 @@ export function momentIn(option: string, text: string, startMs: number, endMs: n
   if (Number.isNaN(atMs)) throw new UsageError(`${option} ${text}: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z`);
   if (atMs < startMs - 1000 && endMs === Infinity)
     throw new UsageError(`${option} ${text} is before the capture, which begins at ${new Date(startMs).toISOString()}`);
-  // The end of the last second counts: times are printed in milliseconds, and read off in seconds.
+  // Allows a second beyond the end, because users copy times without fractions.
   if (atMs < startMs - 1000 || atMs > endMs + 1000)
     throw new UsageError(
       `${option} ${text} is outside of the capture, which goes from ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+${((endMs - startMs) / 1000).toFixed(1)}s)`,
@@ -23,7 +23,7 @@ export function momentIn(option: string, text: string, startMs: number, endMs: n
   return atMs;
 }
 
-/** As `momentIn` reads it, to the millisecond. */
+/** Formats the time for `momentIn`, to the millisecond. */
 export function since(atMs: number, startMs: number): string {
   return `+${((atMs - startMs) / 1000).toFixed(3)}s`;
 }
@@ -34,6 +34,6 @@ function parsed(text: string, startMs: number): number {
   if (!CLOCK.test(text)) return Date.parse(text);
   const day = new Date(startMs).toISOString().slice(0, 10);
   const atMs = Date.parse(`${day}T${text}Z`);
-  // Past midnight.
+  // A time of day after midnight.
   return atMs < startMs - 1000 ? atMs + DAY_MS : atMs;
 }

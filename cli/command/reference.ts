@@ -2,7 +2,7 @@
 import type { Command, Option } from "commander";
 
 const COLUMNS = 100;
-/** An option that fewer commands have is described with each. */
+/** An option of fewer commands is described with each of them. */
 const COMMANDS_MIN = 3;
 
 export function registerReference(program: Command): void {
@@ -40,7 +40,7 @@ function sectionOf(command: Command, shared: SharedOptions): readonly string[] {
   return ["", `## ${pathOf(command)}`, "", "```text", helpOf(command, shared), "```", ...also];
 }
 
-/** The terms of options that several commands describe in the same words, by term and description. */
+/** Terms of options that several commands describe equally, by term and description. */
 type SharedOptions = ReadonlyMap<string, string>;
 
 function sharedOptions(commands: readonly Command[]): SharedOptions {
@@ -76,7 +76,7 @@ function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
-/** Without the shared options, and without the link to this page. */
+/** The help of a command without the shared options and without the link to this page. */
 function helpOf(command: Command, shared: SharedOptions): string {
   const own = optionsOf(command).flatMap(({ text, option }) => (shared.has(text) ? [] : [option]));
   let text = "";

@@ -8,7 +8,7 @@ import { registerCompletion } from "./completion.ts";
 import { configureHelp } from "./help.ts";
 import { registerReference } from "./reference.ts";
 
-/** The heading of a group in the help, to its verbs. Each verb imports a lot, so only the one that runs is loaded. */
+/** Verbs by the heading of their group in the help. Each verb imports a lot, so only the one that runs is loaded. */
 export type Verbs = Readonly<Record<string, Readonly<Record<string, () => Promise<(program: Command) => void>>>>>;
 
 const EXIT_FAILED = 1;
@@ -19,7 +19,7 @@ export async function runVerbs(groups: Verbs): Promise<void> {
   const program = configureHelp(new Command("deltaloop"))
     .description("Runs the Kubernetes workload controllers as serverless, event-driven functions.")
     .version(`deltaloop ${VERSION}`, "-V, --version", "print the version")
-    // `capture fetch -o FILE`: the option belongs to `fetch`.
+    // In `capture fetch -o FILE` the option belongs to `fetch`.
     .enablePositionalOptions()
     .configureOutput({
       outputError: (text) =>
@@ -32,7 +32,7 @@ export async function runVerbs(groups: Verbs): Promise<void> {
     })
     .exitOverride();
 
-  // A reader that has seen enough (`replay FILE | head`) closes the pipe: no error.
+  // A reader such as `head` may close the pipe early; that is no error.
   process.stdout.on("error", endWithoutReader);
   process.stderr.on("error", () => undefined); // the work continues without a log
 
@@ -52,13 +52,16 @@ export async function runVerbs(groups: Verbs): Promise<void> {
   }
 }
 
-/** The help, completion scripts and the reference list the options of all verbs. */
+/** Whether to load a verb although it does not run: help, completion scripts and the reference list the options of all verbs. */
 function isLoaded(verb: string, [first = "help", second = "help"]: readonly string[]): boolean {
   const named = first === "help" ? second : first;
   return named === verb || ["help", "-h", "--help", "completion", "reference"].includes(named);
 }
 
-/** commander shows its help for `explian --help` and `help explian`; the error with its suggestion is for the name alone. */
+/**
+ * For `explian --help` and `help explian` commander would show the general help, so only the name is parsed, which yields its error with a
+ * suggestion.
+ */
 function misspelled(program: Command, args: readonly string[]): readonly string[] {
   const name = args[0] === "help" ? (args[1] ?? "help") : (args[0] ?? "");
   return name === "" || name === "help" || name.startsWith("-") || program.commands.some((one) => one.name() === name) ? args : [name];
@@ -70,7 +73,7 @@ function endWithoutReader(error: NodeJS.ErrnoException): never {
   process.exit(EXIT_FAILED);
 }
 
-/** Every error that ends a verb is reported here: one line for each mistake, as `deltaloop: MESSAGE`. */
+/** Reports every error that ends a verb: one line for each mistake, as `deltaloop: MESSAGE`. */
 function reportError(text: string): void {
   for (const line of text.split("\n")) process.stderr.write(`deltaloop: ${printable(line)}\n`);
 }

@@ -1,10 +1,10 @@
-/** A month beside what does the same work without functions, and beside other choices of parameters. */
+/** Compares a month with a resident pod that does the same work, and with other parameters. */
 import type { Item } from "./month.ts";
 import { sumOf } from "./month.ts";
 import type { Prices } from "./prices.ts";
 import { MONTH_HOURS } from "./usage.ts";
 
-/** A pod that is there all the time, as Fargate would be paid for it. */
+/** A pod that always runs, at Fargate's prices. */
 export interface Resident {
   readonly name: string;
   readonly usd: number;

@@ -1,6 +1,6 @@
 /**
- * A workload's use of AWS, as counted by test/cost, and how often it occurs in a month. Counts are data: counts.json holds those of a
- * date, another file may take its place.
+ * A workload's use of AWS, as counted by test/cost, and how often it occurs in a month. Counts are data: counts.json holds dated ones, and
+ * another file may replace it.
  */
 import * as v from "valibot";
 import { UsageError } from "@deltaloop/base";
@@ -9,21 +9,21 @@ const count = v.pipe(v.number(), v.finite(), v.minValue(0));
 
 const FUNCTION = v.strictObject({
   invocations: count,
-  /** Of all invocations, each rounded up as it is billed. */
+  /** Duration of all invocations, each rounded up as billed. */
   ms: count,
   /** Maximum concurrency: the number of sandboxes that start and read their secrets. */
   atOnce: count,
 });
 const COUNTS = v.strictObject({
   functions: v.record(v.string(), FUNCTION),
-  /** Requests as they are billed, one for each begun 64 KiB; the polls that found nothing are not among them. */
+  /** Billed requests, one for each started 64 KiB, without empty polls. */
   fifo: count,
   standard: count,
   /** Sent to queues; to and from the API server; to and from the store. */
   queueBytes: count,
   apiBytes: count,
   storeBytes: count,
-  /** Lines of metrics that functions write to their logs, and all other lines of ours. */
+  /** Size of metric lines that functions write to their logs, and of all other log lines of this system. */
   metricBytes: count,
   logBytes: count,
 });
@@ -31,13 +31,13 @@ const FILE = v.strictObject({
   date: v.pipe(v.string(), v.isoDate()),
   commit: v.string(),
   how: v.string(),
-  /** Of an hour in which nothing happens. */
+  /** One hour without changes. */
   idleHour: COUNTS,
-  /** Custom metrics in CloudWatch: of idle hours, and of hours with work. */
+  /** Number of custom metrics in CloudWatch, in idle hours and in hours with work. */
   series: v.strictObject({ idle: count, work: count }),
-  /** INIT of a sandbox, which is billed. */
+  /** Duration of a sandbox's INIT phase, which is billed. */
   coldStartMs: count,
-  /** Of one of each. Rollouts by their size, the smallest first. */
+  /** Counts per event. Rollouts by size, the smallest first. */
   rollouts: v.pipe(v.array(v.strictObject({ pods: count, counts: COUNTS })), v.minLength(1)),
   created: COUNTS,
   lostPod: COUNTS,
@@ -59,7 +59,7 @@ export const SUMS = [
   "logBytes",
 ] as const satisfies readonly Sums[];
 
-/** @throws {UsageError} naming what is wrong in `name` */
+/** @throws {UsageError} with the problem in `name` */
 export function parseCounts(name: string, read: unknown): CountsFile {
   const parsed = v.safeParse(FILE, read);
   if (parsed.success) return parsed.output;
@@ -77,7 +77,7 @@ export const NOTHING: Counts = {
   logBytes: 0,
 };
 
-/** `times` of it one after the other, so no more of it at once. */
+/** The counts of `times` consecutive events, so concurrency stays the same. */
 export function scaled(counts: Counts, times: number): Counts {
   const functions = Object.entries(counts.functions).map(
     ([name, { invocations, ms, atOnce }]) => [name, { invocations: invocations * times, ms: ms * times, atOnce }] as const,
@@ -97,7 +97,7 @@ export function added(a: Counts, b: Counts): Counts {
 }
 
 /**
- * A rollout of `pods`, on the straight line between the two sizes that were counted next to it; beyond them on the outermost line. Of
+ * A rollout of `pods`, interpolated linearly between the two nearest measured sizes, or extrapolated beyond them. Of
  * sizes 10 and 200, one of 105 is the mean of the two.
  */
 export function rolloutOf(pods: number, rollouts: CountsFile["rollouts"]): Counts {

@@ -1,9 +1,8 @@
 /**
- * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates:
- * of `deltaloop dev`, also in shadow beside a cluster's own controllers, for a day or so.
+ * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates. Sources are for
+ * example a day of `deltaloop dev`, possibly in shadow mode beside a cluster's own controllers.
  *
- * Counted there are messages, doorbells and the time of syncs. What each of them asks of AWS is taken from counts.json, as if none shared a
- * batch with another.
+ * The metrics count messages, doorbells and the time of syncs. The AWS use of each is taken from counts.json, as if no two shared a batch.
  */
 import { LANES } from "@deltaloop/store/ports";
 import { UsageError } from "@deltaloop/base";
@@ -12,7 +11,7 @@ import type { Counts, CountsFile } from "./counts.ts";
 import { MONTH_HOURS, READS_PER_HOUR } from "./usage.ts";
 import type { Usage } from "./usage.ts";
 
-/** Sums of a time, over all labels. */
+/** Sums over a period, over all labels. */
 export interface Measured {
   readonly hours: number;
   readonly messages: number;
@@ -22,18 +21,18 @@ export interface Measured {
 }
 
 const LANE_COUNT = Object.values(LANES).reduce((sum, lanes) => sum + lanes, 0);
-/** Of each lane, a heartbeat every 15 s; bookmarks, about one a minute, come in its place. */
+/** For each lane a heartbeat every 15 s; a bookmark, about one a minute, replaces one. */
 const IDLE_MESSAGES_PER_HOUR = LANE_COUNT * 240;
-/** To send, to receive and to delete. */
+/** Requests per message: send, receive and delete. */
 const REQUESTS = 3;
-/** Of a request to the API server with its answer, or of an event of its watch; events of 5.6 KB are what the benches have. */
+/** Size of a request to the API server with its response, or of a watch event; the benchmarks use events of 5.6 KB. */
 const API_BYTES = 6_000;
 const SYNC_FUNCTIONS = 3;
 
 /**
- * `text`: the metrics of a process, read at `readAtMs`. Counted since the process began, unless `hours` says otherwise.
+ * `text`: the metrics of a process, read at `readAtMs`. They cover the time since the process start, or `hours` if given.
  *
- * @throws {UsageError} when it is not what functions tell
+ * @throws {UsageError} when it is not the metrics of functions
  */
 export function measuredIn(name: string, text: string, readAtMs: number, hours?: number): Measured {
   const sums = new Map<string, number>();
@@ -57,7 +56,7 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
   };
 }
 
-/** A month at that pace; what idles is as it was counted. */
+/** A month at the measured rate; idle use is as in counts.json. */
 export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measured): Usage {
   const month = (sum: number): number => (sum * MONTH_HOURS) / hours;
   const messages = month(Math.max(0, measured.messages - IDLE_MESSAGES_PER_HOUR * hours));
@@ -70,7 +69,7 @@ export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measur
     ...NOTHING,
     functions: {
       "apply-deltas": { invocations: messages, ms: messages * perInvocation(apply), atOnce: apply.atOnce },
-      // Beside the sync itself there is the looking for its key, which alone is what a change of nothing takes.
+      // Each sync also takes its key, which is the whole cost of a sync without a change.
       sync: { invocations: doorbells, ms: doorbells * perInvocation(sync) + syncMs, atOnce: sync.atOnce },
     },
     fifo: messages * REQUESTS,

@@ -1,6 +1,6 @@
 /**
- * A month in an account: what is there and what is used, item by item. Pure; the sum is only as good as its prices and counts, so what is
- * not known is taken for more rather than for less, and no free tier is taken off.
+ * A month in an account: fixed resources and usage, item by item. Pure. Unknown amounts are estimated high rather than low, and no free
+ * tier is subtracted.
  */
 import type { Counts } from "./counts.ts";
 import { nodePrice } from "./prices.ts";
@@ -22,7 +22,7 @@ export interface Item {
 }
 
 export interface Assumed {
-  /** Times are measured over loopback; in an account they take longer by this factor. */
+  /** Factor by which times in an account exceed those measured over loopback. */
   readonly slower: number;
   readonly coldStartMs: number;
   readonly series: { readonly idle: number; readonly work: number };
@@ -30,21 +30,24 @@ export interface Assumed {
 
 /** Memory of each function, in GB. */
 export const FUNCTION_GB = 1;
-/** Of each watcher. */
+/** Resources of each watcher. */
 export const WATCHER = { cpu: 0.25, gib: 0.5 } as const;
 /**
- * Queues that Lambda polls. With a maximum concurrency it keeps five pollers a queue, whatever comes, each with long polls of 20 s.
+ * Queues that Lambda polls. With a maximum concurrency it always runs five pollers per queue, each with long polls of 20 s.
  *
- * Source: AWS Lambda Developer Guide, Configuring scaling behavior for SQS event source mappings. It says so of standard queues; a FIFO
- * queue is taken to be the same. The length of a poll stands nowhere.
+ * Source: AWS Lambda Developer Guide, Configuring scaling behavior for SQS event source mappings. It documents standard queues; FIFO queues
+ * are assumed to be the same. The length of a poll is not documented.
  */
 export const POLLED = { fifo: 2, standard: 3 } as const;
 const POLLS_PER_HOUR = 5 * (3_600 / 20);
-/** MAC key, digest key, the store's password, the credential for the API server. */
+/** Secrets read: MAC key, digest key, the store's password, the credential for the API server. */
 const SECRETS_READ = 4;
-/** Lambda's own three lines of an invocation, with what CloudWatch adds to each. */
+/** Lambda's own three log lines of an invocation, with CloudWatch's overhead for each. */
 const PLATFORM_LOG_BYTES = 346;
-/** A sender asks for a data key and for its decryption, a reader for the latter, each hour. Source: AWS, Amazon SQS Developer Guide, key management. */
+/**
+ * Each hour a sender requests a data key and its decryption, a reader only the decryption. Source: AWS, Amazon SQS Developer Guide, key
+ * management.
+ */
 const KEY_CALLS = { deltas: 3, doorbells: 3 * (2 * 5 + 1) } as const;
 const GB = 1e9;
 

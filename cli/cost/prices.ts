@@ -1,4 +1,4 @@
-/** Unit prices as data, with the date and the page that they are from: prices.json, or a file of one's own region and contract. */
+/** Unit prices as data, with their date and source page: prices.json, or a file for another region or contract. */
 import * as v from "valibot";
 import { UsageError } from "@deltaloop/base";
 
@@ -42,7 +42,7 @@ const FILE = v.strictObject({
   region: v.string(),
   about: v.string(),
   prices: v.record(v.picklist(PRICE_NAMES), PRICE),
-  /** An hour of a store's node, by its type. */
+  /** Price of a store node per hour, by node type. */
   nodes: v.record(v.string(), PRICE),
 });
 
@@ -56,7 +56,7 @@ export interface Prices {
   readonly nodes: Readonly<Record<string, Price>>;
 }
 
-/** @throws {UsageError} naming what is wrong or missing in `name` */
+/** @throws {UsageError} with the invalid or missing entry in `name` */
 export function parsePrices(name: string, read: unknown): Prices {
   const parsed = v.safeParse(FILE, read);
   if (!parsed.success)
@@ -64,7 +64,7 @@ export function parsePrices(name: string, read: unknown): Prices {
   const { prices, ...rest } = parsed.output;
   const missing = PRICE_NAMES.filter((price) => prices[price] === undefined);
   if (missing.length > 0) throw new UsageError(`${name}: prices has no ${missing.join(", ")}`);
-  return { ...rest, prices: prices as Prices["prices"] }; // all names are there
+  return { ...rest, prices: prices as Prices["prices"] }; // has all names
 }
 
 /** @throws {UsageError} when the file has no such node */

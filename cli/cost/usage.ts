@@ -6,10 +6,10 @@ import type { Counts, CountsFile } from "./counts.ts";
 export const MONTH_HOURS = 730;
 const DAYS = MONTH_HOURS / 24;
 
-/** How often things happen; of everything that is counted in days. */
+/** How often events happen, per day for counted ones. */
 export interface Rates {
   readonly deployments: number;
-  /** Of each Deployment. */
+  /** Pods of each Deployment. */
   readonly pods: number;
   readonly rolloutsPerDay: number;
   readonly newDeploymentsPerDay: number;
@@ -22,16 +22,16 @@ export interface Rates {
 export interface Usage {
   readonly idle: Counts;
   readonly work: Counts;
-  /** Sandboxes that start, or read their secrets again, for work alone. */
+  /** Starts of sandboxes, or repeated reads of their secrets, caused by work alone. */
   readonly starts: number;
   /** Hours in which there was work. */
   readonly workHours: number;
 }
 
-/** Everything is looked at so often though nothing happened, a Deployment with as many ReplicaSets as it keeps by default. */
+/** Every object is synced this often without a change. A Deployment counts with its default number of old ReplicaSets. */
 const RESYNC_HOURS = RESYNC_MS / 3_600_000;
 const REPLICA_SETS = 11;
-/** A sandbox reads its secrets when they are older than that. */
+/** A sandbox reads its secrets again when they are older than that. */
 export const READS_PER_HOUR = 3_600_000 / SECRET_MS_MAX;
 
 export function usageOf(file: CountsFile, rates: Rates): Usage {
@@ -41,7 +41,7 @@ export function usageOf(file: CountsFile, rates: Rates): Usage {
     [file.created, rates.newDeploymentsPerDay * DAYS],
     [file.lostPod, rates.lostPodsPerDay * DAYS],
     [file.otherPod, rates.otherPodsPerDay * DAYS],
-    // A look costs no message of a change; that it is taken for one makes it dearer than it is.
+    // A resync costs no message of a change; counting it as one overestimates its cost.
     [file.podChange, rates.podChangesPerDay * DAYS + looks],
   ];
   const events = work.filter(([, times]) => times > 0);
@@ -57,7 +57,10 @@ export function usageOf(file: CountsFile, rates: Rates): Usage {
   };
 }
 
-/** As if every event began in sandboxes that had gone or forgotten, but each no more than once in five minutes; those that idle keeps do not. */
+/**
+ * Assumes that every event needs new sandboxes or ones with expired secrets, each at most once in five minutes, except those kept alive
+ * while idle.
+ */
 function startsOf(events: readonly (readonly [Counts, number])[], idle: Counts): number {
   const names = new Set(events.flatMap(([{ functions }]) => Object.keys(functions)));
   return [...names].reduce((sum, name) => {
@@ -69,7 +72,7 @@ function startsOf(events: readonly (readonly [Counts, number])[], idle: Counts):
   }, 0);
 }
 
-/** Of sandboxes and watchers that run all month, and refresh their values at this age. */
+/** Secret reads of sandboxes and watchers that run all month and refresh their values at this age. */
 export function readsOfAMonth(count: number, seconds: number): number {
   return count * (3_600 / seconds) * MONTH_HOURS;
 }

@@ -1,4 +1,4 @@
-/** What the demo shows: a picture that is redrawn on a terminal, plain lines elsewhere. */
+/** The demo's view: an image that is redrawn on a terminal, plain lines elsewhere. */
 import type { JsonObject } from "@deltaloop/base";
 import { printable } from "@deltaloop/base/output";
 import { movesCursor, shortened } from "../output/terminal.ts";
@@ -36,7 +36,7 @@ const CLEAR_LINE = "\x1b[K";
 
 export interface DemoView {
   show(scene: Scene): void;
-  /** A line that stays. */
+  /** Prints a permanent line. */
   say(line: string): void;
 }
 
@@ -88,7 +88,7 @@ function picture(scene: Scene): readonly string[] {
   ];
 }
 
-/** Only what changed, so that a log stays short. */
+/** Prints only changes, to keep a log short. */
 function lineView(out: NodeJS.WriteStream): DemoView {
   let shown = 0;
   let last = "";
@@ -112,7 +112,7 @@ export function deploymentLine(object: JsonObject): DeploymentLine {
     metadata: { name: string };
     spec: { replicas?: number };
     status?: Record<string, number | undefined>;
-  }; // as our own API server serves it
+  }; // in the form of the in-memory API server
   const count = (name: string): number => status?.[name] ?? 0;
   return {
     name: metadata.name,

@@ -32,7 +32,7 @@ export interface EmbeddedOptions extends Pick<SystemOptions, "watchers" | "batch
   readonly nodes: number;
   /** Runs the node agent with a container runtime in memory on each node instead of scripted nodes. */
   readonly realAgents?: boolean;
-  /** How fast the nodes are. */
+  /** The delays of the nodes. */
   readonly pace?: Pick<ScriptedNodesOptions, "readyAfterMs" | "deleteAfterMs">;
   /** Wraps the functions' Store, to count their calls. */
   readonly observe?: (store: Store) => Store;
@@ -49,7 +49,7 @@ export interface Embedded {
   /** `redis-server` or `memory`. */
   readonly storeName: string;
   readonly store: Store;
-  /** Of the redis-server; absent where the Store is in memory. */
+  /** URL of the redis-server; absent if the Store is in memory. */
   readonly redisUrl?: string;
   /** Resolves once the gates of all controllers are open. */
   ready(): Promise<void>;
@@ -61,7 +61,7 @@ export interface Embedded {
 const DEPLOYMENT = "demo";
 const READY_POLL_MS = 20;
 
-/** One that is too old is replaced by the Store in memory, as a missing one is. */
+/** A redis-server that is too old is replaced by the Store in memory, like a missing one. */
 async function usableRedis(log: Log): Promise<LocalRedis | undefined> {
   return await startLocalRedis().catch((error: unknown) => {
     log.warn("using the Store in memory instead of redis-server", { error: messageOf(error) });

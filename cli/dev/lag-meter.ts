@@ -1,11 +1,11 @@
-/** How long it takes from an event (its commit in the API server) to the write that answers it (its commit, too). */
+/** Measures the time from an event's commit in the API server to the commit of the write that responds to it. */
 import { objectKey } from "@deltaloop/kube/objects";
 import type { RequestRecord } from "@deltaloop/api-server";
 import type { ItemChange } from "@deltaloop/store/ports";
 import { REGISTRY } from "@deltaloop/controllers/registry";
 import type { ControllerEntry, Registry } from "@deltaloop/controllers/registry";
 
-/** Commit times kept; far more than are ever waiting for their write. */
+/** Number of commit times kept; far more than ever wait for their write. */
 const COMMITS_MAX = 10_000;
 
 export class LagMeter {
@@ -20,7 +20,7 @@ export class LagMeter {
     this.#registry = registry;
   }
 
-  /** Every mutating request that the API server has answered. */
+  /** Records a mutating request that the API server has answered. */
   request(record: RequestRecord): void {
     const metadata = record.response?.["metadata"] as Metadata | undefined;
     if (record.verb === "get" || record.verb === "list" || record.verb === "watch" || record.status >= 400 || !metadata) return;
@@ -35,14 +35,14 @@ export class LagMeter {
     this.lagsMs.push(record.atMs - since);
   }
 
-  /** The affected keys of events, from the applier. */
+  /** Records the affected keys of events, from the applier. */
   changes(items: readonly ItemChange[]): void {
     for (const item of items) {
       const at = this.#committedMs.get(item.rv);
       if (at === undefined) continue;
       for (const { controller, key, urgency } of item.effects) {
         const id = `${controller} ${key}`;
-        // A status effect waits on purpose, so that many of them become one write.
+        // A status effect waits on purpose, to merge several into one write.
         if (urgency === "act" && !this.#waiting.has(id)) this.#waiting.set(id, at);
       }
     }
@@ -63,7 +63,7 @@ export class LagMeter {
     return this.#registry.controllers.find(({ name }) => name === component);
   }
 
-  /** The key that a write was made for: the primary itself, or the controller owner of what was written. */
+  /** The key that a write was made for: the primary itself, or the controller owner of the written object. */
   #ownerName({ primary }: ControllerEntry, record: RequestRecord, metadata: Metadata): string {
     if (record.resource === primary && this.#registry.resources[primary]?.group === record.group) return record.name;
     return metadata.ownerReferences?.find((reference) => reference.controller === true)?.name ?? record.name;

@@ -1,6 +1,6 @@
 /**
- * Nodes for the demo: the node agent as `deltaloop node` wires it, one for each, on a container runtime in memory and with its files
- * in a temporary folder. Every image can be pulled, and what it holds runs until it is stopped; nothing of the machine is touched.
+ * Nodes for the demo: one node agent each, wired as in `deltaloop node`, with a container runtime in memory and files in a temporary
+ * folder. Every image can be pulled, and its containers run until they are stopped; the machine is not changed.
  */
 import { join } from "node:path";
 import { createMemoryCgroups, createMemoryCri, createMemoryNodeStore } from "@deltaloop/node-agent/memory";
@@ -26,7 +26,7 @@ const PODS_MAX = 110;
 /** Duration of an image's first pull on a node. */
 const PULL_MS = 300;
 
-/** Until `signal` aborts. */
+/** Runs until `signal` aborts. */
 export async function runMemoryNodes(kube: Kube, options: MemoryNodesOptions, signal: AbortSignal): Promise<void> {
   const { count, clock, random } = options;
   const folder = createOwnFolder("nodes");
@@ -83,7 +83,7 @@ function nodeOptions(nodeName: string, index: number, folder: string): NodeOptio
     imageGc: { highThresholdPercent: 100, lowThresholdPercent: 80, minAgeMs: 120_000 },
     imagePulls: { ...DEFAULT_IMAGE_PULLS, registryQps: 0 },
     cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
-    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk is the user's own
+    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk belongs to the user
   };
 }
 

@@ -1,4 +1,4 @@
-/** How far the rollout of a Deployment is, by the object alone. */
+/** The progress of a Deployment's rollout, from the object alone. */
 export interface Rollout {
   readonly metadata: { readonly generation: number };
   readonly spec: { readonly replicas: number };
@@ -10,7 +10,7 @@ export interface Rollout {
   };
 }
 
-/** By the rules of `kubectl rollout status`. */
+/** Whether it is complete by the rules of `kubectl rollout status`. */
 export function isRolledOut({ metadata, spec, status = {} }: Rollout): boolean {
   return (
     status.observedGeneration === metadata.generation &&
@@ -18,7 +18,7 @@ export function isRolledOut({ metadata, spec, status = {} }: Rollout): boolean {
   );
 }
 
-/** Pods of the present template, as its controller has seen it. */
+/** Number of pods with the present template, according to the controller. */
 export function updatedOf({ metadata, status }: Rollout): number {
   return status?.observedGeneration === metadata.generation ? (status.updatedReplicas ?? 0) : 0;
 }

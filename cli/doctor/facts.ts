@@ -1,4 +1,4 @@
-/** What the probes collect (look.ts) and the checks read (judge*.ts): plain data, so that each check has a table of tests. */
+/** The facts that the probes collect (look.ts) and the checks read (judge*.ts), as plain data that tests can list in tables. */
 import type { Durability, OwnerIntents, StreamFacts, RedisServerFacts } from "@deltaloop/store/redis";
 import type { QueueFacts } from "@deltaloop/store/sqs";
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
@@ -16,7 +16,7 @@ import type {
 import type { ClusterIdentity } from "@deltaloop/kube/client";
 import type { Right } from "../cluster/rights.ts";
 
-/** An answer, or why there is none. */
+/** A result, or why there is none. */
 export type Seen<T> =
   | { readonly kind: "seen"; readonly value: T; readonly tookMs: number; readonly atMs: number }
   | { readonly kind: "unseen"; readonly why: string };
@@ -53,7 +53,7 @@ export interface ApiFacts {
 
 export interface LeaseFacts {
   readonly resourceVersion: string;
-  /** Empty: given away. */
+  /** Empty: the Lease was released. */
   readonly holder: string;
   readonly renewedAtMs: number;
   readonly durationSeconds: number;
@@ -61,7 +61,7 @@ export interface LeaseFacts {
   readonly terms: readonly TermToken[];
 }
 
-/** The rights of a role that the available credentials have. */
+/** The rights of a role that the available credentials grant. */
 export interface RoleFacts {
   readonly role: string;
   readonly seen: Seen<{ readonly user: string; readonly rights: readonly Right[] }>;
@@ -71,7 +71,7 @@ export interface QueueSight {
   /** `deltas` or a controller. */
   readonly name: string;
   readonly seen: Seen<QueueFacts>;
-  /** Undefined when the redrive policy names none. */
+  /** Undefined without a redrive policy. */
   readonly deadLetters: Seen<QueueFacts | undefined>;
 }
 

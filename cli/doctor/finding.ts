@@ -19,7 +19,7 @@ interface CheckInfo {
   /** In the order of the report. */
   readonly section: "API server" | "rights" | "clock" | "Redis" | "queues" | "watcher" | "cache" | "work";
   readonly looked: string;
-  /** Of `number`. */
+  /** Unit of `number`. */
   readonly unit?: string;
 }
 

@@ -1,4 +1,4 @@
-/** Judgements on the API server, the rights at it, and the clocks. */
+/** Checks of the API server, the rights there, and the clocks. */
 import { SUPPORTED_VERSIONS, unsupported } from "../cluster/kubernetes-versions.ts";
 import type { ApiFacts, Facts, RoleFacts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
@@ -6,7 +6,7 @@ import type { Finding } from "./finding.ts";
 import { listOf, spanOf } from "./words.ts";
 
 const SKEW_WARNING_MS = 5_000;
-/** AWS refuses what was signed by a clock that is further off. */
+/** AWS rejects requests signed with a clock that is further off. */
 const SKEW_FAILURE_MS = 300_000;
 
 export function judgeApi(facts: Facts): readonly Finding[] {
@@ -27,7 +27,7 @@ export function judgeApi(facts: Facts): readonly Finding[] {
   ];
 }
 
-/** The watcher refuses to act on such a version at its next start, whatever it does now. */
+/** At its next start the watcher refuses to act on such a version, even if it acts now. */
 function judgeVersion(gitVersion: string, { mode, kubernetes }: Facts): Finding {
   const minor = /^v?\d+\.(\d+)/.exec(gitVersion)?.[1];
   const number = minor === undefined ? {} : { number: Number(minor) };
@@ -48,7 +48,7 @@ function judgeIdentity(identity: ApiFacts["identity"], cluster: string): Finding
   return failure("api.cluster", `this API server's cluster is ${cid}, DELTALOOP_CLUSTER is ${cluster}`, remedy);
 }
 
-/** A role is checked with its own credentials. Other available credentials replace them, and prove nothing about the role. */
+/** A role is checked with its own credentials. If other credentials are used instead, they prove nothing about the role. */
 export function judgeRights(roles: readonly RoleFacts[]): readonly Finding[] {
   return roles.map(({ role, seen }) => {
     const of = { of: role };
@@ -78,7 +78,7 @@ export function judgeClocks({ api, server }: Facts): readonly Finding[] {
   return [local, judgeSkew("clock.redis", "Redis", server.value.timeMs - (server.atMs + skew))];
 }
 
-/** How far the API server is ahead of this machine. Its Date has whole seconds: half of one is what is best guessed for the rest. */
+/** How far the API server is ahead of this machine. Its Date has whole seconds, so half a second is added as an estimate. */
 export function apiSkewMs({ version }: ApiFacts): number | undefined {
   if (version.kind === "unseen" || version.value.dateMs === undefined) return undefined;
   return version.value.dateMs + 500 - version.atMs;

@@ -1,4 +1,4 @@
-/** Judgements on the watcher and the cache: who leads, what the gates say, how far the streams are, what could not be applied. */
+/** Checks of the watcher and the cache: leader, gates, lag of the streams, and items that could not be applied. */
 import { compareResourceVersions, minResourceVersion } from "@deltaloop/kube/objects";
 import type { LaneFacts, StreamFacts } from "@deltaloop/store/redis";
 import { isForeign } from "@deltaloop/controllers/cache";
@@ -33,7 +33,7 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
   return [ok("watcher.mode", "act"), lease, judgeGuard(facts), judgeFence(facts), judgeLineage(facts)];
 }
 
-/** A stop is a failure even where it is ignored. */
+/** A stop is a failure even if it is ignored. */
 function judgeGuard({ guard, cache, api: { canary } }: Facts): Finding {
   if (cache.guard.kind === "unseen") return notChecked("watcher.guard", cache.guard.why);
   const { stop } = cache.guard.value;
@@ -88,7 +88,7 @@ function judgeLease(api: ApiFacts): Finding {
   return failure("watcher.lease", text, `${start}: the holder of the Lease has stopped, or does not reach the API server.`, number);
 }
 
-/** The fence is the version of an acquiring write, so the Lease's own can only be newer (informer §14). */
+/** The fence is the version of an acquiring write, so the Lease's present version can only be newer (informer §14). */
 function judgeFence({ api, cache }: Facts): Finding {
   const { streams } = cache;
   if (streams.kind === "unseen") return notChecked("watcher.fence", streams.why);
@@ -239,7 +239,7 @@ function judgeLanes({ resource, lanes }: StreamFacts, nowMs: number): Finding {
   return warning("cache.lanes", listOf(words), "Wait 15 s: the watcher lists what is missing; if it stays, look into its log.", more);
 }
 
-/** A list that only grows: entries older than a day are not reported. */
+/** Checks a list that only grows: entries older than a day are not reported. */
 function judgeRecent<T extends { readonly atMs: number }>(
   check: Extract<Check, "cache.quarantine" | "cache.forged">,
   list: Seen<readonly T[]>,
@@ -255,7 +255,7 @@ function judgeRecent<T extends { readonly atMs: number }>(
   return (words.failing ? failure : warning)(check, seen, words.remedy, more);
 }
 
-/** No finding without --audit. */
+/** Returns no finding without --audit. */
 export function judgeAudits({ audits = [] }: Facts): readonly Finding[] {
   return audits.map(judgeAudit);
 }
@@ -275,7 +275,7 @@ function judgeAudit({ resource, seen }: AuditFacts): Finding {
   );
 }
 
-/** Redis' time now, as far as it is known: everything that is stored goes by it. */
+/** Redis' present time, if known: all stored times are Redis' time. */
 export function redisNowMs({ server }: Pick<Facts, "server">): number | undefined {
   return server.kind === "seen" ? server.value.timeMs : undefined;
 }

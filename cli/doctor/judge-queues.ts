@@ -1,11 +1,11 @@
-/** Judgements on the queues, against what infra/queues.yml has (shared/local/queues.ts says the same; a test compares the two). */
+/** Checks of the queues against the attributes in shared/local/queues.ts (the same as in infra/queues.yml; a test compares them). */
 import { DEAD_DELTA_QUEUE, DELTA_QUEUE, DOORBELL_QUEUE } from "@deltaloop/local";
 import { doorbellsVariable } from "@deltaloop/controllers/registry";
 import type { QueueSight } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
-/** That many packs or doorbells are more than any burst leaves behind for long. */
+/** More packs or doorbells than any burst leaves for long. */
 const WAITING_MAX = 1_000;
 
 export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {
@@ -38,7 +38,7 @@ export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {
   });
 }
 
-/** The consequence of a wrong attribute; the others cost only time. */
+/** The consequence of a wrong attribute; other attributes only cost time. */
 const BREAKS: Readonly<Record<string, string>> = {
   FifoQueue: "sequences are not kept",
   ContentBasedDeduplication: "messages are swallowed",

@@ -1,4 +1,4 @@
-/** Judgements on what Redis says of itself. */
+/** Checks of the properties that Redis reports. */
 import type { Facts } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";

@@ -1,4 +1,4 @@
-/** Checks of the work queue and the intents: are due keys processed? */
+/** Checks of the work queue and the intents: whether due keys are processed. */
 import { EXPECTATION_MS } from "@deltaloop/base";
 import { syncFunction } from "@deltaloop/controllers/registry";
 import type { CacheFacts, ControllerFacts, Facts } from "./facts.ts";
@@ -9,9 +9,9 @@ import { listOf, spanOf } from "./words.ts";
 
 /** The sweeper rings keys that are overdue by 5 s, and a dead run's key is free within 30 s. */
 const [DUE_WARNING_MS, DUE_FAILURE_MS] = [10_000, 45_000];
-/** By then the delay between two tries has grown past whatever a conflict or a restart explains. */
+/** After this many failures the retry delay exceeds what a conflict or a restart explains. */
 const FAILURES_MIN = 5;
-/** A take that finds an intent past its deadline looks it up; nothing leaves one behind for a minute. */
+/** A take reads the objects of an overdue intent live, so none remains for a minute. */
 const OVERDUE_MS = 60_000;
 
 export function judgeWork(facts: Facts): readonly Finding[] {
@@ -33,7 +33,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
   }
   const free = queued.value.filter(({ leaseUntilMs = 0 }) => leaseUntilMs <= nowMs);
   const running = queued.value.length - free.length;
-  // A run that ended without a word leaves its lease behind, and its key is due from then on.
+  // A crashed run leaves its lease behind, and its key is due when the lease ends.
   const due = free
     .map(({ key, readyAtMs, leaseUntilMs = nowMs }) => ({ key, ageMs: nowMs - (readyAtMs ?? leaseUntilMs) }))
     .filter(({ ageMs }) => ageMs >= 0)

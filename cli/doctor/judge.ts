@@ -1,4 +1,4 @@
-/** Facts in, findings out: everything that `doctor` knows to say. */
+/** Computes findings from facts: runs all checks of `doctor`. */
 import type { Facts } from "./facts.ts";
 import type { Finding } from "./finding.ts";
 import { judgeApi, judgeClocks, judgeRights } from "./judge-api.ts";
@@ -7,7 +7,7 @@ import { judgeQueues } from "./judge-queues.ts";
 import { judgeRedis } from "./judge-redis.ts";
 import { judgeWork } from "./judge-work.ts";
 
-/** Each check at least once, whatever was readable; the audit only on request. */
+/** Each check at least once, even if its facts could not be read; the audit only on request. */
 export function judge(facts: Facts): readonly Finding[] {
   return [
     ...judgeApi(facts),

@@ -1,6 +1,6 @@
 /**
- * The probes of `doctor`: everything at once, each part with a deadline of its own, so that whatever is dead costs its own answer and
- * no other. Reads only; a review of rights is a POST that changes nothing.
+ * The probes of `doctor`: all run at once, each part with its own deadline, so that an unreachable system only affects its own part. Reads
+ * only; a review of rights is a POST that changes nothing.
  */
 import { createClient, kubeOver, readUser, startupClient, StartupError } from "@deltaloop/kube/http";
 import type { KubeClient, KubeHttpConfig } from "@deltaloop/kube/http";
@@ -25,19 +25,19 @@ export interface LookOptions {
   /** The credentials that a process of this role would use. */
   readonly access: (role: string) => Promise<KubeHttpConfig>;
   readonly leaseNamespace: string;
-  /** Every object is compared with its row, too. */
+  /** Whether to compare every object with its row, too. */
   readonly audit?: boolean;
 }
 
-/** All parts run side by side, so this is about how long a look takes at most. */
+/** All parts run concurrently, so this is about the maximum duration of all probes. */
 export const PART_MS = 4_500;
-/** An audit waits for lanes that are behind the list, and reads the whole cluster once or twice. */
+/** An audit waits for lanes that lag behind its list, and reads the whole cluster once or twice. */
 export const AUDIT_PART_MS = AUDIT_SETTLE_MS + 60_000;
-/** A call gives up before its part does, so that the part can say which one it was. */
+/** A call times out before its part does, so that the part can report which call it was. */
 const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
-/** A call that is refused with 5xx or cut is repeated for this time: a single refusal is no finding. */
+/** How long a call that is refused with 5xx or interrupted is retried: a single refusal is no finding. */
 const REPEAT_MS = 1_500;
-/** Of each controller; more would only be slow. */
+/** Limit for each controller, to bound the duration. */
 const OWNERS_MAX = 2_000;
 
 export async function look(options: LookOptions): Promise<Facts> {
@@ -84,7 +84,7 @@ async function lookAtObjects({ configuration, access }: LookOptions, dead: strin
 
 async function lookAtApi({ configuration, access, leaseNamespace }: LookOptions): Promise<Pick<Facts, "api" | "roles">> {
   const act = configuration.mode === "act";
-  // Credentials may come from a plugin, which may hang: each part waits for them within its own time.
+  // Credentials may come from a plugin that hangs: each part waits for them within its own deadline.
   const reached = access(serviceAccount("watcher")).then((config) => {
     const client = repeating(config);
     return { server: new URL(config.server).origin, client, kube: kubeOver(client) };
@@ -145,7 +145,7 @@ async function lookAtRedis({ configuration }: LookOptions): Promise<Pick<Facts, 
   const probe = createRedisProbe(configuration.redis, configuration);
   const { store } = openCache(
     configuration,
-    redisStore(configuration.redis, () => undefined), // the probe's connection reports the same
+    redisStore(configuration.redis, () => undefined), // the probe's connection reports the same error
   );
   const inEpoch = async <T>(read: (epoch: string) => Promise<T>): Promise<T> => {
     const record = await store.epoch();

@@ -13,7 +13,7 @@ export interface Report {
 
 const FORMAT_VERSION = 1;
 const STATES: readonly State[] = ["failure", "warning", "notChecked", "ok"];
-/** Of the first column: `not checked` and two spaces. */
+/** Width of the first column: `not checked` and two spaces. */
 const MARGIN = 13;
 const WIDTH_MIN = 60;
 
@@ -56,7 +56,7 @@ function nameOf({ check, of }: Pick<Finding, "check" | "of">): string {
   return of === undefined ? check : `${check} ${of}`;
 }
 
-/** A check without its instances if `some` has all of them. */
+/** The names of checks; without the list of instances if `some` contains all of them. */
 function namesOf(some: readonly Finding[], all: readonly Finding[]): readonly string[] {
   return [...Map.groupBy(some, ({ check }) => check)].flatMap(([check, group]) =>
     group.length === all.filter((finding) => finding.check === check).length ? [check] : group.map(nameOf),
@@ -74,7 +74,7 @@ function countOf(count: number, state: State): string {
   return `${count} ${state}${state === "ok" || count === 1 ? "" : "s"}`;
 }
 
-/** A first column, and beside it the text in lines that fit. */
+/** A first column, and next to it the text in lines that fit. */
 function entry(first: string, text: string, width: number): string {
   const room = Math.max(width, WIDTH_MIN) - MARGIN;
   const lines: string[] = [];

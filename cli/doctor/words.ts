@@ -12,7 +12,7 @@ export function spanOf(ms: number): string {
 
 const LISTED_MAX = 5;
 
-/** The first few, and how many more. */
+/** The first few items, and the number of the others. */
 export function listOf(items: readonly string[]): string {
   const more = items.length - LISTED_MAX;
   return items.slice(0, LISTED_MAX).join(", ") + (more > 0 ? ` and ${more} more` : "");

@@ -3,10 +3,10 @@ import type { Difference, ObjectChange, Entry } from "@deltaloop/replay/explain"
 
 import { objectName } from "./subject.ts";
 
-/** Names in one line. */
+/** Limit of names in one line. */
 const NAMES_MAX = 3;
 
-/** Adjacent changes that are the same for pods of one owner. */
+/** Adjacent changes that are equal for pods of one owner. */
 export function alikeFrom(entries: readonly Entry[], index: number): Alike {
   const first = changeAt(entries, index);
   if (first === undefined) throw new Error("entry without a change");
@@ -33,7 +33,7 @@ export function changeText(changes: Alike): string {
   return `${names.join(", ")}${more > 0 ? ` and ${more} more` : ""} ${predicateOf(first)}`;
 }
 
-/** Fields printed of a new object; the rest is in its manifest. */
+/** Fields of a new object that are printed; its manifest contains the others. */
 const AT_FIRST = new Set(["replicas", "paused", "revision", "owner", "phase"]);
 
 export function predicateOf({ kind, differences, by, resource }: ObjectChange): string {
@@ -46,7 +46,7 @@ export function predicateOf({ kind, differences, by, resource }: ObjectChange): 
   return `${verb}${facts === "" ? "" : `: ${facts}`}${whose}`;
 }
 
-/** The API server calls a client without a User-Agent unknown. */
+/** The API server records a client without a User-Agent as unknown. */
 function byWhom(by: string): string {
   return by === "unknown" ? "unknown client" : by;
 }

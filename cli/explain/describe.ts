@@ -1,4 +1,4 @@
-/** One line for each decision. The caller prints the controller and the key. */
+/** Describes each decision in one line. The caller prints the controller and the key. */
 import type { Condition, Labels } from "@deltaloop/kube/objects";
 import type { Replaced, TraceLine, Write } from "@deltaloop/controllers/kit";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
@@ -87,7 +87,7 @@ function counter(status: Status | undefined, name: string): number {
   return typeof value === "number" ? value : 0;
 }
 
-/** As `kubectl describe` has its columns: `readyReplicas` is `ready`. */
+/** The counter's name as in `kubectl describe`: `readyReplicas` is `ready`. */
 function shown(counterName: string): string {
   return counterName === "observedGeneration" ? "observed generation" : counterName.replace("Replicas", "");
 }
@@ -121,7 +121,7 @@ function singular(resource: "pods" | "replicasets"): string {
   return resource === "pods" ? "pod" : "ReplicaSet";
 }
 
-/** Of a sync: without a decision or an error nothing is shown. */
+/** Whether a sync has a decision or an error to show. */
 export function decides({ lines, error }: ReplayedSync): boolean {
   return error !== undefined || lines.some(({ kind }) => kind === "decided");
 }

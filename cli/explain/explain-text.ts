@@ -18,7 +18,7 @@ export interface Span {
   readonly endMs: number;
 }
 
-/** How to read the steps. */
+/** Explains how to read the steps. */
 export const LEGEND =
   "Steps: a change was recorded, with its client in brackets. A sync is what our controller decides on the changes up to then:\n" +
   "its new reasons, each with the section of docs/internals/spec; → the decision; and what was done in the recording.\n" +
@@ -73,14 +73,14 @@ function nameOf({ controller, key }: ReplayedSync): string {
 }
 
 interface Fold {
-  /** Printed in the place of the first repeat. */
+  /** Whether this is the first repeat, in whose place the fold is printed. */
   readonly isFirst: boolean;
   readonly times: number;
   readonly untilMs: number;
   readonly what: string;
 }
 
-/** Syncs that repeat the decisions and reasons of the key's previous sync, as each does until the answer to a write is recorded. */
+/** Syncs that repeat the decisions and reasons of the key's previous sync, which happens until the response to a write is recorded. */
 function foldsIn(entries: readonly Entry[]): ReadonlyMap<Entry, Fold> {
   const folds = new Map<Entry, Fold>();
   const last = new Map<string, { readonly text: string; readonly repeats: SyncEntry[] }>();
@@ -115,12 +115,12 @@ function foldText(name: string, { times, untilMs, what }: Fold, startMs: number)
     : `${times} syncs of ${name} until ${since(untilMs, startMs)} decide the same: ${what}`;
 }
 
-/** Identifies a reason: without the times in it. */
+/** Identifies a reason regardless of its times. */
 function gist({ rule, about, facts }: Reason): string {
   return JSON.stringify([rule, about, { ...facts, afterMs: undefined, since: undefined }]);
 }
 
-/** Whether a sync only sees the result of its own write. */
+/** Whether a sync only observes the result of its own write. */
 function isQuiet({ lines, error }: ReplayedSync, news: readonly Reason[]): boolean {
   const isOwn = ({ rule, facts }: Reason): boolean =>
     rule === "becomes available" ||
@@ -136,7 +136,7 @@ function cited({ controller }: ReplayedSync, reason: Reason): string {
   return `${reasonInWords(reason)}${section === undefined ? "" : `  [${section}]`}`;
 }
 
-/** Without duplicates: a live list repeats some. */
+/** The reasons without duplicates: a live list repeats some. */
 function uniqueReasons({ lines }: ReplayedSync): readonly Reason[] {
   const reasons = new Map(lines.flatMap((line) => (line.kind === "reason" ? [[JSON.stringify(line.reason), line.reason] as const] : [])));
   return [...reasons.values()];
@@ -150,7 +150,7 @@ function decidedIn({ lines }: ReplayedSync): readonly string[] {
 
 interface DecisionContext {
   readonly endMs: number;
-  /** Includes writes that depend on an answer a replay has not. */
+  /** Includes writes that depend on a response, which a replay lacks. */
   readonly all: boolean;
   /** Messages of refusals that were printed. */
   readonly refusals: Set<string>;
@@ -195,7 +195,7 @@ function recordedText(
   }
 }
 
-/** Which of several pods the rest of the sentence is about. */
+/** The subset of several pods that the rest of the sentence concerns. */
 function part(write: Recorded["write"], made: number | undefined): { readonly some: string; readonly verb: "was" | "were" } {
   if (made === undefined || write.kind !== "CreatePods") return { some: "it", verb: "was" };
   const left = write.count - made;
@@ -206,7 +206,7 @@ function part(write: Recorded["write"], made: number | undefined): { readonly so
   };
 }
 
-/** A message is printed in full once. */
+/** Describes a refusal; each message is printed in full only once. */
 function refusal(what: string, refusals: Set<string>): string {
   const isKnown = refusals.has(what);
   refusals.add(what);

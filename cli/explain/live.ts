@@ -30,11 +30,11 @@ export interface LiveFlags {
 }
 
 const POLL_MS = 2_000;
-/** Errors that the next attempt repairs are no reason to give up. */
+/** After this time without progress the rollout is stuck; errors that a retry repairs do not count. */
 const STUCK_MS = 30_000;
 const EXIT_STUCK = 1;
 
-/** @param object as for kubectl; empty: all workloads of the namespace */
+/** @param object in kubectl's form; empty: all workloads of the namespace */
 export async function explainLive(object: string, flags: LiveFlags): Promise<void> {
   const wanted = object === "" ? undefined : wantedBy(object, flags.namespace);
   if (wanted === undefined && flags.watch === true) throw new UsageError("--watch needs an object, such as deploy/web");
@@ -54,7 +54,7 @@ export async function explainLive(object: string, flags: LiveFlags): Promise<voi
   if (verdict.health === "stuck") process.exitCode = EXIT_STUCK;
 }
 
-/** The cluster of the kubeconfig, and the namespace: the given one, else that of the flags or of the context. @throws {UsageError} */
+/** The cluster of the kubeconfig, and the namespace: the given one, else that of the flags or the context. @throws {UsageError} */
 export async function clusterOf(
   given: string | undefined,
   flags: LiveFlags,
@@ -73,7 +73,7 @@ function print(verdict: Verdict, output: OutputFormat | undefined): void {
   process.stdout.write(output ? objectText(verdictJson(verdict), output) : verdictText(verdict));
 }
 
-/** Prints each verdict that says something new, until the rollout is complete, or stuck for some time. */
+/** Prints each verdict that differs from the previous one, until the rollout is complete, or stuck for some time. */
 async function watched(judge: () => Promise<Verdict>, output: OutputFormat | undefined): Promise<Verdict> {
   const clock = createSystemClock();
   const ended = untilSignalled();

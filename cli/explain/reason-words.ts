@@ -7,7 +7,7 @@ import { counted } from "../output/counted.ts";
 
 export type KnownReason = ReplicaReason | DeploymentReason;
 
-/** The reasons with that rule, also where their type names several. */
+/** The reasons with that rule, even if their type has several rules. */
 type Of<Rule extends KnownReason["rule"], R extends KnownReason = KnownReason> = R extends unknown
   ? Rule extends R["rule"]
     ? R
@@ -15,7 +15,7 @@ type Of<Rule extends KnownReason["rule"], R extends KnownReason = KnownReason> =
   : never;
 
 interface Entry<Rule extends KnownReason["rule"]> {
-  /** Of docs/internals/spec/<controller>.md; two where controllers share the rule: ReplicaSets' first. */
+  /** A section of docs/internals/spec/<controller>.md; two if controllers share the rule, ReplicaSets' first. */
   readonly section: string | readonly [replicaSet: string, deployment: string];
   readonly words: (facts: Of<Rule>["facts"], about: string) => string;
 }
@@ -35,7 +35,7 @@ export function sectionOf(controller: Controller, { rule }: Pick<Reason, "rule">
   return `${spec} §${typeof section === "string" ? section : section[spec === "deployment" ? 1 : 0]}`;
 }
 
-/** Why a sync has nothing to do, from reasons that may have been printed before. */
+/** Why a sync has nothing to do, derived from reasons that may have been printed before. */
 export function idleInWords(reasons: readonly Reason[]): readonly string[] {
   return reasons.flatMap(({ rule, facts }) => {
     if (!Object.hasOwn(IDLE, rule)) return [];

@@ -19,11 +19,11 @@ import { summaryJson, summaryText } from "./summary-text.ts";
 
 interface StoryOptions {
   readonly family: Family;
-  /** Only what led to this moment, and what came next. */
+  /** Limits the story to this moment: its causes and the next step. */
   readonly atMs: number | undefined;
   readonly output: OutputFormat | undefined;
   readonly repeats: boolean;
-  /** Of the recorded cluster. */
+  /** The release of the recorded cluster. */
   readonly release: ReleaseAt | undefined;
 }
 
@@ -43,7 +43,7 @@ export async function printStory(capture: Capture, subject: Subject, options: St
     process.stdout.write(`No sync of our controllers concerns ${printable(object)} here.\n`);
 }
 
-/** Changes and syncs of one story, which is held in memory. */
+/** Limit of changes and syncs in one story, which is held in memory. */
 const STORY_MAX = 100_000;
 
 interface Recording {
@@ -75,7 +75,7 @@ async function storyIn(capture: Capture, object: string, { family, release }: St
   return story;
 }
 
-/** From the decision before the last one at that moment to the next one. */
+/** The part of the story from the decision before the last one at that moment to the next one. */
 function around(story: readonly Entry[], atMs: number): readonly Entry[] {
   const decides = (entry: Entry): boolean => entry.kind === "sync" && entry.sync.lines.some(({ kind }) => kind === "decided");
   const before = story.filter((entry) => entry.atMs <= atMs);

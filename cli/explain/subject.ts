@@ -1,4 +1,4 @@
-/** An object of a capture, spelled as kubectl spells it. */
+/** An object of a capture, in kubectl's spelling. */
 import { CACHED_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { FamilyCensus, Wanted, Subject } from "@deltaloop/replay/explain";
@@ -19,7 +19,7 @@ export function objectName(resource: CachedResource, name: string): string {
   return `${kind.toLowerCase()}${group === "" ? "" : `.${group}`}/${name}`;
 }
 
-/** As kubectl takes it (`deploy/web`, `deployment.apps/web`); `shop/deploy/web` too. @throws {UsageError} */
+/** Parses kubectl's forms (`deploy/web`, `deployment.apps/web`) and `shop/deploy/web`. @throws {UsageError} */
 export function wantedBy(text: string, given?: string): Wanted {
   const parts = text.split("/");
   const [kind = "", name = ""] = parts.slice(-2);
@@ -42,7 +42,7 @@ function spellings(resource: CachedResource): readonly string[] {
   return [...names, SHORT[resource], ...(group === "" ? [] : names.flatMap((name) => [`${name}.${group}`, `${name}.v1.${group}`]))];
 }
 
-/** @throws {UsageError} if the capture has no object of that name, or objects of several namespaces: the message lists them */
+/** @throws {UsageError} if the capture has no object of that name, or several in different namespaces, which the message lists */
 export function subjectIn(text: string, census: FamilyCensus, given?: string): Subject {
   const wanted = wantedBy(text, given);
   const { resource, name } = wanted;

@@ -8,7 +8,7 @@ import { objectName } from "./subject.ts";
 import { since } from "../command/moment.ts";
 import { printable } from "@deltaloop/base/output";
 
-/** Beyond these, items are counted. */
+/** Items beyond these limits are only counted. */
 const [WISHES_MAX, REFUSALS_MAX, NAMES_MAX, ASKED_MAX] = [5, 2, 3, 4];
 
 export function summaryText(subject: Subject, summary: Summary, startMs: number): string {
@@ -22,7 +22,7 @@ export function summaryText(subject: Subject, summary: Summary, startMs: number)
   return `Summary\n${lines.flatMap((line) => (line === "" ? [] : [`  ${printable(line)}\n`])).join("")}\n`;
 }
 
-/** As JSON, with times as in the story. */
+/** As JSON, with times relative to the start as in the story. */
 export function summaryJson(summary: Summary, startMs: number): object {
   const when = (atMs: number): object => ({ at: new Date(atMs).toISOString(), sinceMs: atMs - startMs });
   const { wishes, refusals, end, ...counts } = summary;
@@ -44,7 +44,7 @@ function wishesText({ wishes }: Summary, startMs: number): readonly string[] {
   return most(lines, WISHES_MAX);
 }
 
-/** Keeps the last one, which holds at the end. */
+/** Shortens a list but keeps its last line, the final state. */
 function most(lines: readonly string[], max: number): readonly string[] {
   if (lines.length <= max) return lines;
   return [...lines.slice(0, max - 2), `then ${lines.length - max + 1} more, and finally`, ...lines.slice(-1)];
@@ -74,7 +74,7 @@ const DECISIONS: { readonly [K in Write["kind"]]: string } = {
 
 function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: Summary): string {
   if (syncs === 0) return "";
-  const kinds = (Object.keys(DECISIONS) as readonly Write["kind"][]).filter((kind) => decided[kind] !== undefined); // its own keys
+  const kinds = (Object.keys(DECISIONS) as readonly Write["kind"][]).filter((kind) => decided[kind] !== undefined); // the object has exactly its keys
   const said = kinds.map((kind) => `${DECISIONS[kind]} ${times(decided[kind] ?? 0)}${kind === "CreatePods" ? missingText(podsAsked) : ""}`);
   const { same, other, refused, overtaken, nothing } = outcomes;
   const all = same + other + refused + overtaken + nothing;
@@ -90,7 +90,7 @@ function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: 
   return `ours: ${counted(syncs, "sync")}, ${idle} with nothing to do; without repeats they decide to ${said.join(", ") || "do nothing"}${all > 0 ? `; in the recording: ${outcome}` : ""}`;
 }
 
-/** A sync that does not see all created pods yet creates only the missing ones. */
+/** Explains creates of fewer pods: a sync that does not see all created pods yet creates only the missing ones. */
 function missingText(asked: readonly number[]): string {
   return asked.length > 1 && asked.length <= ASKED_MAX ? ` (for ${asked.join(", ")} missing pods)` : "";
 }
@@ -113,7 +113,7 @@ function endText({ resource }: Subject, { end, syncs, refusals }: Summary, start
   if (busy.length > 0) {
     const names = busy
       .slice(0, NAMES_MAX)
-      .map((key) => key.replace(/^(\S+) [^/]+\/(.+)$/, (_, each: CachedResource, name: string) => objectName(each, name))); // as summary.ts names keys
+      .map((key) => key.replace(/^(\S+) [^/]+\/(.+)$/, (_, each: CachedResource, name: string) => objectName(each, name))); // keys as formed by summary.ts
     return `at the end: not settled, our controllers continue with ${names.join(", ")}; ${state}`;
   }
   const isRefused = refusals.some(({ untilMs }) => untilMs === undefined);

@@ -1,4 +1,4 @@
-/** The verdict: at most 25 lines of 80 columns, the cause within the first five. */
+/** The text of a verdict: at most 25 lines of 80 columns, the cause within the first five. */
 import { printable } from "@deltaloop/base/output";
 import type { Explained, SpecChange, Subject, Verdict } from "@deltaloop/replay/explain";
 import { counted } from "../output/counted.ts";
@@ -6,10 +6,10 @@ import { shortened } from "../output/terminal.ts";
 import { objectName } from "./subject.ts";
 
 const [COLUMNS, LINES_MAX, INDENT] = [80, 25, 10];
-/** Beyond these, items are counted. */
+/** Items beyond these limits are only counted. */
 const [CHANGES_MAX, OBJECTS_MAX, HELP_MAX, OTHERS_MAX] = [4, 3, 3, 3];
 
-/** @param options.recorded of a capture, not of a running cluster */
+/** @param options.recorded whether it is from a capture instead of a running cluster */
 export function verdictText(verdict: Verdict, { recorded = false } = {}): string {
   const { findings, changes, waits, unknown, atMs } = verdict;
   const clock = clockOf(atMs);
@@ -80,7 +80,7 @@ function objectsText(objects: readonly string[], before = " on "): string {
   return `${before}${objects.slice(0, OBJECTS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-/** Of fields whose values are not known. */
+/** Differences of fields whose values are unknown. */
 const SPOKEN = new Set(["added", "removed", "changed"]);
 
 /** Changes of one request in one group: its time and writer, then the fields. */
@@ -126,7 +126,7 @@ export function effectText({ subject, effect: { wanted, available, ready, update
 
 type Clock = (ms: number) => string;
 
-/** `10:02:11Z`, with the date where it is of another day. */
+/** `10:02:11Z`, with the date if it is on another day. */
 export function clockOf(atMs: number): Clock {
   const textOf: Clock = (ms) => new Date(ms).toISOString().replace(/\.\d+/, "");
   return (ms) => (textOf(ms).slice(0, 10) === textOf(atMs).slice(0, 10) ? textOf(ms).slice(11) : textOf(ms));
@@ -143,7 +143,7 @@ function section(title: string, items: readonly string[]): readonly string[] {
   );
 }
 
-/** A command can be copied though it takes several lines. */
+/** Wraps an item; a command of several lines can still be copied. */
 function linesOf(item: string): readonly string[] {
   if (!item.startsWith("kubectl ")) return wrapped(item, COLUMNS - INDENT);
   return wrapped(item, COLUMNS - INDENT - 2).map((line, part, lines) => (part < lines.length - 1 ? `${line} \\` : line));

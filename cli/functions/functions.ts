@@ -1,4 +1,4 @@
-/** The deployed handlers, made with ports of our choice: for the function host of dev and demo, and for replay. */
+/** The deployed handlers with given ports: for the function host of dev and demo, and for replay. */
 import { createApplyDeltas } from "../../functions/apply-deltas/handler.ts";
 import { createDeadDeltas } from "../../functions/dead-deltas/handler.ts";
 import { createSyncDeployment } from "../../functions/sync-deployment/handler.ts";
@@ -11,7 +11,7 @@ import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import type { FunctionHandlers } from "@deltaloop/local";
 import { syncFunction } from "@deltaloop/controllers/registry";
 
-/** The one list of the controllers' own code. */
+/** The only list of the controllers' functions. */
 const SYNC_FUNCTIONS: { readonly [C in Controller]: (wiring: FunctionWiring) => SqsHandler } = {
   deployment: createSyncDeployment,
   replicaset: createSyncReplicaSet,

@@ -1,4 +1,4 @@
-/** The health checks of our processes. */
+/** The health checks of deltaloop's processes. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import type { NodeCondition } from "@deltaloop/node-agent/kubelet";
 import { syncLoopSilence } from "@deltaloop/node-agent/server";
@@ -7,7 +7,7 @@ import type { Store } from "@deltaloop/store/ports";
 import type { HealthCheck } from "./healthz.ts";
 import { shutGate } from "@deltaloop/controllers/cache";
 
-/** Not ready once the process was signalled to end; alive until it has ended. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz. */
+/** Not ready after a signal to end; live until the end. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz. */
 export function shutdownCheck(ends: AbortSignal): HealthCheck {
   return {
     name: "shutdown",
@@ -15,7 +15,7 @@ export function shutdownCheck(ends: AbortSignal): HealthCheck {
   };
 }
 
-/** The node agent's loop goes round. Source: pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
+/** Passes while the node agent's main loop makes progress. Source: pkg/kubelet/kubelet.go SyncLoopHealthCheck. */
 export function syncLoopCheck(condition: Pick<NodeCondition, "lastLoopMs">, clock: Clock): HealthCheck {
   return {
     name: "syncloop",
@@ -27,13 +27,13 @@ export function syncLoopCheck(condition: Pick<NodeCondition, "lastLoopMs">, cloc
   };
 }
 
-/** Redis answers. */
+/** Passes if Redis answers. */
 export function storeCheck(store: Pick<Store, "epoch">): HealthCheck {
   return { name: "redis", check: async () => ((await store.epoch()) ? undefined : "no epoch yet") };
 }
 
 /**
- * All gates are open: keys are handed out. `applies` says why the question is not this process' to answer.
+ * Passes if all gates are open, so that keys are handed out. `exempt` returns why this process is not checked.
  * Source: apiserver/pkg/server/healthz/healthz.go NewInformerSyncHealthz.
  */
 export function informerSyncCheck(store: Pick<Store, "gate">, exempt: () => string | undefined = () => undefined): HealthCheck {

@@ -1,7 +1,7 @@
 /**
- * Answers of /healthz, /livez and /readyz, in upstream's format, which probes and users know.
+ * Responses of /healthz, /livez and /readyz, in upstream's format, which probes and users know.
  *
- * Differs from upstream: a check that passes may add a word of its own (`[+]leaderElection ok: not leading`).
+ * Differs from upstream: a passing check may add a remark (`[+]leaderElection ok: not leading`).
  * Source: apiserver/pkg/server/healthz/healthz.go handleRootHealth.
  */
 
@@ -22,7 +22,7 @@ export interface HealthAnswer {
   readonly body: string;
 }
 
-/** `endpoint`: healthz, livez or readyz. `excluded` are names of `?exclude=`; `checked` are the others. */
+/** `endpoint`: healthz, livez or readyz. `excluded`: names from `?exclude=`; `checked`: the other checks. */
 export function healthAnswer(
   endpoint: string,
   names: readonly string[],

@@ -1,9 +1,9 @@
 /**
  * The metrics and health server of a process: /metrics, /healthz, /livez and /readyz. Plain HTTP without authentication, on loopback by
- * default, as upstream's.
+ * default, like upstream's.
  *
- * TL1 only GET, and no request changes anything. Answers have no object's name and no tenant's text.
- * TL2 a check that takes longer than 2 s has failed, so a probe is answered while Redis is not.
+ * TL1 only GET, and no request changes anything. Responses contain no object names and no text from tenants.
+ * TL2 a check that takes longer than 2 s counts as failed, so that probes get a response while Redis hangs.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -17,14 +17,14 @@ import type { Checked, HealthCheck } from "./healthz.ts";
 import { UsageError } from "@deltaloop/base";
 
 export interface MetricsServerOptions {
-  /** `host:port`; port 0 is any that is free. */
+  /** `host:port`; port 0 selects a free one. */
   readonly listen: string;
   readonly metrics: PrometheusMetrics;
   /** Updates the metrics before each scrape. */
   readonly sample?: () => Promise<void> | void;
-  /** If one fails, the process should be restarted. `healthz` has both. */
+  /** If one of them fails, the process should be restarted. `healthz` includes livez and readyz. */
   readonly livez: readonly HealthCheck[];
-  /** If one fails, the process does not do its work now. */
+  /** If one of them fails, the process currently does not do its work. */
   readonly readyz: readonly HealthCheck[];
   readonly log: Log;
 }
@@ -54,7 +54,7 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
     throw new UsageError(`cannot listen on ${options.listen}: ${messageOf(error)}`);
   });
   server.unref();
-  const address = server.address() as AddressInfo; // of a server that listens on TCP
+  const address = server.address() as AddressInfo; // the server listens on TCP
   const where = `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`;
   options.log.info(`metrics and health: ${where}/metrics, ${where}/readyz?verbose`);
   return {

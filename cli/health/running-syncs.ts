@@ -1,4 +1,4 @@
-/** Syncs under way in this process, out of what the workers trace. */
+/** Tracks running syncs of this process, from the workers' trace. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { TraceLine } from "@deltaloop/controllers/kit";

@@ -1,4 +1,4 @@
-/** Metrics of the Store, read at each scrape by the leading watcher, so that one process reports them. */
+/** Metrics of the Store, read at each scrape by the leading watcher only, so that they are reported once. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { Metrics } from "@deltaloop/base/metrics";
@@ -21,7 +21,7 @@ export async function tellStore(
     metrics.set("workqueue_depth", { name: WORK_QUEUES[controller] }, due.length);
     metrics.set("deltaloop_parked_keys", { controller }, parked.length);
   }
-  // By resource: of each lane they would be many times as many.
+  // Reported by resource, because per lane there would be many more series.
   for (const [resource, lanes] of Map.groupBy(await store.tallies(), (tally) => tally.resource)) {
     metrics.set("deltaloop_items_received_total", { resource }, sum(lanes.map(({ received }) => received)));
     for (const fate of FATES) metrics.set("deltaloop_items_total", { resource, fate }, sum(lanes.map(({ fates }) => fates[fate])));

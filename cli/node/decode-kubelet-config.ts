@@ -1,6 +1,6 @@
 /**
- * A KubeletConfiguration as the kubelet's codec reads it: a value of another type is refused; unknown and repeated fields are ignored with a
- * warning, as long as the version is v1beta1.
+ * A KubeletConfiguration as the kubelet's codec reads it: values of wrong types are refused; unknown and repeated fields are ignored with a
+ * warning if the version is v1beta1.
  *
  * Source: pkg/kubelet/kubeletconfig/util/codec/codec.go DecodeKubeletConfiguration.
  */
@@ -15,17 +15,17 @@ const API_VERSION = "kubelet.config.k8s.io/v1beta1";
 
 export interface DecodedKubeletConfig {
   readonly object: JsonObject;
-  /** Values of wrong types, by path. The caller may add some. */
+  /** Values of wrong types, by path. The caller may append to it. */
   readonly mistakes: string[];
   /** Warnings: unknown and repeated fields, by path. */
   readonly ignored: readonly string[];
-  /** Paths of the unknown ones. */
+  /** Paths of unknown fields. */
   readonly unknown: readonly string[];
 }
 
 /** @throws {Error} unless `text` is YAML or JSON of that kind and version */
 export function decodeKubeletConfig(text: string): DecodedKubeletConfig {
-  const content = parseYaml(text) as Json; // whatever it is, it is JSON
+  const content = parseYaml(text) as Json; // it is some JSON value
   if (!isObject(content) || content["kind"] !== KIND || content["apiVersion"] !== API_VERSION)
     throw new Error(`not a KubeletConfiguration: set apiVersion: ${API_VERSION} and kind: ${KIND}`);
   const { object, mistakes, unknown } = decodeGo(content, parseGoTypes([KUBELET_CONFIG_TYPES])(KIND), KIND);

@@ -22,10 +22,12 @@ export type Field =
       readonly kind: "option";
       readonly option: string;
       readonly form: Form;
-      /** An empty value says something, too; elsewhere it is upstream's default, as Go has no other way to leave a field out. */
+      /**
+       * An empty value is significant. For other fields it means upstream's default, because Go cannot distinguish it from an absent field.
+       */
       readonly zeroCounts?: true;
     }
-  /** The agent does just this. */
+  /** The agent always behaves like this. */
   | { readonly kind: "fixed"; readonly values: readonly unknown[]; readonly zeroCounts?: true }
   | { readonly kind: "fields"; readonly fields: Fields }
   | { readonly kind: "unsupported" };

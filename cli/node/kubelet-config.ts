@@ -14,7 +14,7 @@ import { FIELDS } from "./kubelet-config-fields.ts";
 import type { Field, Fields, Form } from "./kubelet-config-fields.ts";
 import { isObject, parseGoDuration, UsageError } from "@deltaloop/base";
 
-/** As commander names where a value is from. */
+/** commander's name for the source of a value. */
 const FROM_FILE = "config";
 /** Relative paths in the file are relative to it. Source: configfiles.go resolveRelativePaths, pkg/kubelet/apis/config/helpers.go KubeletConfigurationPathRefs. */
 const PATHS = new Set(["--manifests", "--tls-cert-file", "--tls-private-key-file", "--client-ca-file", "--resolv-conf", "--pod-logs-dir"]);
@@ -22,8 +22,8 @@ const PATHS = new Set(["--manifests", "--tls-cert-file", "--tls-private-key-file
 /**
  * Sets the options of `command` that the file names and the command line does not.
  *
- * @returns what is ignored, as the kubelet does: unknown fields, and all but the last of repeated ones
- * @throws {UsageError} with a line for each field that is not supported, or has a value that cannot be
+ * @returns what is ignored, as the kubelet does: unknown fields, and all occurrences except the last of repeated ones
+ * @throws {UsageError} with a line for each field that is unsupported or has an invalid value
  */
 export async function applyKubeletConfig(command: Command, path: string): Promise<readonly string[]> {
   const text = await readFile(path, "utf8").catch((error: unknown) => {
@@ -85,7 +85,7 @@ function mistakeOf(path: string, field: Field, value: unknown): string | undefin
   return `${path}: this agent keeps to ${field.values.map((one) => JSON.stringify(one)).join(" or ")}: say that, or take it out`;
 }
 
-/** A duration may be written in many ways. */
+/** Compares values; a duration has several notations. */
 function isSame(one: unknown, value: unknown): boolean {
   if (one === value) return true;
   return (
@@ -96,21 +96,21 @@ function isSame(one: unknown, value: unknown): boolean {
   );
 }
 
-/** Go's zero value of a field that is no pointer is the field left out; of what is not supported nothing is asked with it. */
+/** Whether the field counts as absent: Go's zero value of a non-pointer field, or an empty value of an unsupported field. */
 function saysNothing(field: Field, value: unknown): boolean {
   if (value === null) return true;
   if (field.kind === "unsupported" && value === false) return true;
   return !("zeroCounts" in field && field.zeroCounts === true) && isEmpty(value);
 }
 
-/** As zero values are written but for `false`, and objects of nothing else. */
+/** Whether the value is a zero value other than `false`, or an object of such values. */
 function isEmpty(value: unknown): boolean {
   if (value === null || value === undefined || value === "" || value === 0 || value === "0") return true;
   if (typeof value === "string") return parseGoDuration(value) === 0;
   return typeof value === "object" && Object.values(value).every((one) => one === false || isEmpty(one));
 }
 
-/** `value` is of the field's type. */
+/** `value` must have the field's type. */
 function textsOf(value: unknown, form: Form): readonly string[] {
   if (typeof form === "object")
     return [
@@ -158,7 +158,7 @@ function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-/** The value as parsed from the command line. @throws what the option says of a wrong one */
+/** The value as parsed from the command line. @throws the option's error for an invalid value */
 function valueOf(option: Option, texts: readonly string[]): unknown {
   if (!option.required && !option.optional) return texts[0] === "true" ? true : undefined;
   const { parseArg } = option;

@@ -56,7 +56,9 @@ export interface NodeAccess {
   rotate(signal: AbortSignal): Promise<void>;
 }
 
-/** The client certificate has expired and the cluster issues no new one. The next start joins again, with a bootstrap kubeconfig. */
+/**
+ * The client certificate has expired and the cluster issues no new one. The next start joins the cluster again with a bootstrap kubeconfig.
+ */
 class CertificateLostError extends Error {
   override readonly name = "CertificateLostError";
 }
@@ -104,7 +106,7 @@ async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, 
   log.info("joined the cluster", { node: nodeName, kubeconfig });
 }
 
-/** Starts without a certificate too, and calls the API server without credentials until there is one. */
+/** Can start without a certificate: calls the API server without credentials until there is one. */
 async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const { kubeconfig, certDir, bootstrapKubeconfig, name } = flags;
   const { clock, random, log, metrics } = means;

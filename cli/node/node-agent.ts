@@ -37,7 +37,7 @@ import type { Log } from "@deltaloop/base";
 
 const RETRY_MS = 500;
 
-/** The node's ports, and its identity. */
+/** The node's ports and its identity. */
 export interface NodeAgentParts extends Pick<
   NodePorts,
   | "cri"
@@ -57,21 +57,21 @@ export interface NodeAgentParts extends Pick<
 > {
   readonly kube: KubeReader & KubeWriter & KubeWatch<Resource>;
   readonly facts: MachineFacts;
-  /** As the runtime says it. */
+  /** As the runtime reports it. */
   readonly runtime: Pick<VersionResponse, "runtimeName" | "runtimeVersion">;
   /** Reports shutdowns of the machine; used only if `options.shutdown` has grace periods. */
   readonly logind?: Logind;
-  /** No pod is removed until each source has delivered. */
+  /** No pod is removed until each source has delivered its pods. */
   readonly sources: readonly PodSource[];
 }
 
 export interface NodeAgent {
   readonly ports: NodePorts;
-  /** How many messages wait or are worked on, by queue. */
+  /** Number of waiting and running messages, by queue. */
   readonly queues: { readonly [Q in NodeQueue]: { readonly size: number } };
-  /** Callback of a source with all its pods. */
+  /** Returns the callback with which a source delivers all its pods. */
   emit(source: PodSource): (pods: readonly NodePod[]) => void;
-  /** The host and the API source, until `signal` aborts and what runs then has ended. */
+  /** Runs the host and the API source until `signal` aborts and running work has ended. */
   run(signal: AbortSignal): Promise<void>;
 }
 
@@ -122,7 +122,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   };
 }
 
-/** Node-agent §18.3: functions with a handler are in functions/node, the others are one call. Source of the periods: §1. */
+/** Node-agent §18.3: functions with a handler are in functions/node, each other one is a single call. Source of the periods: §1. */
 function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSources): NodeHandlers {
   const unlessRuntimeAway = (act: (ports: NodePorts) => Promise<void>) => async (): Promise<void> => {
     if (ports.condition.runtimeError === undefined) await act(ports);

@@ -9,7 +9,7 @@ import type { NodeOptions } from "@deltaloop/node-agent/kubelet";
 import { shutdownSettings } from "./node-shutdown.ts";
 import type { NodeFlags } from "./node-flags.ts";
 
-/** Headers of the manifest URL are left out, and what may be secret in the URL itself: others than the machine's owner read this. */
+/** Omits headers of the manifest URL and possibly secret parts of the URL itself: other users than the machine's owner can read this. */
 export function kubeletConfiguration(flags: NodeFlags, options: NodeOptions): object {
   return {
     kind: "KubeletConfiguration",
@@ -125,7 +125,7 @@ function shutdown(flags: NodeFlags): object {
   };
 }
 
-/** As Go leaves empty maps out. */
+/** Omits empty maps, as Go does. */
 function map(name: string, statements: ReadonlyMap<string, string>): object {
   return statements.size === 0 ? {} : { [name]: Object.fromEntries(statements) };
 }

@@ -1,4 +1,4 @@
-/** Which credentials for registries `deltaloop node` has of its own. */
+/** The registry credentials that `deltaloop node` itself has. */
 import { access, constants, readdir, readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { extname, join } from "node:path";
@@ -39,7 +39,7 @@ export async function nodeCredentials(
 }
 
 /**
- * A file, or all in a folder by name.
+ * Reads a file, or all files of a folder in the order of their names.
  *
  * Source: pkg/credentialprovider/plugin/config.go readCredentialProviderConfig; plugin.go RegisterCredentialProviderPlugins.
  */

@@ -6,7 +6,7 @@ import type { RegistrationFlags } from "./node-registration.ts";
 import type { ShutdownFlags } from "./node-shutdown.ts";
 import type { RuntimeFlags } from "./node-runtime.ts";
 
-/** As the command line has them; cli/node.ts says what each means. */
+/** As parsed from the command line; cli/node.ts describes each. */
 export interface NodeFlags extends StartupFlags, CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags, ShutdownFlags {
   readonly config?: string;
   readonly kubeconfig?: string;
@@ -38,7 +38,7 @@ export interface NodeFlags extends StartupFlags, CgroupFlags, ImagePullFlags, Re
   /** Milliseconds, as `imageMaximumGcAge`. */
   readonly minimumImageTtlDuration: number;
   readonly imageMaximumGcAge?: number;
-  /** Statements, as upstream has them. */
+  /** Threshold statements in upstream's format. */
   readonly evictionHard?: string;
   readonly evictionSoft?: string;
   readonly evictionSoftGracePeriod?: string;
@@ -49,7 +49,7 @@ export interface NodeFlags extends StartupFlags, CgroupFlags, ImagePullFlags, Re
   readonly evictionPressureTransitionPeriod: number;
   readonly loggingFormat: LoggingFormat;
   readonly metrics?: string;
-  /** 0: nowhere. */
+  /** 0: disabled. */
   readonly healthzPort: number;
   readonly healthzBindAddress: string;
   readonly verbose?: true;

@@ -46,7 +46,7 @@ export function addImagePullFlags(command: Command): Command {
     .option("--image-credential-provider-bin-dir <folder>", "folder of the credential provider plugins");
 }
 
-/** @throws {UsageError} in upstream's words */
+/** @throws {UsageError} with upstream's message */
 export function imagePullPolicy({
   serializeImagePulls,
   maxParallelImagePulls: maxParallel,

@@ -15,7 +15,7 @@ export interface RegistrationFlags {
   readonly cloudProvider: string;
 }
 
-/** Selects an address of that family. */
+/** Selects an address of the given family. */
 const ANY = ["0.0.0.0", "::"];
 
 /** Names and forms are the kubelet's. Source: cmd/kubelet/app/options/options.go. */
@@ -34,7 +34,7 @@ export function addRegistrationFlags(command: Command): Command {
     .option("--cloud-provider <name>", "external if a cloud controller manager initializes the node", "");
 }
 
-/** @throws {UsageError} in upstream's words */
+/** @throws {UsageError} with upstream's message */
 export function registrationOf(flags: RegistrationFlags): Pick<NodeOptions, "hostIps" | "registration"> {
   const { nodeLabels, registerWithTaints, providerId, cloudProvider } = flags;
   const given = nodeIps(flags.nodeIp);
@@ -73,7 +73,7 @@ function isAny(address: string): boolean {
   return ANY.includes(address);
 }
 
-/** An address of this machine, of the given family if possible, else IPv4. */
+/** An address of this machine: of the given family if there is one, else IPv4. */
 function found(asked = "0.0.0.0"): readonly string[] {
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
   const asAsked = (family: string): number => ((family === "IPv6") === isIPv6(asked) ? 0 : 1);

@@ -1,4 +1,4 @@
-/** Which container runtime the agent is on: one that speaks CRI or, as until Kubernetes 1.24, a Docker Engine. */
+/** Opens the container runtime: one that speaks CRI or, as until Kubernetes 1.24, a Docker Engine. */
 import { join } from "node:path";
 import type { Command } from "commander";
 import { createCri } from "@deltaloop/node-agent/cri";
@@ -11,14 +11,14 @@ export interface RuntimeFlags {
   readonly docker?: string;
   readonly podInfraContainerImage: string;
   readonly cniConfDir: string;
-  /** Several, with colons or commas between them. */
+  /** Several paths are separated by colons or commas. */
   readonly cniBinDir: string;
 }
 
 export interface NodeRuntime {
   readonly cri: Cri;
   readonly endpoint: string;
-  /** Where links among the pods' logs lead (CR9); only read once the runtime answers. */
+  /** Target folder of the links among the pods' logs (CR9); read once the runtime answers. */
   logsDirectory(): Promise<string | undefined>;
   close(): void;
 }
@@ -28,7 +28,7 @@ const PAUSE_IMAGE = "registry.k8s.io/pause:3.10.2";
 /** Below the agent's root directory. */
 const STATE_DIR = "docker-sandboxes";
 
-/** The names of the last three are the kubelet's, which had them until 1.24 and, the image's, longer. */
+/** The last three options have the kubelet's names, which it had until 1.24 (the pause image's option longer). */
 export function addRuntimeFlags(command: Command): Command {
   return command
     .optionsGroup("Container runtime:")
@@ -59,7 +59,7 @@ export async function openRuntime(flags: RuntimeFlags, rootDir: string): Promise
   }
 }
 
-/** Loads the Docker runtime, whose package is an optional peer. @throws {UsageError} where it is not installed */
+/** Loads the Docker runtime, an optional peer dependency. @throws {UsageError} if it is not installed */
 async function importDocker(): Promise<{ readonly createDockerCri: typeof createDockerCri }> {
   try {
     return await import("@deltaloop/docker");

@@ -59,7 +59,7 @@ export async function runServingCertificate(
 
 /** The addresses in the Node's status. */
 export function addressesOf(node: KubeObject | undefined): Addresses {
-  return (node as Wire<V1Node> | undefined)?.status?.addresses ?? []; // a Node, as the API server sent it
+  return (node as Wire<V1Node> | undefined)?.status?.addresses ?? []; // the object is a Node from the API server
 }
 
 /** @throws {UsageError} for files that do not match or cannot be read */

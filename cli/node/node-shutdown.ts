@@ -7,7 +7,7 @@ import { durationOption } from "./duration-option.ts";
 
 /** Options as commander parses them. */
 export interface ShutdownFlags {
-  /** Milliseconds, as those of critical pods. */
+  /** Milliseconds, like the one for critical pods. */
   readonly shutdownGracePeriod: number;
   readonly shutdownGracePeriodCriticalPods: number;
   readonly shutdownGracePeriodByPodPriority: readonly ShutdownGracePeriod[];
@@ -16,7 +16,7 @@ export interface ShutdownFlags {
 const INT32_MAX = 2 ** 31 - 1;
 const PERIOD = /^\s*(-?\d+)=(\d+)\s*$/u;
 
-/** Upstream has them only in its configuration file; the names are those of its fields. */
+/** Upstream has these only in its configuration file; the options are named after its fields. */
 export function addShutdownFlags(command: Command): Command {
   return command
     .optionsGroup("Shutdown of the machine:")
@@ -35,7 +35,7 @@ export function shutdownSettings(flags: ShutdownFlags): ShutdownSettings {
   return { totalMs, criticalMs, byPriority };
 }
 
-/** @throws {UsageError} in upstream's words */
+/** @throws {UsageError} with upstream's message */
 export function shutdownOf(flags: ShutdownFlags): readonly ShutdownGracePeriod[] {
   const settings = shutdownSettings(flags);
   const mistakes = shutdownMistakes(settings);

@@ -47,7 +47,7 @@ import { messageOf } from "@deltaloop/kube/objects";
 const RUNTIME_DEADLINE_MS = 30_000;
 const RETRY_MS = 500;
 
-/** Runs one node agent until a signal. @throws {UsageError} for flags that do not fit this machine */
+/** Runs one node agent until a signal. @throws {UsageError} for flags that are invalid on this machine */
 export async function serveNode(flags: NodeFlags, ignored: readonly string[] = []): Promise<void> {
   const level = flags.verbose ? "debug" : "info";
   const log = flags.loggingFormat === "json" ? jsonLog("deltaloop-node", level) : consoleLog("", level);
@@ -110,7 +110,7 @@ async function serve(serving: Serving): Promise<void> {
   const backend = createNodeBackend({ pods, store, cri, condition });
   const summary = new SummaryProvider(readMachineStats);
   const runtimeLogsDir = await serving.node.logsDirectory();
-  // The Node has the port of the agent, so the server starts first.
+  // The Node object contains the agent's port, so the server starts first.
   const api = await startNodeApi({
     host: flags.listen ?? serving.options.hostIps[0] ?? "127.0.0.1",
     port: serving.options.port,
@@ -160,7 +160,7 @@ async function serve(serving: Serving): Promise<void> {
   summary.attach(agent.ports);
   const lost = new AbortController();
   const ending = AbortSignal.any([serving.ending, lost.signal]);
-  /** Without certificates the agent cannot work: it exits in order, and its next start may join again. */
+  /** Without certificates the agent cannot work: it shuts down in order, and its next start may join again. */
   const orEnd = async (certificates: Promise<void>): Promise<void> =>
     await certificates.catch((error: unknown) => {
       log.error("exiting without a certificate", { error: messageOf(error) });
@@ -214,7 +214,7 @@ async function openCgroups(options: NodeOptions): Promise<Cgroups> {
   return options.cgroupDriver === "systemd" ? createSystemdCgroups(cgroupfs, roots, createSystemd()) : cgroupfs;
 }
 
-/** The runtime's own, if it reports one: with another driver than the agent's, it fails at each sandbox. */
+/** The runtime's driver, if it reports one: if the agent used another one, the creation of each sandbox would fail. */
 async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]): Promise<NodeOptions["cgroupDriver"]> {
   try {
     return (await cri.runtimeConfig()).cgroupDriver === "SYSTEMD" ? "systemd" : "cgroupfs";
@@ -255,7 +255,7 @@ function imageGcPolicy(flags: NodeFlags): ImageGcPolicy {
   return { highThresholdPercent: high, lowThresholdPercent: low, minAgeMs, ...(maxAgeMs !== undefined && { maxAgeMs }) };
 }
 
-/** @throws {UsageError} in upstream's words */
+/** @throws {UsageError} with upstream's message */
 function evictionPolicy(flags: NodeFlags): EvictionPolicy {
   const read = (text: string | undefined, separator: "<" | "="): Statements => parseStatements(text ?? "", separator);
   try {

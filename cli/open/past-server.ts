@@ -1,10 +1,10 @@
 /**
- * A read-only API server with the objects of a capture at one moment, which can be moved.
+ * A read-only API server with the objects of a capture at a selectable moment.
  *
- * OF1 it answers only below a path with a secret: any user of the machine can connect to a loopback port, and so can a page in a browser.
+ * OF1 it serves only paths that start with a secret: other users of the machine, and any page in a browser, can connect to a loopback port.
  *     A bearer token would not do, because kubectl sends none without TLS.
- * OF2 nothing is written: every other method than GET is refused, except kubectl's own access reviews.
- * OF3 moving closes all watches; their clients list again.
+ * OF2 it is read-only: it refuses all methods except GET, and kubectl's access reviews.
+ * OF3 changing the moment closes all watches; their clients list again.
  */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import type { JsonObject } from "@deltaloop/base";
@@ -21,7 +21,7 @@ export interface Past {
   readonly warningsOf: (resource: string) => readonly string[];
 }
 
-/** The path below the secret that moves the moment: PUT with the time as text. */
+/** The path below the secret that changes the moment: PUT with the time as text. */
 export const MOMENT = "/moment";
 
 const READ_ONLY = "this is a capture: it can be read, and nothing can be changed";
@@ -32,17 +32,17 @@ export class PastServer {
   #past: Past;
   #server: ApiServer;
 
-  /** @param move reads the objects of another moment; throws an error for the client */
+  /** @param move reads the objects at another moment; throws an error for the client */
   constructor(secret: string, past: Past, move: (time: string) => Promise<Past>) {
     [this.#secret, this.#past, this.#move, this.#server] = [secret, past, move, serverOf(past)];
   }
 
-  /** Serves it on a free loopback port. `url` is without the secret. */
+  /** Serves on a free loopback port. `url` does not contain the secret. */
   async listen(port: number): Promise<HttpApiServer> {
     return serveHttp({ request: (request) => this.#request(request), closeWatches: () => this.#server.closeWatches() }, { port });
   }
 
-  /** @throws what `move` throws; then nothing has changed */
+  /** @throws errors of `move`; nothing has changed then */
   async moveTo(time: string): Promise<Past> {
     const past = await this.#move(time);
     const former = this.#server;
@@ -86,16 +86,16 @@ function serverOf({ atMs, objects }: Past): ApiServer {
 }
 
 function versionOf({ metadata }: JsonObject): bigint {
-  const { resourceVersion } = metadata as JsonObject; // of a captured object
+  const { resourceVersion } = metadata as JsonObject; // the value is from a captured object
   return typeof resourceVersion === "string" && /^\d+$/.test(resourceVersion) ? BigInt(resourceVersion) : 0n;
 }
 
-/** The name of a capture may have characters that a header cannot have. */
+/** The name of a capture may contain characters that are invalid in a header. */
 function warningValue(text: string): string {
   return `299 - ${JSON.stringify(text.replaceAll(/[^\x20-\x7e]/g, "?"))}`;
 }
 
-/** `pods` of `/api/v1/namespaces/shop/pods/web`; empty for paths without a resource, such as discovery. */
+/** The resource in a path: `pods` of `/api/v1/namespaces/shop/pods/web`; empty for paths without one, such as discovery. */
 function resourceIn(path: string): string {
   const [, version, scoped] = /^\/(?:api|apis\/[^/]+)\/([^/]+)\/(.+)$/.exec(path) ?? [];
   if (version === undefined || scoped === undefined) return "";

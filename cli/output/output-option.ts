@@ -1,4 +1,4 @@
-/** `-o json|yaml`, for what programs read. */
+/** `-o json|yaml`, for output that programs read. */
 import { Option } from "commander";
 import type { Command } from "commander";
 import { stringify } from "yaml";
@@ -6,7 +6,7 @@ import { printableJson } from "@deltaloop/base/output";
 
 export type OutputFormat = "json" | "yaml";
 
-/** `what`: what one object is. `--json` is the name that `-o json` had first. */
+/** `what` describes one object. `--json` is the former name of `-o json`. */
 export function addOutputOption(command: Command, what: string): Command {
   return command
     .addOption(new Option("-o, --output <format>", `print ${what} as json or yaml`).choices(["json", "yaml"]))

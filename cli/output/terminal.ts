@@ -13,7 +13,7 @@ export function shortened(text: string, width: number): string {
 const PROGRESS_AFTER_MS = 1_000;
 const CLEAR_LINE = "\r\x1b[K";
 
-/** Prints `what` on standard error while `work` runs, if it takes over a second and a terminal shows it. */
+/** Prints `what` on standard error while `work` runs, if it takes over a second and standard error is a terminal. */
 export async function withProgress<T>(what: string, work: Promise<T>): Promise<T> {
   const out = process.stderr;
   const startMs = performance.now();

@@ -1,4 +1,4 @@
-/** Folds the repeated decisions of a key: until the answer to a write is recorded, each sync decides the same. */
+/** Folds the repeated decisions of a key: until the response to a write is recorded, each sync decides the same. */
 export class Repeats {
   /** By key: the last decision, its repeats since it was printed, and the time of the last one. */
   readonly #last = new Map<string, { readonly text: string; times: number; until: string }>();

@@ -1,16 +1,16 @@
-/** The output of a replay's text, and the selection of its parts. */
+/** Prints a replay's text, and selects its parts. */
 import { createInterface } from "node:readline/promises";
 import type { Interface } from "node:readline/promises";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 
 export interface ReplayOutput {
   print(text: string): void;
-  /** Waits for the output; false if the user quit. */
+  /** Waits until the output accepts more; false if the user quit. */
   goesOn(): Promise<boolean>;
   end(): void;
 }
 
-/** Standard output, as fast as it is read. */
+/** Writes to standard output as fast as it is read. */
 export class Output implements ReplayOutput {
   print(text: string): void {
     if (text !== "") process.stdout.write(text);
@@ -42,7 +42,7 @@ export class Steps implements ReplayOutput {
       if (this.#free > 0) this.#free--;
       else {
         this.#terminal ??= createInterface({ input: process.stdin, output: process.stdout });
-        // Ctrl-D and Ctrl-C are as good as q.
+        // Ctrl-D and Ctrl-C act like q.
         const answer = (await this.#terminal.question(`(${this.#shown}) `).catch(() => "q")).trim();
         if (answer === "q") return false;
         this.#free = Math.max(0, (Number.parseInt(answer, 10) || 1) - 1);
@@ -56,7 +56,7 @@ export class Steps implements ReplayOutput {
   }
 }
 
-/** Of each key the last sync until a moment, and the first one after it. */
+/** For each key the last sync before a moment, and the first one after it. */
 export class AroundMoment {
   readonly #atMs: number;
   readonly #near = new Map<string, { last?: Numbered; next?: Numbered }>();
@@ -75,7 +75,7 @@ export class AroundMoment {
     else near.last = numbered;
   }
 
-  /** As they came. */
+  /** In the order of arrival. */
   chosen(): readonly ReplayedSync[] {
     return [...this.#near.values()]
       .flatMap(({ last, next }) => [last, next].filter((each) => each !== undefined))

@@ -13,7 +13,7 @@ export interface ReplayTextOptions {
   readonly why?: true;
 }
 
-/** Reasons printed for one sync. */
+/** Limit of reasons printed for one sync. */
 const REASONS_MAX = 3;
 
 /** One block for each sync; repeats of a key are folded. */
@@ -56,7 +56,7 @@ function name({ controller, key }: ReplayedSync): string {
   return `${objectName(CONTROLLER_INFO[controller].primary, object)} -n ${namespace}`;
 }
 
-/** UTC, as the capture's own times are. */
+/** In UTC, like the times in the capture. */
 function clockTime(atMs: number): string {
   return new Date(atMs).toISOString().slice(11, 23);
 }

@@ -23,7 +23,7 @@ export function versionText(
   ];
   const comments = head.map((text) => `# ${printable(text)}\n`).join("");
   if (now === undefined || now.gone) return comments;
-  // The YAML writer quotes and escapes; each line is made safe for a terminal.
+  // The YAML writer quotes and escapes values; each line is then made safe for a terminal.
   const body = stringify(now.object, { lineWidth: 0 }).trimEnd().split("\n");
   return `${comments}${body.map((text) => `${printable(text)}\n`).join("")}`;
 }

@@ -6,9 +6,9 @@ import { newKey, openRotation, write } from "./rotation.ts";
 import type { OpenRotation, Rotation } from "./rotation.ts";
 
 const LOOK_MS = 200;
-/** After all processes have read it: the watcher exits, is restarted, and waits for the Lease of the one before. */
+/** Time after all processes have read the key: the watcher exits, is restarted, and waits for its predecessor's Lease. */
 const BEGIN_MS_MAX = 2 * 60_000;
-/** From its start: a list of everything. */
+/** Time after the new epoch's start: everything is listed. */
 const REBUILD_MS_MAX = 10 * 60_000;
 
 /** Writes the new value; the watcher then starts a new epoch. @returns whether its gates opened in time */
@@ -18,7 +18,7 @@ export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
   const fresh = newKey();
   const { store, identity } = openCache(
     { ...configuration, digestKey: fresh },
-    redisStore(configuration.redis, () => undefined), // calls fail by themselves
+    redisStore(configuration.redis, () => undefined), // calls throw their own errors
   );
   try {
     await write(open, fresh);
@@ -31,9 +31,8 @@ export async function rotateDigestKey(rotation: Rotation): Promise<boolean> {
 }
 
 /**
- * Waits until an epoch with `digestPrefix` has begun and its gates are open, and reports for how long they were closed. A Store that does
- * not
- * answer is retried: the key is written, and the rotation proceeds without this process.
+ * Waits until an epoch with `digestPrefix` has begun and its gates are open, and reports for how long they were closed. Retries while the
+ * Store does not answer, because the key is already written and the rotation continues without this process.
  */
 export async function untilRebuilt(
   store: Pick<Store, "epoch" | "gate">,

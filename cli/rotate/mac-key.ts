@@ -6,8 +6,8 @@ import { assertKeys, newKey, openRotation, write } from "./rotation.ts";
 import type { Rotation } from "./rotation.ts";
 
 /**
- * Four values of one secret: `old`, `old,new`, `new,old`, `new`. In between all processes read it, and before the last what the old key has
- * signed is signed again. Interrupted anywhere, it leaves a valid value. @returns whether it is complete
+ * Four values of one secret: `old`, `old,new`, `new,old`, `new`. After each, all processes read it; before the last one, data signed with
+ * the old key is signed again. An interruption always leaves a valid value. @returns whether it is complete
  *
  * @throws {UsageError} if another process writes the secret meanwhile; its value stays
  */

@@ -1,4 +1,4 @@
-/** Shared by rotations of keys. */
+/** Common parts of key rotations. */
 import { randomBytes } from "node:crypto";
 
 import { createSecrets } from "@deltaloop/store/secrets";
@@ -11,22 +11,22 @@ import { readConfiguration } from "@deltaloop/local/processes";
 import { UsageError } from "@deltaloop/base";
 
 export interface Rotation {
-  /** The watcher's, with references. */
+  /** The watcher's environment, with references. */
   readonly environment: Variables;
-  /** How long all processes have to read a changed secret; by default slightly longer than the environment allows secrets to be used. */
+  /** How long to wait until all processes have read a changed secret; by default slightly longer than the maximum age of secrets. */
   readonly waitMs?: number;
-  /** A rotation of the MAC key was ended after its first step or later. */
+  /** Whether to finish a rotation of the MAC key that was interrupted after its first step or later. */
   readonly finish: boolean;
   readonly say: (line: string) => void;
   readonly now: Clock["now"];
   readonly after: Clock["after"];
-  /** Ends the waiting; what was written stays. */
+  /** Ends the waiting; written values stay. */
   readonly signal: AbortSignal;
 }
 
 export interface OpenRotation {
   readonly configuration: Configuration;
-  /** The secret that is rotated. */
+  /** The secret to rotate. */
   readonly reference: string;
   readonly secrets: Secrets & { close(): void };
   readonly waitMs: number;
@@ -34,7 +34,7 @@ export interface OpenRotation {
 
 const KEY_BYTES = 32;
 const TIMEOUT_MS = 10_000;
-/** A process looks every ten seconds whether its secrets are old, and a read may take its time. */
+/** A process checks the age of its secrets every ten seconds, and a read takes some time. */
 const READ_MS = 15_000;
 
 /** @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
@@ -55,7 +55,7 @@ export async function openRotation(
   };
 }
 
-/** As docs/internals/threat-model.md requires. */
+/** In the format that docs/internals/threat-model.md requires. */
 export function newKey(): string {
   return randomBytes(KEY_BYTES).toString("hex");
 }
@@ -66,7 +66,7 @@ export async function write({ secrets, reference }: OpenRotation, value: string)
 }
 
 /**
- * A process that has written it meanwhile rotates it too: our next value would invalidate what it has signed.
+ * If another process has written the secret meanwhile, it also rotates the key: the next value would invalidate its signatures.
  *
  * @throws {UsageError} when the MAC keys in the secret are not `expected`
  */

@@ -7,22 +7,22 @@ import type { Secrets } from "@deltaloop/store/ports";
 import { functionsOf, serviceAccount, REGISTRY } from "@deltaloop/controllers/registry";
 import { requestToken } from "@deltaloop/kube/kubeconfig";
 
-/** Functions that call the API server, each as a service account of its own. */
+/** Functions that call the API server, each with its own service account. */
 export const KUBE_COMPONENTS: readonly string[] = functionsOf(REGISTRY).flatMap(({ name, usesKube }) => (usesKube ? [name] : []));
 
 export interface TokenPlan {
   readonly kube: Pick<KubeWriter, "create">;
-  /** Of the API server; written beside each token. */
+  /** The API server's certificate authority; written with each token. */
   readonly ca: KubeHttpConfig["ca"];
   readonly secrets: Pick<Secrets, "write">;
   readonly names: readonly string[];
-  /** Of the secrets; a component's name comes behind it. */
+  /** Prefix of the secrets' names; a component's name follows it. */
   readonly prefix: string;
   readonly seconds: number;
   readonly say: (line: string) => void;
 }
 
-/** Retry interval: short enough for a token that is renewed at half its lifetime. */
+/** Retry interval: short enough for a token that is renewed after half its lifetime. */
 const AGAIN_MS = 30_000;
 
 /** Writes a new token for each component, with the certificate authority of the API server. Prints failures. @returns their number */
@@ -41,7 +41,7 @@ export async function renewTokens({ kube, ca, secrets, names, prefix, seconds, s
   return failed;
 }
 
-/** The same every `everyMs`, and sooner after a failure, until `signal` aborts. @returns how many failed last */
+/** Renews tokens every `everyMs`, and sooner after a failure, until `signal` aborts. @returns the number of failures in the last round */
 export async function keepTokensFresh(plan: TokenPlan, everyMs: number, signal: AbortSignal): Promise<number> {
   let failed = 0;
   while (!signal.aborted) {

@@ -20,7 +20,7 @@ export class ShadowCount {
 
   constructor(metrics?: Metrics) {
     this.#metrics = metrics;
-    // Without a difference the counter is 0, not absent.
+    // Initialises the counter with 0, so that it exists without a difference.
     metrics?.count("deltaloop_shadow_at_rest_total", {}, 0);
     for (const controller of CONTROLLERS)
       for (const verdict of ["excess", "unexplained"] as const) metrics?.count("deltaloop_shadow_writes_total", { controller, verdict }, 0);
@@ -38,7 +38,7 @@ export class ShadowCount {
     }
   }
 
-  /** Whether ours differ from upstream's in anything. */
+  /** Whether our controllers differ from upstream's in any write. */
   get differs(): boolean {
     return this.#writes.unexplained > 0 || this.#writes.excess > 0 || this.#atRest > 0;
   }
@@ -48,7 +48,7 @@ export class ShadowCount {
   }
 
   lines(): string {
-    const kinds = (Object.keys(VERDICTS) as Verdict["kind"][]).filter((kind) => this.#writes[kind] > 0 || kind === "unexplained"); // its keys
+    const kinds = (Object.keys(VERDICTS) as Verdict["kind"][]).filter((kind) => this.#writes[kind] > 0 || kind === "unexplained"); // the object has exactly its keys
     const total = Object.values(this.#writes).reduce((sum, count) => sum + count, 0);
     const lines = [
       `${total} ${total === 1 ? "write" : "writes"} of upstream's controllers:`,

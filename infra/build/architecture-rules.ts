@@ -1,4 +1,4 @@
-/** Import rules between folders, after the map in style.md. test/tooling/architecture.test.ts breaks each of them once. */
+/** Import rules between folders, according to the map in style.md. test/tooling/architecture.test.ts breaks each of them once. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

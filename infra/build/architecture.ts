@@ -1,4 +1,4 @@
-/** `npm run architecture`: checks the import rules. Fails when a rule is broken, and when files were not read. */
+/** `npm run architecture`: checks the import rules. Fails if a rule is broken or a source file was not read. */
 import { cruiseFolder, sourceFiles } from "./cruise.ts";
 
 const folder = process.cwd();

@@ -9,13 +9,13 @@ import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
 import { ARCHITECTURE, ENTRY_FILES } from "./architecture-rules.ts";
 
 export interface Cruise {
-  /** Number of our own modules that were read; a check of none must not pass. */
+  /** Number of this project's modules that were read; a check of none must not pass. */
   readonly modules: number;
   readonly dependencies: number;
   readonly violations: readonly { readonly rule: string; readonly from: string; readonly to: string }[];
 }
 
-/** Adapters, the Lambda edge and the hosts, which may read the system clock. */
+/** Adapters, the Lambda edge and the hosts may read the system clock. */
 const MAY_READ_THE_CLOCK =
   /^shared\/(base\/(system|output)|kube\/(http|kubeconfig)|store\/(redis|sqs|secrets|aws|memory)|controllers\/lambda|node-agent\/(?!kubelet|ports)[^/]+|docker|local|api-server)\//;
 const ROOTS = ["shared", "functions", "cli", "infra", "test"] as const;

@@ -28,11 +28,11 @@ export const inlineScripts: Plugin = {
       return { loader: "ts", contents: unpack + source.replace(LOAD, (_expression, name: string) => `lua[${JSON.stringify(name)}]`) };
     });
     build.onLoad({ filter: /[\\/]redis[\\/]scripts[\\/]layout-table\.ts$/ }, async ({ path }) => {
-      const table = (await import(pathToFileURL(path).href)) as Readonly<Record<string, object>>; // it exports only data
+      const table = (await import(pathToFileURL(path).href)) as Readonly<Record<string, object>>; // the module exports only data
       return { loader: "js", contents: packedModule(table) };
     });
     build.onLoad({ filter: /[\\/]timeline[\\/]page-code\.ts$/ }, async ({ path }) => {
-      const { pageCode } = (await import(pathToFileURL(path).href)) as { readonly pageCode: () => Promise<object> }; // that file
+      const { pageCode } = (await import(pathToFileURL(path).href)) as { readonly pageCode: () => Promise<object> }; // the imported file
       return { loader: "js", contents: `export async function pageCode() { return ${JSON.stringify(await pageCode())}; }` };
     });
     build.onLoad({ filter: /[\\/]cri[\\/]load\.ts$/ }, async ({ path }) => {

@@ -39,7 +39,7 @@ export function leftOut(root: string): Plugin {
         });
       build.onLoad({ filter: at(COMMANDS) }, async ({ path }) => {
         found.add(COMMANDS);
-        const all = JSON.parse(await readFile(path, "utf8")) as Readonly<Record<string, object>>; // by command name
+        const all = JSON.parse(await readFile(path, "utf8")) as Readonly<Record<string, object>>; // keyed by command name
         const isNamed = await namesIn(root);
         return { contents: JSON.stringify(Object.fromEntries(Object.entries(all).filter(([name]) => isNamed(name)))), loader: "json" };
       });

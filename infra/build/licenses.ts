@@ -13,7 +13,7 @@ interface Packaged {
 
 const PACKAGE = /^(?<folder>(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+)\//;
 const TEXT = /^(?:licen[cs]e|copying|notice)(?:[.-].*)?$/i;
-/** As spdx.org/licenses/MIT has it. */
+/** The text on spdx.org/licenses/MIT. */
 const MIT = `Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated documentation files (the "Software"), to deal in the Software without restriction, including without limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is furnished to do so, subject to the following conditions:
 
 The above copyright notice and this permission notice shall be included in all copies or substantial portions of the Software.
@@ -51,7 +51,7 @@ export async function licensesOf(root: string, { outputs }: Metafile): Promise<s
 
 async function licenseOf(root: string, path: string): Promise<Packaged & { readonly text: string }> {
   const folder = join(root, path);
-  const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as Packaged; // npm's own
+  const manifest = JSON.parse(await readFile(join(folder, "package.json"), "utf8")) as Packaged; // npm's package.json
   const { name, version, license } = manifest;
   const files = (await readdir(folder)).filter((file) => TEXT.test(file)).toSorted();
   const texts = await Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));

@@ -1,6 +1,6 @@
 /**
  * The IAM actions that a deployment needs for each resource type, from which infra/deployer-policies/ is generated. Not verified in an AWS
- * account. It has those actions of CloudFormation's handlers that the template's properties and parameters use.
+ * account. Includes the actions of CloudFormation's handlers that the template's properties and parameters need.
  *
  * Source: AWS Service Authorization Reference; the permissions of the handlers in CloudFormation's resource schemas.
  */

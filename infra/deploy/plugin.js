@@ -5,8 +5,8 @@
  * - Copies of the functions' zips in .serverless. osls looks for changes only there, and would otherwise update unchanged functions.
  * - In stage local, the evaluated conditions (conditions.js).
  *
- * Source: osls lib/config-schema.js has no `Rules` below `resources`; lib/plugins/aws/deploy/lib/check-for-changes.js compares what was
- * uploaded with the zips in .serverless, and with no artifact of a function that stands elsewhere.
+ * Source: osls lib/config-schema.js has no `Rules` below `resources`; lib/plugins/aws/deploy/lib/check-for-changes.js compares the uploaded
+ * zips only with those in .serverless, not with functions' artifacts elsewhere.
  */
 import { copyFileSync, mkdirSync } from "node:fs";
 import { basename, join, resolve } from "node:path";

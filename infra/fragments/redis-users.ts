@@ -6,7 +6,7 @@ const STAGE = "${sls:stage}";
 const PASSWORD = "GenerateStringKey: password, PasswordLength: 64, ExcludePunctuation: true";
 
 interface User {
-  /** Begins its logical ids. */
+  /** Prefix of its logical ids. */
   readonly logical: string;
   readonly id: string;
   readonly secret: string;

@@ -14,7 +14,7 @@ import type * as Bundler from "../build/bundle.ts";
 
 /** Configuration of the functions; serverless.yml has the rest of the stage. */
 export interface LocalDeployment {
-  /** LocalStack's. */
+  /** LocalStack's endpoint. */
   readonly endpoint: string;
   readonly clusterId: string;
   readonly mode: "act" | "shadow";
@@ -58,7 +58,7 @@ export async function remove(deployment: LocalDeployment, edition: Edition = {})
 }
 
 async function bundlerOf(root: string): Promise<typeof Bundler> {
-  // The same module of another commit.
+  // the same module in another commit
   return (await import(pathToFileURL(join(root, "infra", "build", "bundle.ts")).href)) as typeof Bundler;
 }
 

@@ -25,7 +25,7 @@ export async function startMemoryCluster(): Promise<MemoryCluster> {
   const content = {
     apiVersion: "v1",
     kind: "Config",
-    clusters: [{ name: "local", cluster: { server: http.url, "insecure-skip-tls-verify": true } }], // there is no TLS
+    clusters: [{ name: "local", cluster: { server: http.url, "insecure-skip-tls-verify": true } }], // the server has no TLS
     users: [{ name: "local", user: {} }],
     contexts: [{ name: "local", context: { cluster: "local", user: "local", namespace: "default" } }],
     "current-context": "local",

@@ -71,7 +71,7 @@ async function install(folder: string, { title, takes, pins }: Wanted): Promise<
   const startedAt = performance.now();
   const unfinished = `${folder}.installing`;
   try {
-    // Removes the rest of a killed installation; this process holds the lock.
+    // Removes an incomplete installation of a killed process; this process holds the lock.
     await rm(unfinished, { recursive: true, force: true });
     await run("python3", ["-m", "venv", unfinished]);
     const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ...pins];

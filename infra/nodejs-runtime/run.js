@@ -33,7 +33,7 @@ if (process.argv[2].startsWith("test/") && process.argv.slice(3).some((word) => 
   process.stdout.write(`${head.replaceAll(/^ \*? ?/gm, "").trim()}\n`);
   process.exit(0);
 }
-// Stripping types is most of a start. Child processes inherit the variable, so they share the cache of compiled code.
+// Stripping types takes most of the start-up time. Child processes inherit the variable, so they share the cache of compiled code.
 const compiled = keepCompiledCode();
 if (compiled !== undefined) process.env.NODE_COMPILE_CACHE ??= compiled;
 process.argv.splice(1, 2, resolve(process.argv[2]));

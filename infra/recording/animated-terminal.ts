@@ -6,14 +6,14 @@ export interface PrintedLine {
 }
 
 const [COLUMNS, ROWS] = [104, 24];
-/** In pixels; a character of a monospaced font is 0.6 em wide. */
+/** In pixels; a monospaced character is 0.6 em wide. */
 const [FONT_SIZE, LINE_HEIGHT, MARGIN] = [12, 17, 12];
 const WIDTH = Math.ceil(COLUMNS * FONT_SIZE * 0.6) + 2 * MARGIN;
 const HEIGHT = ROWS * LINE_HEIGHT + 2 * MARGIN;
-/** How long the last lines stay before it starts again. */
+/** How long the final lines are shown before the animation restarts. */
 const END_MS = 6_000;
 
-/** As a terminal: a cover hides the lines that are not printed yet; when the screen is full, printing a line moves all lines up. */
+/** Imitates a terminal: a cover hides the lines that are not printed yet; when the screen is full, printing a line moves all lines up. */
 export function animatedTerminal(lines: readonly PrintedLine[]): string {
   const durationMs = Math.ceil(lines.at(-1)?.atMs ?? 0) + END_MS;
   const keyframes = (offset: (printed: number) => number): string =>

@@ -7,9 +7,9 @@ import { animatedTerminal } from "./animated-terminal.ts";
 import type { PrintedLine } from "./animated-terminal.ts";
 
 const COMMAND = "npm run demo";
-/** The demo takes four seconds, too fast to read. */
+/** Slowdown factor: the demo takes four seconds, too fast to read. */
 const SLOWER = 3;
-/** How long only the command line is shown; the start of Node.js is left out. */
+/** How long only the command line is shown; the start of Node.js is omitted. */
 const FIRST_LINE_MS = 1_000;
 
 const printed: PrintedLine[] = [{ atMs: 0, text: `$ ${COMMAND}` }];

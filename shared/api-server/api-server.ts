@@ -1,6 +1,6 @@
 /**
- * The in-memory API server: one `request` function in front of storage, registry and watches. It has no real time, randomness
- * or I/O of its own, so it runs in a simulation; `http.ts` serves it on a port.
+ * The in-memory API server: one `request` function in front of storage, registry and watches. Time and randomness are injected and it does
+ * no I/O, so it runs in a simulation; `http.ts` serves it on a port.
  *
  *     const server = createApiServer({ clock, random });
  *     await server.request({ method: "POST", path: "/apis/apps/v1/namespaces/default/deployments", body: deployment });
@@ -49,9 +49,9 @@ export interface ApiServerOptions {
   /** A watcher that lags by more events is dropped. */
   readonly watchBufferEvents?: number;
   readonly garbageCollection?: boolean;
-  /** The revision before the first write; above 2^53 it reveals code that computes with numbers. */
+  /** The revision before the first write. A value above 2^53 reveals code that treats revisions as numbers. */
   readonly firstRevision?: bigint;
-  /** The objects to begin with, by resource (`deployments.apps`), with their versions. Default: those of a new cluster. */
+  /** The initial objects, by resource (`deployments.apps`), with their versions. Default: those of a new cluster. */
   readonly objects?: Iterable<readonly [resource: string, object: JsonObject]>;
 }
 
@@ -123,7 +123,7 @@ export class ApiServer {
     }
   }
 
-  /** The stored object, without a request: for tests and the demo. */
+  /** Returns the stored object without a request, for tests and the demo. */
   peek(resource: string, namespace: string, name: string): JsonObject | undefined {
     return this.#storage.get(resource, namespace, name);
   }
@@ -314,7 +314,7 @@ export class ApiServer {
       resourceVersionMatch: query("resourceVersionMatch"),
       continueToken: undefined,
     });
-    // `kubectl get -w NAME` watches one object by path.
+    // `kubectl get -w NAME` watches one object by its path.
     const byName = path.name === "" ? query("fieldSelector") : `metadata.name=${path.name}`;
     const selects = selectorOf(definition, query("labelSelector"), byName);
     const bookmarks = isTrue(query("allowWatchBookmarks")) && query("allowWatchBookmarks") !== undefined;

@@ -37,7 +37,7 @@ class Binder implements Listener {
   list(): Listing {
     const listed = new Map<string, Pod>();
     return {
-      page: (items) => items.forEach((item) => void listed.set(uidOf(item), item as Pod)), // a list of pods
+      page: (items) => items.forEach((item) => void listed.set(uidOf(item), item as Pod)), // the list contains pods
       change: (type, object) => void (type === "D" ? listed.delete(uidOf(object)) : listed.set(uidOf(object), object as Pod)),
       listed: () => {
         for (const uid of this.#placed.keys()) if (!listed.has(uid)) this.#placed.delete(uid);
@@ -48,7 +48,7 @@ class Binder implements Listener {
 
   change(type: "A" | "M" | "D", object: unknown): void {
     if (type === "D") this.#placed.delete(uidOf(object));
-    else this.#observe(object as Pod); // a watch of pods
+    else this.#observe(object as Pod); // the watch delivers pods
   }
 
   #observe(pod: Pod): void {
@@ -67,7 +67,7 @@ class Binder implements Listener {
       try {
         return void (await this.#kube.create({ resource: "pods", namespace, of: { name, subresource: "binding" }, body }));
       } catch (error) {
-        if (isNotFound(error) || isConflict(error)) return; // deleted, or bound by another client
+        if (isNotFound(error) || isConflict(error)) return; // the pod was deleted, or bound by another client
         await this.#clock.after(RETRY_MS, this.#signal).catch(() => undefined);
       }
     }
@@ -80,5 +80,5 @@ class Binder implements Listener {
 }
 
 function uidOf(object: unknown): string {
-  return (object as Pod).metadata?.uid ?? ""; // the server's own
+  return (object as Pod).metadata?.uid ?? ""; // the object is from the server
 }

@@ -48,7 +48,7 @@ async function handle(server: Served, request: IncomingMessage, response: Server
   send(response, await server.request({ method: request.method ?? "GET", path: url.pathname, query: url.searchParams, headers, body }));
 }
 
-/** The body, or as much of it as shows that it is too large. */
+/** Reads the body, but stops when it is too large. */
 async function read(request: IncomingMessage): Promise<string | Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;

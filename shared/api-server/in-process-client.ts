@@ -14,7 +14,7 @@ export function createInProcessKube(server: ApiServer, options: InProcessOptions
   return kubeOver(createInProcessClient(server, options));
 }
 
-/** In process no call is lost or late, so there are no timeouts and retries (KC3 to KC5). */
+/** In process no response is lost or late, so there are no timeouts and retries (KC3 to KC5). */
 export function createInProcessClient(server: Pick<ApiServer, "request">, { component }: InProcessOptions): KubeClient {
   return {
     requestTimeoutMs: REQUEST_TIMEOUT_MS,

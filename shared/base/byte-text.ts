@@ -1,6 +1,6 @@
 /**
- * Bytes as text, without loss: a byte that is not UTF-8 becomes a lone surrogate (U+DC80 to U+DCFF), as in Python's PEP 383. Well-formed text
- * never contains one, and the API server sends none.
+ * Represents bytes as text without loss: a byte that is not UTF-8 becomes a lone surrogate (U+DC80 to U+DCFF), as in Python's PEP 383.
+ * Well-formed text never contains one, and the API server sends none.
  */
 const ESCAPE = 0xdc00;
 const ESCAPED = /([\udc80-\udcff]+)/u;
@@ -22,6 +22,6 @@ function isUtf8(bytes: Buffer): boolean {
 }
 
 export function bytesOfText(text: string): Buffer {
-  // Splitting by a group puts the escapes at odd places; their low bytes are the bytes.
+  // Splitting by a capturing group puts the escaped bytes at odd indexes.
   return Buffer.concat(text.split(ESCAPED).map((part, i) => Buffer.from(part, i % 2 === 1 ? "latin1" : "utf8")));
 }

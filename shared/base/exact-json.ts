@@ -1,10 +1,10 @@
 /**
- * JSON that keeps every integer of a pod template exact. Templates have int64 fields (`terminationGracePeriodSeconds: 9223372036854775807`),
- * and the controllers send templates on, so a rounded integer would make another template, or one that the server rejects.
+ * JSON that keeps every integer of a pod template exact. Templates have int64 fields (`terminationGracePeriodSeconds:
+ * 9223372036854775807`), and the controllers resend templates, so a rounded integer would change the template or make the server reject it.
  *
- *   EJ1 an integer within `spec.template` that no JavaScript number represents is a bigint. All other values are those of JSON.parse, so
- *      arithmetic never meets a bigint.
- *   EJ2 a template's labels are those of JSON.parse, because the cache stores them as plain JSON.
+ *   EJ1 an integer within `spec.template` that no JavaScript number represents is a bigint. All other values are as from JSON.parse, so
+ *       arithmetic never has to handle a bigint.
+ *   EJ2 a template's labels are as from JSON.parse, because the cache stores them as plain JSON.
  *   EJ3 text without such an integer costs as much as JSON.parse; text without a template costs two more searches.
  *
  * A bigint is compared, cloned and frozen like any other value. JSON.stringify rejects it, so a template is
@@ -17,7 +17,7 @@ const { parse, rawJSON } = JSON as unknown as {
   rawJSON(text: string): object;
 };
 
-/** JSON nested too deep to be an API object: each level costs more memory than its text. */
+/** The JSON is nested too deeply for an API object: each level costs more memory than its text. */
 export class NestingError extends SyntaxError {
   override readonly name = "NestingError";
 }
@@ -25,14 +25,14 @@ export class NestingError extends SyntaxError {
 /** No API object is nested half as deep; the API server itself refuses 10,000 levels. */
 const LEVELS_MAX = 100;
 /**
- * Shorter texts are not scanned: a level costs 145 bytes, so theirs fit into memory, and scanning a page of a list would cost half as much as
- * parsing it.
+ * Shorter texts are not scanned: a level costs 145 bytes, so even their deepest nesting fits into memory. Scanning a page of a list would
+ * cost half as much as parsing it.
  */
 const SCANNED_LENGTH = 2 * 1024 * 1024;
 
 /** A long integer as a field or in a list. Text in a string may match too, which costs a second parse. */
 const LONG_INTEGER = /[:[,]\s*-?\d{16}/;
-/** A text without either has no field of this name. */
+/** A text without either contains no field `template`. */
 const [TEMPLATE, ESCAPED] = ['"template"', String.raw`\u`];
 /** int64 has 19 digits. */
 const INTEGER = /^-?\d{16,19}$/;
@@ -126,7 +126,7 @@ function takeTemplate(object: Fields, exact: Fields | undefined): void {
   if (rounded === undefined || template === undefined) return;
   takeLabels(rounded, template);
   takeLabels(rounded["metadata"], template["metadata"]);
-  (object["spec"] as Fields)["template"] = template; // templateOf found one
+  (object["spec"] as Fields)["template"] = template; // templateOf has found one
 }
 
 /** EJ2. A stripped template holds its labels itself. */

@@ -83,7 +83,7 @@ export function stringMap(value: Json | undefined): Record<string, string> {
 
 export function clone<T extends Json>(value: T): T {
   if (Array.isArray(value)) {
-    // Each element keeps its type, which the compiler cannot see.
+    // Each element keeps its type, which the compiler cannot verify.
     return value.map((entry) => clone(entry)) as T;
   }
   if (!isObject(value)) return value;

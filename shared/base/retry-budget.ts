@@ -2,7 +2,7 @@ import type { Clock } from "./clock.ts";
 
 /**
  * How long a call may wait before it is sent, and before it is repeated after a Retry-After. The client evaluates both functions before
- * each attempt, because the lease is renewed meanwhile.
+ * each attempt, because lease renewals extend the budget.
  */
 export interface RetryBudget {
   /** Returns whether a mutating call may be sent now. A sent call still has its request timeout. */

@@ -2,7 +2,7 @@
  * All time limits that depend on each other, for both Stores and all functions, queues and clients. Files that cannot import this one
  * (infra/functions.yml, infra/queues.yml) are generated from it by infra/generate.ts.
  *
- * Timeline of one call of a run. No write may land once another run may have begun:
+ * Timeline of one call of a run. No write may take effect once another run may have begun:
  *
  *     renewed                      last start       given up   lease ends
  *     |------ 12 s to start in ------|---- 12 s to land ----| 1 s |
@@ -20,17 +20,17 @@ const SECOND_MS = 1_000;
 // ------------------------------------------------------------------------------------------------------------ API server
 
 /**
- * Timeout of one call to the API server, from sending it to the last byte of the answer. It is also sent as `timeout=`, so that the server
- * gives up at the same time. Longer than the default timeout of an admission webhook (10 s).
+ * Timeout of one call to the API server, from sending it to the last byte of the response. It is also sent as `timeout=`, so that the
+ * server gives up at the same time. Longer than the default timeout of an admission webhook (10 s).
  */
 export const REQUEST_TIMEOUT_MS = 12 * SECOND_MS;
 
-/** No API write starts later than this before the lease or the invocation ends, so it lands before another run begins. */
+/** No API write starts later than this before the lease or the invocation ends, so that it ends before another run begins. */
 export const WRITE_MARGIN_MS = REQUEST_TIMEOUT_MS + SECOND_MS;
 
 /**
- * How long an abandoned call may still be executed: the connection may be lost after sending, and the server
- * continues until the request timeout. The rest is for the network.
+ * How long an abandoned call may still be executed: the connection may be lost after sending, and the server continues until the request
+ * timeout. The remaining time is a margin for the network.
  */
 export const MAY_LAND_MS = REQUEST_TIMEOUT_MS + 3 * SECOND_MS;
 
@@ -41,7 +41,7 @@ export const RETRY_WAIT_MS_MAX = 60 * SECOND_MS;
 /** Longest wait to send an Event. No sync ends later because of one. */
 export const EVENT_WAIT_MS_MAX = 10 * SECOND_MS;
 
-/** Renewing a Lease takes at most 5 s: 2 s until it is sent, 3 s until the answer. The next round tries again. */
+/** Renewing a Lease takes at most 5 s: 2 s until it is sent, 3 s until the response. The next period retries it. */
 export const LEASE_CALL_WAIT_MS_MAX = 2 * SECOND_MS;
 export const LEASE_CALL_TIMEOUT_MS = 3 * SECOND_MS;
 
@@ -56,7 +56,7 @@ export const NODE_CALL_WAIT_MS_MAX = 10 * SECOND_MS;
 
 // ------------------------------------------------------------------------------------------------------------- work queue
 
-/** Lease of a run on its key. After a kill another run takes the key within 30 s: the lease plus the sweeper's next round. */
+/** Lease of a run on its key. After a crash another run takes the key within 30 s: the lease plus the sweeper's next pass. */
 export const LEASE_MS = 25 * SECOND_MS;
 export const RENEWAL_MS = 5 * SECOND_MS;
 export const SWEEP_PERIOD_MS = 2 * SECOND_MS;
@@ -69,27 +69,28 @@ export const TAKEOVER_MS_MAX = 30 * SECOND_MS;
 export const RUNG_WITHIN_MS = 120 * SECOND_MS;
 
 /**
- * How long an intent blocks creates and deletes after its run's last renewal. Longer than its call may take to land, and over when a dead
- * run's lease is, so that the next run looks up the calls at once.
+ * How long an intent blocks creates and deletes after its run's last renewal. Longer than its call may take to be executed, but no longer
+ * than a crashed run's lease, so that the next run checks the calls at once.
  */
 export const OP_DEADLINE_MS = LEASE_MS - RENEWAL_MS;
 
 /**
- * How long an intent blocks whose answer leaves the outcome open: a create in a namespace that terminates.
+ * How long an intent blocks whose response leaves the outcome open: a create in a terminating namespace.
  * Source: pkg/controller/controller_utils.go ExpectationsTimeout.
  */
 export const EXPECTATION_MS = 300 * SECOND_MS;
 
 // ----------------------------------------------------------------------------------------------------------- delta queue
 
-/** Longest batching window that an operator may set. A gate closes after a much longer silence. */
+/** Longest batching window that an operator may set. A gate closes only after a much longer silence. */
 export const BATCHING_WINDOW_MS_MAX = 10 * SECOND_MS;
 
 /** Age at which a missing message of a lane closes the gates that read the lane. Source: informer §19, for FIFO queues. */
 export const HOLE_LIMIT_MS = 2 * SECOND_MS;
 /**
- * Age at which a missing message counts as lost, because a FIFO queue delivers nothing later of its lane before it. Longer than the sender's
- * first three attempts (0.8 s, doubling, with jitter), so that a throttled queue raises no fence. Source: informer §19, for FIFO queues.
+ * Age at which a missing message counts as lost, because a FIFO queue delivers no later message of its lane before it. Longer than the
+ * sender's first three attempts (0.8 s, doubling, with jitter), so that a throttled queue raises no fence. Source: informer §19, for FIFO
+ * queues.
  */
 export const HOLE_RELIST_MS = 10 * SECOND_MS;
 
@@ -104,13 +105,16 @@ export const CHECKPOINT_MS = SECOND_MS;
  */
 export const CLOCK_TRUST_MS = 3 * CHECKPOINT_MS;
 
-/** How long readers may use a replaced epoch: longer than a sync, which lasts up to a minute, and than a command. */
+/** How long readers may use a replaced epoch: longer than any sync (up to a minute) or command. */
 export const EPOCH_GRACE_MS = 10 * 60 * SECOND_MS;
 
-/** The same in a full Store (FU5). Every step compares the epoch, so a late reader finds another one and never half of its own. */
+/**
+ * The same in a full Store (FU5). Every step compares the epoch, so a late reader notices the change and never reads a partly deleted
+ * epoch.
+ */
 export const EPOCH_GRACE_FULL_MS = 5 * SECOND_MS;
 
-/** How long a full Store must have had room before the left-out data is listed, so that the list does not fill it again. */
+/** How long a full Store must have had room before the skipped data is listed again, so that the list does not fill it at once. */
 export const FULL_SETTLE_MS = 15 * SECOND_MS;
 
 /** How often the leader deletes up to 1,000 keys of older epochs. */
@@ -122,7 +126,7 @@ export const REPLICA_WAIT_MS = 100;
 // ----------------------------------------------------------------------------------------------------- resync and audit
 
 /**
- * Resync period: every primary of a controller is enqueued although nothing happened, as upstream does, which also retries dropped keys.
+ * Resync period: every primary of a controller is enqueued without a change, as upstream does. This also retries dropped keys.
  * Each period is jittered by ±50 %, so that controllers do not coincide.
  * Source: cmd/kube-controller-manager/app ResyncPeriod, 12 to 24 h; informer §15.
  */
@@ -161,13 +165,16 @@ export const VISIBILITY_SECONDS = {
   doorbells: VISIBILITY_PER_TIMEOUT * FUNCTION_TIMEOUT_SECONDS.sync,
 } as const;
 
-/** A message that is unfinished this long before the invocation ends is reported as failed, so that its neighbours do not fail with it. */
+/**
+ * A message that is unfinished this long before the invocation ends is reported as failed, so that the other messages of the batch do not
+ * fail with it.
+ */
 export const ANSWER_RESERVE_MS = SECOND_MS;
 
 /** Redis command timeout: shorter than the shortest function timeout, and longer than any script takes. */
 export const REDIS_COMMAND_TIMEOUT_MS = 3 * SECOND_MS;
 export const REDIS_CONNECT_TIMEOUT_MS = 2 * SECOND_MS;
 
-/** Timeout of live reads in apply-deltas and dead-deltas, which write nothing: a message that cannot be applied in time is redelivered. */
+/** Timeout of live reads in apply-deltas and dead-deltas. These write nothing, and a message that is not applied in time is redelivered. */
 export const APPLIER_REQUEST_TIMEOUT_MS = 2 * SECOND_MS;
 export const APPLIER_WAIT_MS_MAX = SECOND_MS;

@@ -45,7 +45,7 @@ export function wholeNumber(option: string, range: { readonly min: number; reado
 
 const UNITS: Readonly<Record<string, number>> = { "": 1, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 };
 
-/** A size in bytes, written as a quantity such as `64Mi`. @throws {UsageError} also for less than `min` */
+/** A size in bytes, written as a quantity such as `64Mi`. @throws {UsageError}, also for less than `min` */
 export function bytes(option: string, min: number): (text: string) => number {
   return (text) => {
     const [, digits = "", unit = ""] = /^(\d+)(Ki|Mi|Gi)?$/.exec(text) ?? [];

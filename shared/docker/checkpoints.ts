@@ -2,7 +2,7 @@
  * Checkpoints of sandboxes, one file each, as in dockershim: what the network teardown needs after the container is gone.
  *
  * DK1 the file is written before the network is attached, and removed after it is detached. A crash in between leaves a sandbox that is
- *     listed as not ready, and removed as any other.
+ *     listed as NotReady and removed like any other.
  *
  * Source: pkg/kubelet/dockershim/docker_checkpoint.go (Kubernetes v1.23).
  */
@@ -65,7 +65,7 @@ async function readAll(directory: string): Promise<Map<string, Checkpoint>> {
 
 function parse(text: string): Checkpoint | undefined {
   try {
-    const checkpoint = JSON.parse(text) as Checkpoint; // written by `save`
+    const checkpoint = JSON.parse(text) as Checkpoint; // `save` wrote the file
     return checkpoint.kept?.metadata === undefined ? undefined : checkpoint;
   } catch {
     return undefined;

@@ -140,7 +140,7 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
       try {
         for (const index of of.plugins.keys()) {
           const answer = await call("ADD", pod, attachment, index, index === 0 ? undefined : result);
-          result = JSON.parse(answer) as CniResult; // the CNI specification; addressesOf accepts missing ips
+          result = JSON.parse(answer) as CniResult; // by the CNI specification; addressesOf accepts missing ips
         }
         return { ...attachment, result };
       } catch (error) {
@@ -176,7 +176,7 @@ async function runPlugin(program: string, env: NodeJS.ProcessEnv, input: string)
   const child = spawn(program, [], { env, stdio: ["pipe", "pipe", "pipe"], timeout: PLUGIN_MS_MAX, killSignal: "SIGKILL" });
   const output = { stdout: "", stderr: "" };
   for (const name of ["stdout", "stderr"] as const) child[name].setEncoding("utf8").on("data", (text: string) => (output[name] += text));
-  child.stdin.on("error", () => undefined); // a plugin that does not read its input; its exit code counts
+  child.stdin.on("error", () => undefined); // some plugins do not read their input; the exit code decides
   child.stdin.end(input);
   const code = await new Promise<number | string>((resolve) => {
     child.once("error", (error) => resolve(error.message));

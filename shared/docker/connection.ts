@@ -11,7 +11,7 @@ export const REQUEST_MS = 120_000;
 
 export interface Connection {
   readonly docker: Docker;
-  /** Pending calls fail. */
+  /** Closes the connection; pending calls fail. */
   close(): void;
 }
 

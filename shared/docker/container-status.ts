@@ -109,7 +109,7 @@ export function containerStats(
 }
 
 function memory({ usage, stats }: Docker.MemoryStats): { readonly workingSetBytes: number; readonly usageBytes: number } {
-  // total_inactive_file is the name of cgroups v1, inactive_file that of v2.
+  // The field is total_inactive_file in cgroup v1 and inactive_file in v2.
   const { total_inactive_file, inactive_file = 0 } = stats as { readonly total_inactive_file?: number; readonly inactive_file?: number };
   return { usageBytes: usage, workingSetBytes: Math.max(0, usage - (total_inactive_file ?? inactive_file)) };
 }

@@ -34,7 +34,7 @@ export async function execSync(
   let ended: CriError | undefined;
   const end = async (why: CriError): Promise<void> => {
     ended ??= why;
-    await kill(exec, containerId).catch(() => undefined); // fails if the daemon is unavailable
+    await kill(exec, containerId).catch(() => undefined); // this fails if the daemon is unavailable
     stream.destroy();
   };
   const late = new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);

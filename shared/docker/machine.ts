@@ -54,7 +54,7 @@ export async function writeResolvConf(path: string, dns: NonNullable<PodSandboxC
 /** @returns the id @throws {CriError} AlreadyExists if the name is in use (CR3) */
 export async function createNamed(docker: Docker, name: string, options: Docker.ContainerCreateOptions): Promise<string> {
   try {
-    // With plain options, dockerode would also put all of them into the URL.
+    // If the options were passed directly, dockerode would also put all of them into the URL.
     const parts = (abortSignal: AbortSignal): object => ({ _query: { name }, _body: options, abortSignal });
     return (await callDocker((abortSignal) => docker.createContainer(parts(abortSignal)))).id;
   } catch (error) {

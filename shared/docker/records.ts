@@ -89,11 +89,11 @@ export function containerLabels(kept: ContainerRecord): Record<string, string> {
 
 /** @param name Docker's name, with a leading slash @returns `undefined` for a container of another owner (KE1) */
 export function readSandbox(name: string | undefined, labels: StringMap | null): SandboxRecord | undefined {
-  return read(name, labels, "podsandbox") as SandboxRecord | undefined; // written by sandboxLabels
+  return read(name, labels, "podsandbox") as SandboxRecord | undefined; // sandboxLabels wrote it
 }
 
 export function readContainer(name: string | undefined, labels: StringMap | null): ContainerRecord | undefined {
-  return read(name, labels, "container") as ContainerRecord | undefined; // written by containerLabels
+  return read(name, labels, "container") as ContainerRecord | undefined; // containerLabels wrote it
 }
 
 function read(name: string | undefined, labels: StringMap | null, type: string): unknown {

@@ -48,7 +48,7 @@ export function attachSession(docker: Docker, request: AttachRequest): Session {
   return session("attach", request, async () => {
     const { containerId, stdin, stdout, stderr } = request;
     const container = docker.getContainer(containerId);
-    const stream = (await callDocker(() => container.attach({ stream: true, hijack: true, stdin, stdout, stderr }))) as Duplex; // hijacked
+    const stream = (await callDocker(() => container.attach({ stream: true, hijack: true, stdin, stdout, stderr }))) as Duplex; // the stream is hijacked
     return { stream, resize: (size) => container.resize(size), exitCode: async () => 0 };
   });
 }

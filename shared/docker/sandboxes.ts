@@ -49,7 +49,7 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
     if (config.dnsConfig !== undefined) await writeResolvConf(ResolvConfPath, config.dnsConfig);
     if (kept.namespaces.network === "NODE") return;
     const pod = { containerId: id, netns: networkNamespace(State.Pid), metadata: kept.metadata };
-    // Saved before the attachment, so that a restarted agent can detach it.
+    // Saved before the attachment, so that a restarted agent can detach the network.
     const attachment = { network: await cni.network(), portMappings: config.portMappings ?? [], result: {} };
     await checkpoints.save(id, { kept, attachment });
     await checkpoints.save(id, { kept, attachment: await cni.add(pod, attachment.portMappings) });

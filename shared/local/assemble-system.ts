@@ -43,7 +43,7 @@ export interface SystemOptions
   extends Pick<WatcherOptions, "cluster" | "clusterUid" | "batchingWindowMs" | "knowsOwn">, Pick<FunctionHostOptions, "onInvocation"> {
   /** Default `act`. */
   readonly mode?: WriteGateway["mode"];
-  /** The Lease that watchers compete for; absent: each watcher leads at once and must be the only one. */
+  /** The Lease that watchers compete for; absent: a watcher leads at once and must be the only one. */
   readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
   /** Watchers that start with the system. Default 1. */
   readonly watchers?: number;
@@ -59,7 +59,7 @@ export interface SystemOptions
 
 export interface RunningWatcher {
   readonly identity: string;
-  /** Stops this watcher as SIGTERM does: it gives the Lease back. */
+  /** Stops this watcher as SIGTERM does: it releases the Lease. */
   stop(): void;
   readonly ended: Promise<void>;
 }
@@ -67,13 +67,13 @@ export interface RunningWatcher {
 export interface System {
   readonly host: FunctionHost;
   readonly handlers: FunctionHandlers;
-  /** Adds a watcher. `own` replaces ports, so that a test can inject faults into one watcher. */
+  /** Adds a watcher. `own` overrides ports, so that a test can inject faults into one watcher. */
   startWatcher(identity: string, own?: Partial<Omit<WatcherPorts, "kube">> & { readonly kube?: WatcherKube }): RunningWatcher;
   /** Stops all components. Under a virtual clock, advance the clock before you await it. */
   stop(): Promise<void>;
 }
 
-/** As a container is restarted. */
+/** Delay before a restart, as of a container. */
 const RESTART_MS = 3_000;
 
 export function assembleSystem(ports: SystemPorts, options: SystemOptions): System {
@@ -107,7 +107,7 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
   const nodes = options.nodes?.(ends.signal);
   nodes?.catch(() => undefined); // stop() waits for it
 
-  /** A watcher that has found another cluster's epoch exits, and is restarted. */
+  /** Restarts a watcher that exits because it has found another cluster's epoch. */
   async function supervise(signal: AbortSignal, run: (signal: AbortSignal) => Promise<void>): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -174,7 +174,7 @@ function ownSource({ deltas, doorbells }: SystemPorts["sources"], name: string):
   return name === "apply-deltas" ? { source: deltas } : {};
 }
 
-/** Leadership of the only watcher: it leads for as long as it runs, with fences from 1. */
+/** Leadership of a single watcher: it leads while it runs, with fences from 1. */
 export function soleLeader(): Leadership {
   let fence = 1;
   return {

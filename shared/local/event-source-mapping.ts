@@ -43,7 +43,7 @@ export interface Invocation {
   readonly durationMs: number;
   /** Records that stay in the queue. */
   readonly failures: number;
-  /** Why the whole batch failed; absent if it did not. */
+  /** Why the whole batch failed, if it did. */
   readonly error?: string;
 }
 

@@ -142,6 +142,6 @@ function readLines(connection: Duplex, read: (line: unknown) => void): void {
       connection.destroy();
     }
   });
-  connection.on("error", () => undefined); // "close" follows
+  connection.on("error", () => undefined); // a "close" event follows
   connection.on("end", () => connection.end());
 }

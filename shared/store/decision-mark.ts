@@ -1,7 +1,9 @@
-/** A decision mark as text, and the number of pods that left: fields of the hash of an owner's intents, which older builds ignore. */
+/**
+ * The text form of a decision mark, and the number of pods that left: fields in the hash of an owner's intents, which older builds ignore.
+ */
 import type { DecisionMark } from "./ports/store.ts";
 
-/** Both begin as the fields of tokens do, which are hexadecimal: a build that does not know them takes them for a token without ops. */
+/** Both start like the fields of hexadecimal tokens: an older build treats them as a token without ops. */
 export const MARK_FIELD = "t:mark";
 export const LEFT_FIELD = "t:left";
 
@@ -10,13 +12,13 @@ export function markText({ kind, fence, suspects, version, atMs, disputedMs = []
   return [kind, fence, suspects, version, Math.floor(atMs), disputedMs.map(Math.floor).join(",")].join(" ");
 }
 
-/** Undefined for a text that this build cannot read: then the owner has no mark. */
+/** Returns undefined for a text that this build cannot read; the owner then has no mark. */
 export function parseMark(text: string | undefined): DecisionMark | undefined {
   const fields = /^(listed|created|disputed) (\d+) (\d+) (\d+) (\d+) ([\d,]*)$/.exec(text ?? "");
   if (!fields) return undefined;
   const [, kind, fence = "", suspects, version = "", atMs, disputed = ""] = fields;
   return {
-    kind: kind as DecisionMark["kind"], // by the pattern
+    kind: kind as DecisionMark["kind"], // ensured by the pattern
     fence,
     suspects: Number(suspects),
     version,

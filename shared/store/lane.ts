@@ -2,7 +2,7 @@
 import { crc32 } from "node:zlib";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 
-/** Lanes per resource. They are part of an epoch: another number is another epoch. */
+/** Lanes per resource. They are part of an epoch: a different number needs a new epoch. */
 export const LANES: { readonly [R in CachedResource]: number } = {
   pods: 16,
   replicasets: 4,

@@ -2,8 +2,8 @@
  * Texts from the queue or Redis are trusted only with a valid MAC (design decision 15), because other clients can write both.
  *
  * A signature is the id of the key (2 characters) and 132 bits of a MAC (22 characters of base64), over a domain and its parts.
- * Keys are derived per cluster, so that a signature is valid for one cluster only. Their secret is separate from the digest key, so that
- * a client that may compare template digests cannot forge rows.
+ * Keys are derived per cluster, so that a signature is valid for one cluster only. Their secret differs from the digest key, so that a
+ * client that may compare template digests cannot forge rows.
  *
  * The MAC is NMAC, HMAC's construction with two separate keys, each filling one block of SHA-256: two one-shot hashes take half
  * the time of `createHmac`, and a snapshot of a thousand pods needs a thousand.
@@ -39,7 +39,7 @@ interface Key {
 
 /**
  * @param secrets of `DELTALOOP_MAC_KEY`: the first signs, all are accepted.
- * @throws {RangeError} without a secret, and if two have the same id: they are then indistinguishable, and one must be generated again.
+ * @throws {RangeError} without a secret, and if two have the same id: they are then indistinguishable, so one must be regenerated.
  */
 export function createSigner(secrets: readonly string[], cluster: string): Signer {
   const keys = secrets.map((secret) => deriveKey(secret, cluster));

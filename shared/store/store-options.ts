@@ -2,13 +2,13 @@
 import type { Clock } from "@deltaloop/base";
 
 export interface StoreOptions {
-  /** Name of this installation: a shadow and a live one may watch one cluster and share nothing. */
+  /** Name of this installation: a shadow and a live one may watch one cluster without sharing data. */
   readonly deployment: string;
   /** Cluster id. */
   readonly cluster: string;
   /** Formats of this build; an epoch with others closes the gate (informer §11.6, §11.7). */
   readonly identity: StoreIdentity;
-  /** The releases of Kubernetes that the caller decides for; the gate closes where the cluster runs another one. Absent: any. */
+  /** The Kubernetes releases that the caller supports; the gate is closed while the cluster runs another one. Absent: any. */
   readonly releases?: readonly string[];
   /** The gate closes when a lane has had a hole for longer: 2,000 on FIFO queues, 15,000 on standard ones (informer §19). */
   readonly holeLimitMs: number;
@@ -28,10 +28,10 @@ export interface StoreIdentity {
   readonly hashLayout: string;
 }
 
-/** Why no keys are handed out by a primary after a failover (SL2). */
+/** Why no keys are handed out after a failover to another primary (SL2). */
 export const OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing";
 
-/** Why a build without the cluster's release decides nothing. The same text as in scripts/lib/gate.lua. */
+/** Why a build that does not support the cluster's release decides nothing. The same text as in scripts/lib/gate.lua. */
 export function otherRelease(release: string, known: readonly string[]): string {
   return `the cluster runs Kubernetes ${release}, and this build decides for ${known.join(", ")} only`;
 }

@@ -5,20 +5,20 @@
 
 export interface TimelineInput {
   readonly version: 1;
-  /** Name of the capture, as the commands take it. */
+  /** Name of the capture, as passed to the commands. */
   readonly source: string;
   /** Milliseconds since the epoch. */
   readonly startMs: number;
-  /** After `startMs`. */
+  /** Milliseconds after `startMs`. */
   readonly endMs: number;
   /** False after `--no-redact`: the page shows a banner. */
   readonly redacted: boolean;
-  /** Of a capture: each owner before its dependents, in the order of the lanes. Of a running cluster: as they appeared. */
+  /** In a capture: each owner before its dependents, in lane order. In a running cluster: in order of appearance. */
   readonly objects: readonly TimelineObject[];
   readonly marks: readonly Mark[];
   /** Worst first. */
   readonly verdicts: readonly TimelineVerdict[];
-  /** Causes first; those that were over at the end of the capture last. */
+  /** Causes first; findings that ended before the capture did come last. */
   readonly findings: readonly TimelineFinding[];
   readonly gaps: readonly Gap[];
 }
@@ -32,16 +32,16 @@ export interface TimelineObject {
   readonly name: string;
   readonly owner?: number;
   readonly from: number;
-  /** Absent: it exists at the end. */
+  /** Absent: the object exists at the end. */
   readonly until?: number;
   readonly revision?: number;
   readonly images?: readonly string[];
   readonly node?: string;
-  /** Of a pod: its states, each until the next. */
+  /** For a pod: its states, each valid until the next. */
   readonly states?: readonly PodStep[];
-  /** Of an owner: its sizes, each until the next. */
+  /** For an owner: its sizes, each valid until the next. */
   readonly sizes?: readonly SizeStep[];
-  /** Of a pod: times at which a restart of a container was recorded. */
+  /** For a pod: times of recorded container restarts. */
   readonly restarts?: readonly number[];
   readonly changes: readonly Change[];
 }
@@ -56,12 +56,12 @@ export interface Change {
   readonly what: "exists" | "created" | "changed" | "deleted";
   /** User or field manager. */
   readonly by?: string;
-  /** It changes what the user wants, for example an image or a size. */
+  /** Whether it changes the desired state, for example an image or a size. */
   readonly isRequest?: true;
   readonly differences: readonly Difference[];
 }
 
-/** Without `from` and `to` the value changed and is redacted. */
+/** Without `from` and `to`, the changed value is redacted. */
 export interface Difference {
   readonly field: string;
   readonly from?: string;
@@ -69,7 +69,7 @@ export interface Difference {
 }
 
 export interface Mark {
-  /** A sync of our controllers that decides; a refused request; an Event; a write of upstream's controllers beside ours. */
+  /** A sync of our controllers that decides; a refused request; an Event; a write of upstream's controllers in shadow mode. */
   readonly kind: "sync" | "refusal" | "event" | "shadow";
   readonly at: number;
   readonly object: number;
@@ -95,7 +95,7 @@ export interface TimelineVerdict {
 }
 
 export interface TimelineFinding {
-  /** The workload. */
+  /** Index of the workload. */
   readonly workload: number;
   readonly level: "cause" | "wait" | "effect";
   readonly cause: string;
@@ -104,23 +104,23 @@ export interface TimelineFinding {
   readonly evidence: readonly string[];
   readonly help: readonly string[];
   readonly from: number;
-  /** Absent: still there at the end. */
+  /** Absent: the finding persists at the end. */
   readonly until?: number;
 }
 
-/** What is new of a running cluster. */
+/** New data of a running cluster. */
 export interface TimelineUpdate {
   readonly endMs: number;
-  /** New and changed objects by their index. `changes` and `sizes` have the new ones alone. */
+  /** New and changed objects by index. `changes` and `sizes` contain only new entries. */
   readonly objects: readonly (readonly [index: number, object: TimelineObject])[];
   readonly marks: readonly Mark[];
   readonly gaps: readonly Gap[];
-  /** Absent: as before. */
+  /** Absent: unchanged. */
   readonly verdicts?: readonly TimelineVerdict[];
   readonly findings?: readonly TimelineFinding[];
 }
 
-/** Changes in between are not in the capture. */
+/** A period whose changes the capture lacks. */
 export interface Gap {
   readonly from: number;
   readonly until: number;

@@ -9,7 +9,7 @@ export interface PageCode {
 
 export async function pageCode(): Promise<PageCode> {
   const { build } = await import("esbuild");
-  // A page is a copy of Preact, whose licence has to come along.
+  // The page contains a copy of Preact, so it must contain Preact's licence.
   const license = await readFile(new URL("../LICENSE", import.meta.resolve("preact")), "utf8");
   const common = {
     ...{

@@ -1,7 +1,8 @@
 /**
  * Writes the page: one HTML file that requests nothing.
  *
- * TP1 the content security policy allows the two inline blocks by their hashes, and a worker from memory (a running cluster: its own server).
+ * TP1 the content security policy allows the two inline blocks by their hashes, and a worker from a blob URL (for a running cluster:
+ *     connections to its own server).
  * TP2 text of the capture is data: base64 of gzip in the file, text nodes in the page, and invisible or reordering characters as escapes.
  */
 import { createHash } from "node:crypto";
@@ -15,12 +16,12 @@ export function timelinePage(input: TimelineInput, code: PageCode): string {
   return pageOf(code, `<script type="application/octet-stream" id="data">${data}</script>`, "worker-src blob:");
 }
 
-/** The page of a running cluster, which reads its data from `events` beside it (server.ts). */
+/** The page of a running cluster, which reads its data from the path `events` (server.ts). */
 export function livePage(code: PageCode): string {
   return pageOf(code, "", "connect-src 'self'");
 }
 
-/** JSON whose texts are harmless (TP2). */
+/** JSON with its texts escaped (TP2). */
 export function timelineJson(value: TimelineInput | TimelineUpdate): string {
   return JSON.stringify(harmless(value));
 }
@@ -64,5 +65,5 @@ function harmless<T>(value: T): T {
   if (typeof value === "string") return printable(value) as T;
   if (Array.isArray(value)) return value.map(harmless) as T;
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, harmless(each as unknown)])) as T; // of the same shape
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, harmless(each as unknown)])) as T; // the result has the same shape
 }

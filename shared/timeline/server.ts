@@ -1,11 +1,12 @@
 /**
- * Serves a page on loopback to one user. Any user of the machine can connect to the port, and so can a page in a browser.
+ * Serves a page on loopback to one user. Other users of the machine, and any page in a browser, can also connect to the port.
  *
- * TS1 everything needs the cookie of the user who opened the URL with the token, and is below a random path: a cookie is sent to all ports
- *     of a host.
- * TS2 a Host that is not loopback is refused, so a foreign name that resolves to 127.0.0.1 (DNS rebinding) gets nothing; so is a foreign Origin.
+ * TS1 every request needs the cookie that opening the URL with the token sets. All paths start with a random segment, because a cookie is
+ *     sent to all ports of a host.
+ * TS2 a Host that is not loopback is refused, so a foreign name that resolves to 127.0.0.1 (DNS rebinding) is rejected; so is a foreign
+ *     Origin.
  * TS3 only GET, and no request changes anything.
- * TS4 a client that reads too slowly is disconnected; it connects again and gets everything.
+ * TS4 a client that reads too slowly is disconnected; it reconnects and receives everything.
  */
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { once } from "node:events";
@@ -16,23 +17,23 @@ import type { TimelineInput, TimelineUpdate } from "./input.ts";
 import { timelineJson } from "./page.ts";
 
 export interface PageServer {
-  /** With the token. */
+  /** The page's URL with the token. */
   readonly url: string;
   send(update: TimelineUpdate): void;
-  /** Tells the clients to read everything again. */
+  /** Makes the clients read everything again. */
   restart(): void;
   close(): Promise<void>;
 }
 
 interface ServedPage {
   readonly html: string;
-  /** What a client that connects gets first; absent: the page has all its data. */
+  /** The first data for a new client; absent: the page contains all data. */
   readonly whole?: () => TimelineInput;
 }
 
 const LOOPBACK = new Set(["127.0.0.1", "localhost", "[::1]"]);
 const [UNREAD_BYTES_MAX, CLIENTS_MAX] = [32 * 2 ** 20, 16];
-/** Of the browser, after the connection was lost. */
+/** The browser's delay before it reconnects. */
 const RETRY_MS = 1_000;
 const HEADERS = {
   "cache-control": "no-store",
@@ -66,7 +67,7 @@ export async function servePage({ html, whole }: ServedPage): Promise<PageServer
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // of a server that listens on TCP
+  const { port } = server.address() as AddressInfo; // the server listens on TCP
   const broadcast = (text: string): void => {
     for (const client of clients)
       if (client.writableLength > UNREAD_BYTES_MAX) client.destroy();

@@ -1,4 +1,4 @@
-/** What changed from one recorded version of an object to the next. */
+/** The differences between two recorded versions of an object. */
 import { templateDifferences } from "@deltaloop/replay/explain";
 import type { ObjectChange, SeenOwner } from "@deltaloop/replay/explain";
 import { fieldManagerOf } from "@deltaloop/replay/explain";
@@ -6,11 +6,11 @@ import type { Difference } from "@deltaloop/timeline/input";
 
 interface Differences {
   readonly differences: readonly Difference[];
-  /** The field manager of the first one, as far as recorded. */
+  /** The field manager of the first difference, if recorded. */
   readonly manager?: string | undefined;
 }
 
-/** Without values that may be secret. Where the templates are known, their fields replace the field `template`. */
+/** Omits values that may be secret. If the templates are known, their fields replace the field `template`. */
 export function differencesOf({ differences }: ObjectChange, before: SeenOwner | undefined, after: SeenOwner | undefined): Differences {
   const template = before?.template && after?.template ? templateDifferences(before.template, after.template) : [];
   const plain = differences.filter(({ field }) => field !== "template" || template.length === 0);
@@ -23,10 +23,10 @@ export function differencesOf({ differences }: ObjectChange, before: SeenOwner |
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-/** The status is drawn; versions and managers change with each write. */
+/** Omitted fields: the status is drawn; versions and managers change with each write. */
 const LEFT_OUT = /^(?:status\b|metadata\.(?:managedFields|resourceVersion|generation))/;
 
-/** Field by field of whole objects, values included: for `--no-redact` alone. */
+/** Differences of whole objects field by field, values included; only for `--no-redact`. */
 export function wholeDifferences(before: Fields, after: Fields): readonly Difference[] {
   const [was, is] = [leavesOf(before), leavesOf(after)];
   return [...new Set([...was.keys(), ...is.keys()])].flatMap((field) => {

@@ -1,4 +1,4 @@
-/** When a capture first and last shows each cause: verdicts are computed at moments of the recording, while it is read. */
+/** Finds when a capture first and last shows each cause: computes verdicts at moments of the recording, while it is read. */
 import type { CaptureRecord, Census } from "@deltaloop/replay/capture";
 import { worstFirst } from "@deltaloop/replay/explain";
 import type { Explained, StateCensus, Verdict } from "@deltaloop/replay/explain";
@@ -7,15 +7,15 @@ export interface TimedFinding {
   readonly subject: Verdict["subject"];
   readonly finding: Explained;
   readonly fromMs: number;
-  /** The last moment that showed it. */
+  /** The last moment at which the verdict showed it. */
   lastMs: number;
 }
 
 const SAMPLE_MS = 1_000;
-/** Moments per doubling of the time. A verdict on many objects takes long. */
+/** Moments per doubling of the elapsed time. A verdict on many objects takes long. */
 const [DENSE, SPARSE, MANY_OBJECTS] = [30, 4, 500];
 
-/** Its `see` has to follow that of the state. */
+/** Must observe each record after the state does. */
 export class FindingTimes implements Census {
   readonly #state: StateCensus;
   #startMs = Infinity;
@@ -40,7 +40,7 @@ export class FindingTimes implements Census {
     this.note(worstFirst(state), atMs);
   }
 
-  /** Also of the last moment. */
+  /** Also called for the last moment. */
   note(verdicts: readonly Verdict[], atMs: number): void {
     for (const { subject, findings } of verdicts)
       for (const finding of findings) {
@@ -52,7 +52,7 @@ export class FindingTimes implements Census {
       }
   }
 
-  /** Causes that the last verdicts do not show. */
+  /** Causes that the latest verdicts no longer show. */
   over(verdicts: readonly Verdict[]): readonly TimedFinding[] {
     const current = new Set(verdicts.flatMap(({ subject, findings }) => findings.map((each) => idOf(subject, each))));
     return [...this.#found].flatMap(([id, each]) => (current.has(id) || each.finding.level !== "cause" ? [] : [each]));

@@ -1,8 +1,8 @@
 /**
- * The timeline of a running cluster: takes the lines of a recorder, and what our controllers decide, as they arrive.
+ * The timeline of a running cluster: receives the lines of a recorder, and the decisions of our controllers, as they arrive.
  *
- * LT1 an object keeps its index, and its changes, sizes and marks are only appended, so an update has what is new.
- * LT2 it holds a bounded past: when it is full, its owner begins another one with the current objects.
+ * LT1 an object keeps its index, and its changes, sizes and marks are only appended, so that an update contains only new entries.
+ * LT2 its history is bounded: when it is full, its owner starts a new one with the current objects.
  */
 import { RecordReader } from "@deltaloop/replay/capture";
 import { StateCensus, worstFirst } from "@deltaloop/replay/explain";
@@ -21,7 +21,7 @@ import { findingsIn, Indexes, objectOf, refusalsIn, syncMark, verdictIn } from "
 const [CHANGES_MAX, RECORDS_MAX, SPAN_MS_MAX] = [50_000, 500_000, 12 * 3_600_000];
 /** A sync may precede the record of its object. */
 const EARLY_MS_MAX = 10_000;
-/** Of the time, computing verdicts takes at most this share. */
+/** Computing verdicts takes at most this share of the time. */
 const [VERDICT_MS_MIN, VERDICT_SHARE, IDLE_VERDICT_MS] = [500, 20, 5_000];
 
 type Placed = (indexes: Indexes) => Mark | undefined;
@@ -32,7 +32,7 @@ interface Early {
   readonly placed: Placed;
 }
 
-/** How much of an object was sent. */
+/** How much of an object has been sent. */
 interface Sent {
   readonly changes: number;
   readonly sizes: number;
@@ -77,7 +77,7 @@ export class LiveTimeline {
     this.#reader = new RecordReader("the API server", 2 * RECORDS_MAX, () => undefined, { evidence });
   }
 
-  /** One line of a recorder. */
+  /** Processes one line of a recorder. */
   hear(line: string): void {
     const record = this.#reader.record(line, ++this.#records, false);
     if (record === undefined) return;
@@ -95,7 +95,7 @@ export class LiveTimeline {
     });
   }
 
-  /** A mark of a named object, for example a verdict of the shadow. */
+  /** Adds a mark to a named object, for example a verdict of shadow mode. */
   mark(
     { kind, namespace, name }: Pick<TimelineObject, "kind" | "namespace" | "name">,
     atMs: number,
@@ -116,7 +116,7 @@ export class LiveTimeline {
     return this.#changes + this.#marks.length > CHANGES_MAX || this.#records > RECORDS_MAX || nowMs - this.#startMs > SPAN_MS_MAX;
   }
 
-  /** All up to the last update. */
+  /** Everything up to the last update. */
   whole(nowMs: number): TimelineInput {
     const span = { startMs: this.#startMs, endMs: nowMs };
     return {
@@ -128,7 +128,7 @@ export class LiveTimeline {
     };
   }
 
-  /** What is new since the last update. */
+  /** The new data since the last update. */
   update(nowMs: number): TimelineUpdate {
     const census = this.#census;
     const events = census.newEvents();
@@ -136,7 +136,7 @@ export class LiveTimeline {
     census.touched.clear();
     for (const life of touched) this.#adopt(life, touched);
     const marks = [
-      ...events.map(({ uid, ...event }) => ({ ...event, object: this.#indexes.of(uid) ?? 0 })), // of a known object
+      ...events.map(({ uid, ...event }) => ({ ...event, object: this.#indexes.of(uid) ?? 0 })), // the object is known
       ...refusalsIn(census.changes, this.#indexes, this.#startMs),
       ...this.#placedMarks(nowMs),
     ];
@@ -145,7 +145,7 @@ export class LiveTimeline {
     const objects = [...touched].map((life) => {
       const object = this.#objectOf(life, this.#sent.get(life) ?? NOTHING);
       this.#sent.set(life, { changes: life.changes.length, sizes: life.sizes.length });
-      return [this.#indexes.of(life.uid) ?? 0, object] as const; // a known object
+      return [this.#indexes.of(life.uid) ?? 0, object] as const; // the object is known
     });
     const gaps = census.gaps.slice(this.#sentGaps);
     this.#sentGaps = census.gaps.length;
@@ -157,7 +157,7 @@ export class LiveTimeline {
     };
   }
 
-  /** Gives a new object its index; its dependents, which came first, get their owner. */
+  /** Gives a new object its index, and sets it as the owner of dependents that arrived earlier. */
   #adopt(life: Life, touched: Set<Life>): void {
     if (this.#indexes.of(life.uid) !== undefined) return;
     this.#indexes.add(life);
@@ -189,7 +189,7 @@ export class LiveTimeline {
     return marks;
   }
 
-  /** Verdicts also change with the time alone. @returns whether it computed them */
+  /** Verdicts also change as time passes. @returns whether it computed them */
   #judge(nowMs: number): boolean {
     const sinceMs = nowMs - this.#verdictAtMs;
     const isDue = sinceMs >= Math.max(VERDICT_MS_MIN, VERDICT_SHARE * this.#verdictTookMs);

@@ -8,7 +8,7 @@ import type { LiveFlags } from "../live.ts";
 import { wantedBy } from "../subject.ts";
 import { openLivePage, openText } from "./open-page.ts";
 
-/** @param object as for kubectl: at first the page shows only what has its name; empty: everything */
+/** @param object in kubectl's form: at first the page shows only objects with its name; empty: everything */
 export async function openCluster(object: string, flags: LiveFlags & { readonly redact: boolean }): Promise<void> {
   const other = (["watch", "output", "all"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined) throw new UsageError(`--open shows all in the page: leave --${other} out`);
@@ -17,7 +17,7 @@ export async function openCluster(object: string, flags: LiveFlags & { readonly 
   const { server } = config;
   const log = consoleLog("", "warn");
   const client = createClient(config);
-  await readState(kubeOver(client), { namespace, server, log }); // a missing right is an error before the page
+  await readState(kubeOver(client), { namespace, server, log }); // reports a missing right before it opens the page
   const kube = createWatch(client, namespace);
   const page = await openLivePage({ source: `namespace ${namespace}`, server, kube, isWhole: !flags.redact, log });
   process.stdout.write(openText(wanted === undefined ? page.url : `${page.url}#text=${encodeURIComponent(wanted.name)}`));

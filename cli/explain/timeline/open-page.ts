@@ -1,4 +1,4 @@
-/** Serves the timeline page to the user of this terminal, of a capture or of a running cluster. Loaded only for `--open`. */
+/** Serves the timeline page of a capture or a running cluster to the user of this terminal. Loaded only for `--open`. */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
@@ -21,9 +21,9 @@ import { watchAll, watchEvidence } from "../../capture/watch-all.ts";
 import { LiveTimeline } from "./live-timeline.ts";
 
 interface LiveOptions {
-  /** The title. */
+  /** The page's title. */
   readonly source: string;
-  /** Of the API server. */
+  /** Name of the API server. */
   readonly server: string;
   readonly kube: KubeWatch<Resource>;
   /** Keeps values and messages that may be secret. */
@@ -32,19 +32,19 @@ interface LiveOptions {
 }
 
 export interface LivePage {
-  /** With the token. */
+  /** The page's URL with the token. */
   readonly url: string;
-  /** Reads what `kube` reads, and shows it. */
+  /** A watch whose traffic is shown on the page. */
   readonly kube: RecordingWatch;
   sync(sync: ReplayedSync): void;
   mark: LiveTimeline["mark"];
   /** Lists and watches everything, until the signal aborts; then closes the page. */
   run(ends: AbortSignal): Promise<void>;
-  /** Sends what is new, until the signal aborts; then closes the page. */
+  /** Sends new data until the signal aborts; then closes the page. */
   show(ends: AbortSignal): Promise<void>;
 }
 
-/** Below half of the second that a page may be late. */
+/** At most half of the second by which a page may lag. */
 const UPDATE_MS = 250;
 
 export async function openLivePage({ source, server, kube, isWhole = false, log }: LiveOptions): Promise<LivePage> {
@@ -77,7 +77,7 @@ export async function openLivePage({ source, server, kube, isWhole = false, log 
   };
 }
 
-/** Serves a page that has all its data, until the signal aborts. */
+/** Serves a page that contains all its data, until the signal aborts. */
 export async function openPage(html: string, ends: AbortSignal): Promise<void> {
   const page = await servePage({ html });
   process.stdout.write(openText(page.url));
@@ -85,13 +85,13 @@ export async function openPage(html: string, ends: AbortSignal): Promise<void> {
   await page.close();
 }
 
-/** Opens a browser where there is one. @returns what to print */
+/** Opens a browser if there is one. @returns the text to print */
 export function openText(url: string): string {
   openBrowser(url);
   return `Timeline: ${url}\nServed on this machine until Ctrl-C. Anyone with this URL can read it.\n`;
 }
 
-/** Through a file that only its owner may read, because other users see the arguments of a process. */
+/** Passes the URL in a file that only its owner may read, because other users see the arguments of a process. */
 function openBrowser(url: string): void {
   const { DISPLAY, WAYLAND_DISPLAY } = process.env;
   const opener = process.platform === "darwin" ? "open" : (DISPLAY ?? WAYLAND_DISPLAY) ? "xdg-open" : undefined;

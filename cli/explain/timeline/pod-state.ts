@@ -1,4 +1,4 @@
-/** The state of a pod as a timeline draws it. */
+/** The state of a pod in a timeline. */
 import type { SeenPod } from "@deltaloop/replay/explain";
 import type { PodState } from "@deltaloop/timeline/input";
 

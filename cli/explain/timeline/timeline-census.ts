@@ -1,4 +1,4 @@
-/** Collects the lives of all objects of a capture while it is read for the first time. */
+/** Collects the history of all objects of a capture during its first read. */
 import { UsageError } from "@deltaloop/base";
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -38,7 +38,7 @@ interface EventMark extends Omit<Mark, "object" | "at"> {
   readonly atMs: number;
 }
 
-/** A page with more would not open. */
+/** A larger page would not open. */
 const CHANGES_MAX = 100_000;
 /** Events that may arrive before their objects. */
 const EARLY_MAX = 10_000;
@@ -53,7 +53,7 @@ export class TimelineCensus implements Census {
   #lastMs = new Map<CachedResource, number>();
   #listed = new Set<CachedResource>();
   readonly lives = new Map<string, Life>();
-  /** Changed since the last update; the sender of updates empties it. */
+  /** Objects changed since the last update; the sender of updates empties it. */
   readonly touched = new Set<Life>();
   #events: EventMark[] = [];
   readonly gaps: Gap[] = [];
@@ -103,7 +103,7 @@ export class TimelineCensus implements Census {
     });
   }
 
-  /** Returns the Events of known objects since the last call, by uid. Those that begin and end a pull also change the state of the pod. */
+  /** Returns the Events of known objects since the last call, by uid. Events that begin or end a pull also change the state of the pod. */
   newEvents(): readonly (Omit<Mark, "object"> & { readonly uid: string })[] {
     const isKnown = ({ uid }: EventMark): boolean => this.lives.has(uid);
     const events = this.#events.filter(isKnown).map(({ atMs, ...event }) => ({ ...event, at: Math.max(0, atMs - this.#startMs) }));
@@ -155,7 +155,7 @@ export class TimelineCensus implements Census {
   #lifeOf({ uid, resource, namespace, name, owner }: ObjectChange, from: number): Life {
     const known = this.lives.get(uid);
     if (known !== undefined) return known;
-    const kind = RESOURCES[resource].kind as Kind; // of a cached resource
+    const kind = RESOURCES[resource].kind as Kind; // the resource is a cached one
     const life: Life = {
       ...{ resource, kind, namespace, name, uid, owner, from },
       ...{ states: [], sizes: [], restarts: [], restartCount: 0, changes: [] },

@@ -1,4 +1,4 @@
-/** The input of the timeline page: what the verdicts, the changes and a replay of the capture show. */
+/** Builds the input of the timeline page from verdicts, changes and a replay of the capture. */
 import type { Capture } from "@deltaloop/replay/capture";
 import { storyOf } from "@deltaloop/replay/explain";
 import type { Entry, Subject, Verdict } from "@deltaloop/replay/explain";
@@ -18,7 +18,7 @@ interface Sources {
   readonly times: FindingTimes;
   readonly syncs: readonly ReplayedSync[];
   readonly isWhole: boolean;
-  /** Only its owner tree. */
+  /** Includes only this object's owner tree. */
   readonly subject: Subject | undefined;
   readonly namespace: string | undefined;
 }
@@ -75,7 +75,7 @@ function isPartOf(life: Life, subject: Subject, census: TimelineCensus): boolean
   );
 }
 
-/** The story of each workload that has no owner. */
+/** The story of each workload without an owner. */
 function storiesOf(lives: readonly Life[], census: TimelineCensus, syncs: readonly ReplayedSync[]): readonly (readonly Entry[])[] {
   const rootOf = (uid: string): Life | undefined => ownersOf(census.lives.get(uid), census).at(-1);
   const changes = Map.groupBy(census.changes, ({ uid }) => rootOf(uid));

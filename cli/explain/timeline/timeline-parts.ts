@@ -1,4 +1,4 @@
-/** The parts of a timeline's input, of a whole capture or of a running cluster. */
+/** The parts of a timeline's input, for a capture or a running cluster. */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { Entry, ObjectChange, Verdict } from "@deltaloop/replay/explain";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
@@ -9,12 +9,12 @@ import { changeText, clockOf, effectText } from "../verdict-text.ts";
 import type { FindingTimes } from "./finding-times.ts";
 import type { Life } from "./timeline-census.ts";
 
-/** Indexes of the objects by uid, and by name: of several with one name the latest. */
+/** Indexes of the objects by uid and by name; of several objects with one name the latest counts. */
 export class Indexes {
   readonly #uids = new Map<string, number>();
   readonly #names = new Map<string, number>();
 
-  /** Returns the index of a new one. */
+  /** Adds an object. Returns its index. */
   add({ uid, kind, namespace, name }: Life): number {
     const index = this.#uids.size;
     this.#uids.set(uid, index);
@@ -46,7 +46,7 @@ function nameOf(kind: string, namespace: string, name: string): string {
 
 const LEVELS: readonly TimelineFinding["level"][] = ["cause", "wait", "effect"];
 
-/** Causes first; those that the verdicts no longer show last. */
+/** Causes first; findings that the verdicts no longer show last. */
 export function findingsIn(
   verdicts: readonly Verdict[],
   times: FindingTimes,
@@ -105,11 +105,11 @@ export function refusalsIn(changes: readonly ObjectChange[], indexes: Indexes, s
   });
 }
 
-/** Of a sync that decides or fails. */
+/** The mark of a sync that decides or fails. */
 export function syncMark(entry: Extract<Entry, { kind: "sync" }>, object: number, { startMs, endMs }: Span): Mark {
   const { controller, error } = entry.sync;
   const lines = decisionsOf(entry, { endMs, all: false, refusals: new Set() }).map((line) => line.replace(/^→ /, ""));
-  const { reasons } = asJson(entry, startMs) as { readonly reasons: readonly { readonly words: string; readonly section?: string }[] }; // of a sync
+  const { reasons } = asJson(entry, startMs) as { readonly reasons: readonly { readonly words: string; readonly section?: string }[] }; // the entry is a sync
   return {
     ...{
       kind: "sync",

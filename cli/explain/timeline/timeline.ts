@@ -39,10 +39,10 @@ interface PageFlags {
   readonly kubernetes?: Release;
 }
 
-/** A page with more would not open. */
+/** A larger page would not open. */
 const SYNCS_MAX = 100_000;
 
-/** @param object as for kubectl; empty: all workloads */
+/** @param object in kubectl's form; empty: all workloads */
 export async function explainPage(file: string, object: string, flags: PageFlags): Promise<void> {
   const { html, redact, force, open } = flags;
   const ends = open && untilSignalled();

@@ -5,7 +5,7 @@ export interface BackgroundLoop {
   add(key: string): void;
 }
 
-/** `handle` must not throw. Without keys nothing is scheduled, so a virtual clock can become idle. */
+/** `handle` must not throw. Without keys no timer is set, so that a virtual clock can become idle. */
 export function createBackgroundLoop(clock: Clock, delayMs: number, signal: AbortSignal, handle: (key: string) => void): BackgroundLoop {
   const keys = new Set<string>();
   let isScheduled = false;

@@ -53,7 +53,7 @@ function initReason(pod: JsonObject): string | undefined {
   return undefined;
 }
 
-/** The reason of the first container that has one; "Completed" beside running containers counts as running. */
+/** The reason of the first container that has one. "Completed" counts as running if another container runs. */
 function containersReason(pod: JsonObject): string | undefined {
   if (initReason(pod) !== undefined && !isConditionTrue(pod, "Initialized")) return undefined;
   let reason: string | undefined;

@@ -57,7 +57,7 @@ const DEFAULTS: Readonly<Record<string, (object: JsonObject) => void>> = {
   },
   Lease: (lease) => void ensureObject(lease, "spec"),
   Event: (event) => {
-    // Not `omitempty` upstream, so always served.
+    // Not `omitempty` upstream, so it is always served.
     event["metadata"] ??= {};
     event["source"] ??= {};
     event["eventTime"] ??= null;

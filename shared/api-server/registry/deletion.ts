@@ -1,5 +1,5 @@
 /**
- * Handles a DELETE: removes the object, or marks it and leaves the rest to its node, finalizers or the garbage collector.
+ * Handles a DELETE: removes the object, or marks it and leaves the removal to its node, finalizers or the garbage collector.
  *
  * Source: apiserver/pkg/registry/rest/delete.go (BeforeDelete), generic/registry/store.go (updateForGracefulDeletionAndFinalizers),
  * kubernetes/pkg/registry/core/pod/strategy.go (CheckGracefulDelete), core/namespace/storage/storage.go.
@@ -59,7 +59,10 @@ function checkPreconditions(definition: ResourceDefinition, current: JsonObject,
   }
 }
 
-/** Starts graceful deletion of a pod: `true` if marked, "pending" if already marked, `false` if it may be removed at once. */
+/**
+ * Starts graceful deletion of a pod. Returns `true` if it marked the pod, "pending" if it was marked already, `false` for immediate
+ * removal.
+ */
 function markGracefully(pod: JsonObject, options: DeleteOptions, nowMs: number): boolean | "pending" {
   const meta = ensureObject(pod, "metadata");
   const asked = options.gracePeriodSeconds === undefined ? undefined : atLeastOneIfNegative(options.gracePeriodSeconds);
@@ -84,7 +87,7 @@ function markGracefully(pod: JsonObject, options: DeleteOptions, nowMs: number):
 function gracePeriodOf(pod: JsonObject, asked: number | undefined): number {
   const spec = objectAt(pod, "spec");
   const phase = textAt(objectAt(pod, "status"), "phase");
-  // No kubelet runs it, so there is nothing to wait for.
+  // No kubelet runs the pod, so there is nothing to wait for.
   if (textAt(spec, "nodeName") === undefined || phase === "Failed" || phase === "Succeeded") return 0;
   return atLeastOneIfNegative(asked ?? numberAt(spec, "terminationGracePeriodSeconds") ?? 0);
 }

@@ -58,7 +58,7 @@ export class Registry {
     return object;
   }
 
-  /** Takes `object` over. @throws {ApiError} */
+  /** Creates the object; takes ownership of `object`. @throws {ApiError} */
   create(definition: ResourceDefinition, namespace: string, object: JsonObject, options: { readonly dryRun?: boolean } = {}): JsonObject {
     checkKind(definition, object);
     const meta = ensureObject(object, "metadata");

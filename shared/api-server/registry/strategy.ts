@@ -46,7 +46,7 @@ export function prepareForUpdate(definition: ResourceDefinition, subresource: st
 function keepAllButStatus(definition: ResourceDefinition, object: JsonObject, current: JsonObject): void {
   restore(object, current, ["spec"]);
   const meta = ensureObject(object, "metadata");
-  // /status must not change a Deployment's labels, but its annotations, because controllers write the revision there.
+  // A write to /status must not change a Deployment's labels. It may change annotations, because controllers write the revision there.
   if (definition.kind === "Deployment") restore(meta, metaOf(current), ["labels"]);
   if (definition.kind === "Pod") {
     restore(meta, metaOf(current), ["ownerReferences"]);

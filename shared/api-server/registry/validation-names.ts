@@ -13,7 +13,7 @@ const LABEL_VALUE = /^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/u;
 
 const LABEL_LENGTH_MAX = 63;
 const SUBDOMAIN_LENGTH_MAX = 253;
-/** Of keys and values together. */
+/** Total size of keys and values. */
 const ANNOTATIONS_BYTES_MAX = 256 * 1024;
 
 const DNS_LABEL_TEXT =

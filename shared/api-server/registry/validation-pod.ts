@@ -149,7 +149,7 @@ function inRange(at: string, value: number, max: number): FieldError[] {
   return value >= 1 && value <= max ? [] : [fieldInvalid(at, value, `must be between 1 and ${max}, inclusive`)];
 }
 
-/** The fields of `object` that have none of their values. */
+/** The fields of `object` whose value is not among the allowed ones. */
 function unsupported(object: JsonObject, path: string, values: Readonly<Record<string, readonly string[]>>): FieldError[] {
   return Object.entries(values).flatMap(([field, supported]) => {
     const value = textAt(object, field);

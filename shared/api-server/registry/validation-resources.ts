@@ -1,5 +1,5 @@
 /**
- * Amounts of resources: of containers and of quotas.
+ * Validates resource amounts of containers and quotas.
  *
  * Source: kubernetes/pkg/apis/core/validation/validation.go (ValidateContainerResourceRequirements, ValidateResourceQuantityValue),
  * pkg/apis/core/helper/helpers.go.
@@ -12,7 +12,7 @@ import { validateKey } from "./validation-names.ts";
 const ONE = 1_000_000_000n;
 const COMPUTE = ["cpu", "memory"];
 const OF_CONTAINERS = [...COMPUTE, "ephemeral-storage"];
-/** Counted objects: whole numbers. */
+/** Object counts, which must be whole numbers. */
 const COUNTED = [
   ...["pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"],
   ...["services.nodeports", "services.loadbalancers"],
@@ -47,7 +47,7 @@ function validateAmounts(amounts: JsonObject, path: string): FieldError[] {
   });
 }
 
-/** Of a quota's `hard` too. */
+/** Also used for `hard` of a quota. */
 export function validateAmount(name: string, amount: unknown, at: string): FieldError[] {
   const nanos = nanosOf(amount);
   const text = String(amount);
@@ -81,12 +81,12 @@ function isHugePages(name: string): boolean {
   return name.startsWith("hugepages-");
 }
 
-/** Whether limits may be above requests. */
+/** Whether a limit may exceed its request. */
 function mayExceed(name: string): boolean {
   return isNative(name) && !isHugePages(name);
 }
 
-/** The decoder took it for a quantity. */
+/** The decoder has accepted it as a quantity. */
 function nanosOf(amount: unknown): bigint {
   const quantity = parseQuantity(String(amount));
   return quantity === undefined ? 0n : quantityNanos(quantity);

@@ -69,10 +69,10 @@ function validateSpec(definition: ResourceDefinition, object: JsonObject): Field
   }
 }
 
-/** Of a ConfigMap or Secret. */
+/** Total size of a ConfigMap's or Secret's data. */
 const DATA_BYTES_MAX = 1024 * 1024;
 
-/** `whole` is what upstream calls all of it. Source: ValidateConfigMap, ValidateSecret. */
+/** `whole`: upstream's name of the checked data as a whole. Source: ValidateConfigMap, ValidateSecret. */
 function validateData(object: JsonObject, fields: readonly string[], whole: string): FieldError[] {
   const errors: FieldError[] = [];
   let bytes = 0;

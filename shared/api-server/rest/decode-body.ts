@@ -1,5 +1,5 @@
 /**
- * Bodies as Go's decoder reads them, and its errors.
+ * Decodes bodies as Go's decoder does, with the same errors.
  *
  * Source: apiserver/pkg/endpoints/handlers/{create,update,patch,rest}.go, apimachinery/pkg/runtime/serializer/json.
  */
@@ -20,7 +20,7 @@ export const SCALE: Target = { group: "autoscaling", version: "v1", kind: "Scale
 export const BINDING: Target = { group: "", version: "v1", kind: "Binding" };
 
 const BODY_TYPES = ["application/json", PROTOBUF_MEDIA_TYPE];
-/** Versions that upstream still knows and does not serve. */
+/** Versions that upstream still recognises but does not serve. */
 const EARLIER_VERSIONS = new Set(["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1", "coordination.k8s.io/v1beta1"]);
 
 const typeOf = parseGoTypes([...OWN_RELEASE.types, API_TYPES]);
@@ -58,12 +58,12 @@ function decode(
   };
 }
 
-/** Errors of a type's own UnmarshalJSON end the decoding; others are reported at its end, the first of them. */
+/** An error of a type's own UnmarshalJSON ends decoding at once; of other errors the first is reported at the end. */
 function isReportedFirst({ type }: Mistake): boolean {
   return type.kind === "quantity" || type.kind === "time" || type.kind === "intOrString";
 }
 
-/** @throws {ApiError} 400 unless `object` is of the target's kind and version, or does not say */
+/** @throws {ApiError} 400 if `object` has another kind or version than the target; absent fields are accepted */
 function checkKind(target: Target, object: JsonObject): void {
   const apiVersion = textAt(object, "apiVersion") ?? apiVersionOf(target);
   const kind = textAt(object, "kind") ?? target.kind;

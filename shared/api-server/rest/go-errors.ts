@@ -1,4 +1,4 @@
-/** Go's texts about JSON that does not fit. Source: Go encoding/json, time/format.go, encoding/base64; apimachinery api/resource. */
+/** Go's error texts for JSON of the wrong type. Source: Go encoding/json, time/format.go, encoding/base64; apimachinery api/resource. */
 import type { Mistake } from "@deltaloop/kube/pod-template";
 import { isObject, type Json } from "@deltaloop/base";
 

@@ -96,7 +96,7 @@ function decodePosition(token: string): Position {
     const { rv, start }: { rv?: unknown; start?: unknown } = JSON.parse(Buffer.from(token, "base64url").toString());
     if (typeof rv === "string" && typeof start === "string") return { revision: BigInt(rv), after: start };
   } catch {
-    // The error follows below: the token is not one of this server.
+    // Fails below: the token is not from this server.
   }
   throw badRequest("continue key is not valid: encoded key is not in a supported format");
 }

@@ -8,6 +8,6 @@ export function wantsMetadata(accept: string): boolean {
 /** A list as PartialObjectMetadataList. */
 export function metadataOf(list: JsonObject): JsonObject {
   const partial = (kind: string, { metadata = {} }: JsonObject): JsonObject => ({ kind, apiVersion: "meta.k8s.io/v1", metadata });
-  const items = list["items"] as readonly JsonObject[]; // lists have items
+  const items = list["items"] as readonly JsonObject[]; // a list has items
   return { ...partial("PartialObjectMetadataList", list), items: items.map((item) => partial("PartialObjectMetadata", item)) };
 }

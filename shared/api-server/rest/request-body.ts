@@ -31,9 +31,9 @@ export function parsedOrText(body: unknown): unknown {
   }
 }
 
-/** An object of the kind, for errors, which the server may keep. @throws {ApiError} 400, 413 */
+/** The body as an object that the server may keep. @param kind for errors @throws {ApiError} 400, 413 */
 export function parsedObject(body: unknown, kind: string): JsonObject {
-  // A value may belong to the caller, and may hold `undefined`, which JSON lacks.
+  // An in-process value may still be used by the caller, and may hold `undefined`, which JSON lacks.
   const raw = Buffer.isBuffer(body) || typeof body === "string" ? body : body === undefined ? "" : exactText(body);
   const bytes = limited(raw);
   try {
@@ -52,7 +52,7 @@ function parsedProtobuf(body: Buffer): JsonObject | null {
 }
 
 function parsedJson(text: string): JsonObject | null {
-  const value = parseExactly(text) as Json; // whatever it is, it is JSON
+  const value = parseExactly(text) as Json; // it is some JSON value
   if (value === null) return null;
   const problem = (got: Json, into: string): SyntaxError =>
     new SyntaxError(`couldn't get version/kind; json parse error: json: cannot unmarshal ${kindOf(got)} into Go ${into}`);
@@ -68,7 +68,7 @@ function parseExactly(text: string): unknown {
   try {
     return parseExact(text);
   } catch (error) {
-    const { message } = error as Error; // JSON.parse throws nothing else
+    const { message } = error as Error; // JSON.parse throws only SyntaxErrors
     const isCutShort = /end of JSON|Unterminated/u.test(message) || message.includes(`at position ${text.length}`);
     throw new SyntaxError(`couldn't get version/kind; json parse error: ${isCutShort ? "unexpected end of JSON input" : message}`);
   }
@@ -82,7 +82,7 @@ function summary(bytes: Buffer): string {
 }
 
 function limited<T extends string | Buffer>(body: T): T {
-  // No character is shorter than a byte.
+  // Check the length first: each character has at least one byte.
   if (body.length > BODY_BYTES_MAX || (typeof body === "string" && Buffer.byteLength(body) > BODY_BYTES_MAX))
     throw new ApiError(413, "RequestEntityTooLarge", `Request entity too large: limit is ${BODY_BYTES_MAX}`);
   return body;
@@ -99,7 +99,7 @@ export function optionalBodyOf({ body }: ApiRequest): JsonObject | undefined {
   if (body === undefined || body === "") return undefined;
   const value = parsed(body);
   if (!isObject(value)) return undefined;
-  // As above.
+  // See parsedObject.
   if (typeof body === "string" || Buffer.isBuffer(body)) return value;
   const copy: unknown = parseExact(exactText(value));
   return isObject(copy) ? copy : undefined;

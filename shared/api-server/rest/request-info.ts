@@ -39,7 +39,7 @@ export function parseResourcePath(path: string): ResourcePath | undefined {
   return undefined;
 }
 
-/** Upstream answers below the path of a group that it serves with a Status, elsewhere with text. */
+/** For unknown paths below a served group upstream returns a Status, elsewhere plain text. */
 export function isGroupServed(path: string): boolean {
   const [, root, group = ""] = path.split("/");
   return root === "api" || (root === "apis" && RESOURCE_DEFINITIONS.some((definition) => definition.group === group));
@@ -47,7 +47,7 @@ export function isGroupServed(path: string): boolean {
 
 const MEDIA_TYPES = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/** Clients that accept one of upstream's media types get JSON. @throws {ApiError} 406 */
+/** Accepts any of upstream's media types; the response is always JSON. @throws {ApiError} 406 */
 export function checkAccepted(accept: string | undefined, { name }: ResourcePath): void {
   const asked = (accept ?? "").split(",").map((clause) => clause.split(";")[0]?.trim() ?? "");
   if (asked.some((type) => type === "" || type === "*/*" || type === "application/*" || MEDIA_TYPES.includes(type))) return;

@@ -48,7 +48,7 @@ export function requestRecord(request: ApiRequest, path: ResourcePath, { atMs, v
   };
 }
 
-/** The created object, or else the requested one. */
+/** The created object, otherwise the requested one. */
 function createdBy(body: unknown, response: JsonObject | undefined, status: number): JsonObject {
   if (response !== undefined && status < 300) return response;
   return isObject(body) ? body : {};

@@ -13,7 +13,7 @@ export function isReview(path: string): boolean {
   return Object.values(REVIEWS).includes(path);
 }
 
-/** The response to a review posted to `path`, which is one. */
+/** The response to a review that was posted to `path`. */
 export function review(path: string, body: JsonObject): JsonObject {
   switch (path) {
     case REVIEWS.SelfSubjectReview:

@@ -30,7 +30,7 @@ export class WatchStream implements AsyncIterable<WatchEvent> {
   #events: WatchEvent[] = [];
   #ended = false;
   #wake: (() => void) | undefined;
-  /** Applied when events are read, to build Tables. */
+  /** Applied when events are read; builds Tables. */
   transform: ((event: WatchEvent) => WatchEvent) | undefined;
 
   constructor(bufferEvents: number) {
@@ -72,7 +72,7 @@ export class WatchStream implements AsyncIterable<WatchEvent> {
     for await (const events of this.batches()) yield* events;
   }
 
-  /** Events grouped as they arrived since the last read. */
+  /** Yields the events that arrived since the last read as one batch. */
   async *batches(): AsyncGenerator<readonly WatchEvent[], void, undefined> {
     try {
       while (true) {
@@ -130,7 +130,7 @@ export function openWatch(storage: Storage, clock: Clock, request: WatchRequest)
   return stream;
 }
 
-/** Sends periodic bookmarks and ends the stream at the deadline. Returns when the stream ends. */
+/** Sends periodic bookmarks, and ends the stream at the deadline. Returns when the stream ends. */
 async function keepTime(storage: Storage, clock: Clock, request: WatchRequest, stream: WatchStream, after: bigint): Promise<void> {
   const deadline = clock.now() + request.timeoutMs;
   const mark = (): void => {
@@ -148,7 +148,7 @@ async function keepTime(storage: Storage, clock: Clock, request: WatchRequest, s
     await clock.after(deadline - clock.now(), stream.ended);
     stream.end();
   } catch (error) {
-    // Normally aborted by the end of the stream; any other error is the clock's.
+    // The end of the stream aborts the wait; any other error is the clock's.
     if (!stream.ended.aborted) throw error;
   }
 }

@@ -9,11 +9,11 @@ export interface ScriptedNodesOptions {
   readonly random: Random;
   /** True only without a scheduler. */
   readonly bindPods: boolean;
-  /** From Pending to Ready. */
+  /** Range of the delay from Pending to Ready. */
   readonly readyAfterMs?: readonly [min: number, max: number];
   /** Pods that start and never become ready. */
   readonly staysUnready?: (pod: object) => boolean;
-  /** From the deletion to Succeeded, and from there to the pod's removal. */
+  /** Range of the delay from the deletion to Succeeded, and again to the pod's removal. */
   readonly deleteAfterMs?: readonly [min: number, max: number];
 }
 
@@ -26,9 +26,9 @@ export interface Fleet {
   readonly names: readonly string[];
   /** The current time in the API server's format. */
   now(): string;
-  /** Limits concurrent tasks to the client's calls; the others wait. */
+  /** Runs a task; limits concurrent tasks to the client's connections. */
   inTurn<T>(task: () => Promise<T>): Promise<T>;
-  /** False if the signal ended the wait. */
+  /** Returns false if the signal ended the wait. */
   wait(ms: number): Promise<boolean>;
 }
 

@@ -32,7 +32,7 @@ async function register(fleet: Fleet, name: string, index: number): Promise<void
     if (!isAlreadyExists(error)) throw error;
     return await patchStatus(fleet, name, index);
   });
-  // A real API server taints new nodes until the node controller sees them ready; it may not be running.
+  // A real API server taints new nodes until the node controller sees them ready. That controller may not be running here.
   if ((node as Wire<V1Node>).spec?.taints !== undefined)
     await kube.patch({ resource: "nodes", namespace: "", name, type: MERGE_PATCH, body: { spec: { taints: null } } });
   await renewLease(fleet, name).catch(async (error: unknown) => {

@@ -33,14 +33,17 @@ export function nextStep(pod: Pod, rules: StepRules): NextStep {
   return (pod.spec?.containers ?? []).some(({ image }) => isBad(image)) ? "wait" : "ready";
 }
 
-/** A tag that cannot be pulled: the pod never becomes ready. `:404` and `:nonexistent` are upstream's. Source: test/e2e/apps/deployment.go. */
+/**
+ * Whether the tag simulates a failing pull, so that the pod never becomes ready. Upstream's tests use `:404` and `:nonexistent`. Source:
+ * test/e2e/apps/deployment.go.
+ */
 function isBad(image: string | undefined): boolean {
   return image !== undefined && BAD_TAGS.some((tag) => image.endsWith(tag));
 }
 
 const BAD_TAGS = [":bad", ":404", ":nonexistent"];
 
-/** Sandbox created, images being pulled; a bad image has its waiting reason. */
+/** The sandbox exists and images are being pulled; a container with a bad image has a waiting reason. */
 export function startedStatus(pod: Pod, hostIP: string, now: string): Wire<V1PodStatus> {
   const containerStatuses = containersOf(pod, (name, image) => {
     const waiting = isBad(image)
@@ -105,7 +108,7 @@ function containersOf(pod: Pod, status: (name: string, image: string) => Wire<V1
 
 type Condition = Wire<V1PodCondition>;
 
-/** Without PodScheduled, which is the scheduler's: the patch merges by type. */
+/** Omits PodScheduled, which belongs to the scheduler: the patch merges conditions by type. */
 function conditions(now: string, ready: "True" | "False", why: { readonly reason?: string; readonly message?: string } = {}): Condition[] {
   const at = { lastTransitionTime: now };
   // A field of the old condition would survive the merge; null removes it.
@@ -113,7 +116,7 @@ function conditions(now: string, ready: "True" | "False", why: { readonly reason
   return [
     { type: "PodReadyToStartContainers", status: "True", ...at },
     { type: "Initialized", status: "True", ...at },
-    // JSON null in a strategic merge patch removes the field; the API type has no word for it.
+    // JSON null in a strategic merge patch removes the field; the API type cannot express it.
     { type: "Ready", status: ready, ...at, ...explained } as unknown as Condition,
     { type: "ContainersReady", status: ready, ...at, ...explained } as unknown as Condition,
   ];

@@ -26,7 +26,7 @@ export async function keepPods(fleet: Fleet): Promise<void> {
 
 interface PodEntry {
   pod: Pod;
-  /** The node to whose load this pod counts, from the moment a binding is sent. */
+  /** The node on which this pod counts as load, from the moment a binding is sent. */
   countedOn: string;
   /** A step is in progress; no second one may start. */
   isBusy: boolean;
@@ -81,7 +81,7 @@ class Pods implements Listener {
     this.#count(known, "");
   }
 
-  /** "" is no node and has no load. */
+  /** The empty name stands for no node and has no load. */
   #count(entry: PodEntry, node: string): void {
     if (entry.countedOn === node) return;
     for (const [name, change] of [[entry.countedOn, -1] as const, [node, 1] as const])
@@ -98,7 +98,7 @@ class Pods implements Listener {
     const { resourceVersion } = entry.pod.metadata ?? {};
     void this.#take(entry, step).then((outcome) => {
       entry.isBusy = false;
-      // If the event of this step has arrived already, or the step failed, continue at once.
+      // If this step's event has already arrived, or the step failed, continue at once.
       if (outcome === "again" || entry.pod.metadata?.resourceVersion !== resourceVersion) this.#advance(uid);
     });
   }
@@ -114,7 +114,7 @@ class Pods implements Listener {
     try {
       const [min, max] = this.#delayOf(step);
       if (max > 0 && !(await wait(min + options.random.next() * (max - min)))) return "done";
-      // After a deletion or removal this is no longer the next step.
+      // The pod was deleted or removed meanwhile: the step is obsolete.
       if (this.#pods.get(entry.pod.metadata?.uid ?? "") !== entry) return "done";
       if (this.#nextStep(entry.pod) !== step) return "again";
       await inTurn(() => this.#write(entry, step));
@@ -181,5 +181,5 @@ class Pods implements Listener {
 }
 
 function asPod(object: unknown): Pod {
-  return object as Pod; // from the server; all fields read are optional
+  return object as Pod; // the object is from the server; all fields read are optional
 }

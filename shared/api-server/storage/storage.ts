@@ -73,7 +73,7 @@ export class Storage {
     getOrCreate(byNamespace, namespaceOf(object), () => new Map<string, JsonObject>()).set(nameOf(object), object);
   }
 
-  /** The object's last state with the revision of its deletion. */
+  /** Deletes the object. Returns its last state with the revision of the deletion. */
   delete(resource: string, namespace: string, name: string): JsonObject | undefined {
     const previous = this.get(resource, namespace, name);
     if (previous === undefined) return undefined;
@@ -112,7 +112,7 @@ export class Storage {
     };
   }
 
-  /** @returns how to stop listening. */
+  /** @returns a function that unsubscribes */
   subscribe(listener: (event: StorageEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

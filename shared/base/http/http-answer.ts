@@ -4,10 +4,10 @@
  * HA1 a body is framed by `Content-Length`, by chunked coding, or by the end of the connection; never by two of these.
  * HA2 interim responses (1xx) are skipped, at most five.
  * HA3 a head is at most 64 KiB, a chunk line 4 KiB; at most `bodyBytesMax` of the body are kept.
- * HA4 bytes after the response are an error: no request is outstanding that they could answer.
+ * HA4 bytes after the response are an error, because no request is outstanding.
  */
 
-/** Keys are lower-case. The first of repeated headers wins, as in Go and Node; headers that frame the response are joined with commas. */
+/** Keys are lower-case. The first of repeated headers wins, as in Go and Node; repeated framing headers are joined with commas. */
 export type Headers = Readonly<Record<string, string | undefined>>;
 
 export interface Head {
@@ -108,7 +108,7 @@ export class AnswerReader {
     return this.#part === "until it closes" || this.isWhole;
   }
 
-  /** @returns the position of the next component */
+  /** @returns the position after the consumed part */
   #take(bytes: Buffer, at: number): number {
     switch (this.#part) {
       case "head":
@@ -139,7 +139,8 @@ export class AnswerReader {
     if (begun === undefined) return next;
     const start = begun.toString("latin1", 0, HEAD_BEGIN.length);
     const newest = begun.toString("latin1", Math.max(0, begun.length - (bytes.length - at) - 1));
-    // Checks the new bytes and the one before: a first line feed was checked already, and one may still follow a last carriage return.
+    // Checks the new bytes and the one before: a leading line feed was checked already, and one may still follow a trailing carriage
+    // return.
     if (!HEAD_BEGIN.startsWith(start) || BREAKS.test(newest.replace(/^\n/, "").replace(/\r$/, "")))
       throw new MalformedAnswerError("the response does not start with HTTP/1.1");
     return next;

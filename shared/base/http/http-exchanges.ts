@@ -10,7 +10,7 @@
  * HX5 before a connection is reused, pending input (bytes or an end) is detected; then the call uses a new connection. A GET whose reused
  *    connection fails later, before a response head, is retried once on a new one. No other request that may have been sent is repeated.
  *
- * node:http takes 1.6 to 2 times the CPU for the same (`npm run bench -- --only http`).
+ * node:http needs 1.6 to 2 times the CPU (`npm run bench -- --only http`).
  *
  * Source of HX5: Go's net/http transport.go shouldRetryRequest, isReplayable. Differs from Go: pending input is checked before the
  * write, and a GET is also retried after bytes that are not a response.
@@ -99,7 +99,7 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
   const plainPort = tls === undefined ? 80 : 443;
   const authority = `${isIP(host) === 6 ? `[${host}]` : host}${port === plainPort ? "" : `:${port}`}`;
   const connections = new Set<Connection>();
-  /** A stack: reusing the most recent one lets the others expire. */
+  /** A stack: reusing the most recent connection lets the others expire. */
   const idle: Connection[] = [];
   const open = openerOf(server, authority);
   const textOf = (request: Request): string => requestText(request, authority, tls === undefined ? proxy : undefined);
@@ -334,7 +334,7 @@ class Connection {
     try {
       if (!call.reader.push(bytes)) return;
       if (call.reader.isCut) this.#answer(call);
-      // Later, to see all input of this poll; the request's own write callback also runs only then.
+      // Deferred, to see all input of this poll; the request's own write callback also runs only then.
       else setImmediate(() => this.#call === call && this.#answer(call));
     } catch (error) {
       this.#lose(error);

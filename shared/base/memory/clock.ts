@@ -76,7 +76,7 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Index behind all timers of the same time. */
+/** Index after all timers with the same due time. */
 function insertionPoint(timers: readonly Timer[], dueMs: number): number {
   let [low, high] = [0, timers.length];
   while (low < high) {

@@ -3,22 +3,22 @@
  * dashboard are generated from it. Names, labels, buckets and help texts are upstream's where upstream has the metric, so that dashboards
  * for kube-controller-manager and the kubelet work.
  *
- * MT1 a label's values are listed here, or a sentence states what bounds them. An object's name or a tenant's text is never a value.
+ * MT1 a label's values are listed here, or a sentence states their limit. An object's name or a tenant's text is never a value.
  *
  * Source: component-base metrics/prometheus/workqueue/metrics.go depth, adds, latency, workDuration, unfinished,
  * longestRunningProcessor, retries; component-base metrics/prometheus/restclient/metrics.go requestLatency, requestResult, requestRetry;
  * component-base metrics/prometheus/clientgo/leaderelection/metrics.go leaderGauge, leaderSlowpathCounter; component-base
  * metrics/prometheus/clientgo/fifo/metrics.go fifoProcessingLatency, storeResourceVersion; pkg/controller/replicaset/metrics/metrics.go
- * SortingDeletionAgeRatio, ReplicaSetRequeueSkips; pkg/kubelet/metrics/metrics.go RunningPodCount, RunningContainerCount, RuntimeOperations,
- * RuntimeOperationsDuration, RuntimeOperationsErrors, PodStartDuration, StartedPodsTotal, StartedPodsErrorsTotal, StartedContainersTotal,
- * StartedContainersErrorsTotal, TerminatedContainersTotal, PLEGRelistDuration, PLEGRelistInterval, PLEGLastSeen;
+ * SortingDeletionAgeRatio, ReplicaSetRequeueSkips; pkg/kubelet/metrics/metrics.go RunningPodCount, RunningContainerCount,
+ * RuntimeOperations, RuntimeOperationsDuration, RuntimeOperationsErrors, PodStartDuration, StartedPodsTotal, StartedPodsErrorsTotal,
+ * StartedContainersTotal, StartedContainersErrorsTotal, TerminatedContainersTotal, PLEGRelistDuration, PLEGRelistInterval, PLEGLastSeen;
  * pkg/kubelet/certificate/kubelet.go NewKubeletServerCertificateManager, NewKubeletClientCertificateManager; cmd/kubelet/app/server.go
  * buildKubeletClientConfig; pkg/kubelet/kuberuntime/instrumented_services.go instrumentedRuntimeService, instrumentedImageManagerService.
  */
 
 /*
- * Label values that other packages own. This package imports none of them: a value missing here is a compile error where it is
- * counted, and test/unit/ports/metric-table.test.ts compares each list with its owner's.
+ * Label values that other packages define. This package must not import them: a missing value is a compile error where it is used, and
+ * test/unit/ports/metric-table.test.ts compares each list with its definition.
  */
 const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontrollers", "pods"] as const;
 const CONTROLLERS = ["deployment", "replicaset", "replicationcontroller"] as const;
@@ -37,14 +37,14 @@ export type MetricProcess = "watcher" | "functions" | "node" | "shadow";
 export interface MetricRow {
   /** `kept`: the Store keeps the count; the process that reads it exposes the sum. */
   readonly type: "counter" | "kept" | "gauge" | "histogram";
-  /** Values of each label, or what bounds them. */
+  /** Values of each label, or a sentence about their limit. */
   readonly labels: Readonly<Record<string, readonly string[] | string>>;
   readonly unit: "count" | "seconds" | "ratio" | "version" | "state";
   /** Upper bounds, for histograms. */
   readonly buckets?: readonly number[];
   readonly help: string;
   readonly processes: readonly MetricProcess[];
-  /** The file that counts it. */
+  /** The file that updates the metric. */
   readonly where: string;
   /** A metric of the cache, exposed only by the leading watcher. */
   readonly leader?: true;
@@ -66,7 +66,7 @@ const WORK_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10];
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const LATENCY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-/** As the Store counts them. A message that cannot be decrypted may not reveal its resource. */
+/** Resources as the Store counts them. The resource of an unreadable message may be unknown. */
 const TALLIED = [...CACHED_RESOURCES, "unknown"] as const;
 /** A minute, 1 and 4 hours, a day, a week, 1, 3, 6 and 12 months, 4 years. */
 const CERTIFICATE_LIFE_BUCKETS = [60, 3_600, 14_400, 86_400, 604_800, 2_592_000, 7_776_000, 15_552_000, 31_104_000, 124_416_000];

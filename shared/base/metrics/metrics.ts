@@ -2,7 +2,7 @@
  * Metrics for monitoring. No decision depends on them.
  *
  * ME1 no call throws or waits, so monitoring never delays the caller.
- * ME2 names, labels and where they may be counted are those of metric-table.ts; the compiler checks them.
+ * ME2 names and labels, and the processes that may count them, are defined in metric-table.ts; the compiler checks them.
  *
  * Absent when metrics are off: `ports.metrics?.count(…)`.
  */
@@ -22,6 +22,6 @@ export interface Metrics {
   set<N extends Named<"gauge" | "kept">>(name: N, labels: LabelsOf<N>, value: number): void;
   /** `value` is in the row's unit: seconds, not milliseconds. */
   observe<N extends Named<"histogram">>(name: N, labels: LabelsOf<N>, value: number): void;
-  /** Publishes the counts at the end of an invocation where no server exposes them. */
+  /** Publishes the counts at the end of an invocation if no server exposes them. */
   flush?(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * What V8 made of this program's text, kept for the next start, which so takes half as long. Plain JavaScript of the oldest kind, as
- * run.js and cli/deltaloop.js are.
+ * Caches V8's compiled code of this program, which halves the next start's time. Plain JavaScript without new syntax, like run.js and
+ * cli/deltaloop.js.
  */
 import { mkdirSync, statSync } from "node:fs";
 import * as module from "node:module";
@@ -10,11 +10,12 @@ import { join } from "node:path";
 const WRITTEN_BY_OTHERS = 0o022;
 
 /**
- * Kept where only who runs us writes, by the system's list of users and not by `HOME`, which sudo may leave as it was: what is read here is
- * run. Where nothing can be written nothing is kept, and NODE_COMPILE_CACHE and NODE_DISABLE_COMPILE_CACHE are heard first, as always.
+ * Uses a folder that only the current user can write, because its content is executed. The folder comes from the user database, not from
+ * `HOME`, which sudo may leave unchanged. Without a writable folder nothing is cached; NODE_COMPILE_CACHE and NODE_DISABLE_COMPILE_CACHE
+ * take precedence.
  *
  * @param {string} [home] for tests
- * @returns {string | undefined} the folder that it said; of one that was set already, the part of this very Node
+ * @returns {string | undefined} the chosen folder; if one was set already, its subfolder for this Node version
  */
 export function keepCompiledCode(home) {
   if (module.enableCompileCache === undefined) return undefined;
@@ -24,6 +25,6 @@ export function keepCompiledCode(home) {
     if ((statSync(folder).mode & WRITTEN_BY_OTHERS) !== 0) return undefined;
     return module.enableCompileCache(folder).directory;
   } catch {
-    return undefined; // it cannot be made, or who runs us has no entry among the system's users
+    return undefined; // the folder cannot be created, or the current user has no entry in the user database
   }
 }

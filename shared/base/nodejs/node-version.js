@@ -1,9 +1,9 @@
 /**
- * Which Node this program runs on. Plain JavaScript of the oldest kind, as run.js and cli/deltaloop.js are: the Node that they
- * turn away must be able to read them.
+ * Checks the Node version. Plain JavaScript without new syntax, like run.js and cli/deltaloop.js: the old Node versions that they reject
+ * must be able to parse them.
  */
 
-/** What undici and commander need; it also strips types. */
+/** Required by undici and commander; this version also strips types. */
 const LEAST = [22, 19];
 
 /**

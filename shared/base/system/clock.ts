@@ -44,7 +44,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     signal.throwIfAborted();
     const onAbort = (): void => {
       clearTimeout(timer);
-      reject(signal.reason as Error); // or any other reason that the caller gave
+      reject(signal.reason as Error); // or any other reason given by the caller
     };
     const timer = setTimeout(() => {
       signal.removeEventListener("abort", onAbort);

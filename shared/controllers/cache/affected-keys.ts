@@ -2,7 +2,7 @@
 import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import type { Effect } from "@deltaloop/store/ports";
 
-/** A change as the index saw it: `old` is the indexed object, never one from a message. */
+/** A change relative to the index: `old` is the indexed object, never one from a message. */
 export type Delta = { [R in CachedResource]: { readonly resource: R; readonly old?: Cached<R>; readonly new?: Cached<R> } }[CachedResource];
 
 /**

@@ -1,15 +1,16 @@
 /**
- * The applier: folds one Q1 message into the index (informer §11.2). It owns the looking up; the Store owns the rules; the
- * controllers' events tables say whom a change concerns.
+ * The applier: folds one Q1 message into the index (informer §11.2). It reads what a decision needs; the Store owns the ordering rules; the
+ * controllers' events tables compute the affected keys.
  *
- * AP0 a message that none of ours has signed is acknowledged, named and kept by name; nothing else of it is read.
- * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined by name, and the sequence goes on. An item
- *     whose effects cannot be decided is quarantined by name, too, but cached: it enqueues no key, and a sweep stays complete.
- * AP2 only failures that time can repair are retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope or unknown view.
+ * AP0 a message without a valid signature is acknowledged, logged and its id stored; its content is not read.
+ * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined, and the lane continues. An item whose effects
+ *     cannot be computed is quarantined but cached: it enqueues no key.
+ * AP2 only failures that time can repair are retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope
+ *     or unknown view.
  * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
- * AP5 a message that does not end in time gets further each time: calls are 100 items, when it comes again 10, then one, and grow while they
- *     are quick. What an earlier delivery has applied is left out: it is neither decided again nor read live.
+ * AP5 a message that exceeds its time makes progress on each delivery: a call has 100 items, on redelivery 10, then one, and grows while
+ *     calls are quick. Items that an earlier delivery applied are skipped.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { controllerOf, splitKey, compareResourceVersions, isCurrent, messageOf } from "@deltaloop/kube/objects";
@@ -47,23 +48,23 @@ export interface AppliedCluster {
   readonly store: Store;
   readonly doorbells: Doorbells;
   readonly reader: KubeReader;
-  /** The same, with the Lease's proof before each read; absent: nothing is proven. */
+  /** A reader that obtains the Lease's proof before each read. Absent: no proof is needed. */
   readonly provenReader?: KubeReader;
   /** Verifies that the watcher sent a message. */
   readonly signer: Signer;
 }
 
 export interface ApplierPorts {
-  /** The cluster a message names; undefined = not one of ours. */
+  /** The cluster that a message names; undefined if this deployment does not have it. */
   readonly cluster: (cid: string | undefined) => AppliedCluster | undefined;
-  /** All of ours: they keep the id of a message that names none. */
+  /** All clusters of this deployment: each stores the id of a message that names none. */
   readonly clusters: readonly string[];
   readonly registry: readonly AffectedKeys[];
   readonly digester: Digester;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** Reads MAC keys again, now and then; whether there are others. */
+  /** Reads the MAC keys again, rate-limited. Returns whether they changed. */
   readonly renewKeys?: () => Promise<boolean>;
   /** Reports the affected keys of each change to a replay or a live view. */
   readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
@@ -73,8 +74,8 @@ export interface ApplierPorts {
 export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
 /**
- * What is known of where items go: nothing, so that the Store does what shows to be right by itself and answers with the rest (IX10);
- * what it answered; or nothing, and it is read first.
+ * How much is known of the rows to replace. `unread`: nothing; the Store applies items that need no look-up and returns the others (IX10).
+ * `found`: what it returned. `read`: rows are read first.
  */
 type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current"> };
 
@@ -82,7 +83,7 @@ type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; rea
 interface Call {
   readonly kind: "D" | "L";
   readonly listRV?: string;
-  /** With the last one. */
+  /** In the message's last call. */
   readonly commit?: { readonly watermark?: string };
 }
 
@@ -90,8 +91,8 @@ export interface Message {
   readonly id: string;
   readonly body: string;
   /**
-   * How often it has come, this time included; also behind a message of its lane that came again, when nobody tried it. Who has counted
-   * that is the queue, and a function that died knows no better. So its calls may be smaller than they need be, by a few milliseconds in all.
+   * Number of deliveries as the queue counts them, this one included. It may count deliveries in which an earlier message of the lane
+   * failed and this one was not tried. Calls are then smaller than needed, which costs a few milliseconds.
    */
   readonly receiveCount?: number;
 }
@@ -101,12 +102,12 @@ const ACK: Verdict = { kind: "ack" };
 const ITEMS_PER_CALL_MAX = 100;
 /** Factor by which the batch shrinks on each redelivery. */
 const CALL_SHRINKS_BY = 10;
-/** A call that took less may be followed by one of twice the size: the shortest function has five of them. */
+/** After a call faster than this the next one has twice the size. The shortest function timeout has room for five such calls. */
 const QUICK_CALL_MS = 1_000;
-/** How often in a row rows may move under a call before the message goes back to the queue. */
+/** Consecutive retries of a call because rows changed meanwhile; after that the message returns to the queue. */
 const RETRIES_MAX = 5;
 const RETRY_SECONDS = 5;
-/** Retries while the Store is full for a moment. After that, deletes must not wait behind puts (FU2). */
+/** Deliveries that wait for room in a full Store. After that, deletes are applied without the puts before them (FU2). */
 const FULL_RECEIVES = 3;
 const EARLY_MANIFEST_SECONDS = 2;
 
@@ -139,7 +140,7 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
   return applyEnvelope(ports, cluster, envelope, message.receiveCount);
 }
 
-/** Applies a decoded message, which its MAC has proven. @throws as applyMessage does. */
+/** Applies a decoded message whose MAC is verified. @throws as applyMessage does. */
 export async function applyEnvelope(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount = 1): Promise<Verdict> {
   return new MessageApplier(ports, cluster, envelope, receiveCount).run();
 }
@@ -160,7 +161,7 @@ class MessageApplier {
   readonly #envelope: Envelope;
   readonly #receiveCount: number;
   readonly #bells = new Map<string, Doorbell>();
-  /** Named already: what moves is prepared again. */
+  /** Items already reported as invalid; a retry prepares the batch again. */
   readonly #faulty = new Set<ObjectKey>();
 
   constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount: number) {
@@ -243,7 +244,7 @@ class MessageApplier {
     }
   }
 
-  /** Undefined when all of it is applied; the doorbells are noted. */
+  /** Returns undefined once all is applied and the doorbells are recorded. */
   async #applyCall(changes: readonly Change[], { kind, listRV, commit }: Call): Promise<Verdict | undefined> {
     let look: Look = { kind: kind === "D" ? "unread" : "read" };
     let rest = changes;
@@ -305,7 +306,7 @@ class MessageApplier {
     return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows moved under ${RETRIES_MAX} sweeps` };
   }
 
-  /** Parts that were stashed have been taken away or spoilt: only a list shows which cached objects no longer exist. */
+  /** Parts of a stashed manifest were removed or damaged: only a list shows which cached objects no longer exist. */
   async #incomplete(missing: number): Promise<Verdict> {
     const { r: resource, ln: lane, sq: sequence } = this.#envelope;
     this.#ports.log.error("parts of a manifest are missing or fail their MAC; listing the resource again", {
@@ -371,7 +372,7 @@ class MessageApplier {
     for (const { key, why } of prepared.faults) {
       if (this.#faulty.has(key)) continue;
       this.#faulty.add(key);
-      // It comes to its end where it is applied.
+      // Items that end here are counted where they are applied.
       await this.#quarantine(`${resource} ${key}`, `whom it concerns cannot be decided: ${why}`, 0);
     }
     for (const { key, forged } of prepared.items)
@@ -385,14 +386,14 @@ class MessageApplier {
     return prepared;
   }
 
-  /** Items that were not read beforehand show only now whether they were new. */
+  /** For unread items only the result shows whether they were new. */
   #tellChanges(items: readonly ItemChange[], result: ApplyResult): void {
     if (result.kind !== "applied" && result.kind !== "retry") return;
     const changed = items.filter((_, i) => result.outcomes[i] === "changed");
     if (changed.length > 0) this.#ports.onChanges?.(this.#envelope.r, changed);
   }
 
-  /** Primaries that decide the affected keys; each has a key of its own, which is requeued once it is back. */
+  /** Repairs primaries needed to compute affected keys. Each has its own key, which is requeued after the repair. */
   async #repair(forged: readonly Forged[]): Promise<void> {
     const { e: epoch } = this.#envelope;
     for (const each of forged) {
@@ -408,8 +409,8 @@ class MessageApplier {
   }
 
   /**
-   * The items except those that an earlier delivery applied or a newer version superseded (A4): their rows say so. Nothing is rung for these
-   * any more, so what came again but once is left out only where it would be read live once more.
+   * The items except those that an earlier delivery applied or a newer version superseded (A4): their rows say so. Skipped items ring no
+   * doorbells, so on the second delivery only items that need a live read are skipped.
    */
   async #unapplied(items: readonly EnvelopeItem[], list: { readonly listRV?: string }): Promise<readonly EnvelopeItem[]> {
     if (this.#receiveCount === 1) return items;
@@ -480,7 +481,7 @@ class MessageApplier {
   }
 }
 
-/** Rows that the list does not name and whose MAC fails: nothing is known about them, so no key is enqueued. */
+/** Rows that are not in the list and fail their MAC: nothing is known about them, so no key is enqueued. */
 function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
   return forged
     .filter(({ key, where }) => where === "row" && !listed.has(key))

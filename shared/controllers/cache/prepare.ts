@@ -1,7 +1,7 @@
 /**
- * From changed objects to items that the Store can apply in one step (informer §11.2): what each change replaces, which keys
- * it concerns, which intents it answers, and the versions and counts at which all that was looked up. The applier and
- * write-through share it, so a change has the same effects on either path.
+ * Turns changed objects into items that the Store can apply in one step (informer §11.2): the replaced row, the affected keys, the settled
+ * intents, and the versions and counts at which these were read. The applier and write-through share it, so a change has the same effects
+ * on either path.
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import { isActive, ownerOfCached, controllerOf, splitKey } from "@deltaloop/kube/objects";
@@ -12,7 +12,7 @@ import type { Effect, Forged, IndexRequest, IndexStore, IndexView, ItemChange, N
 import type { AffectedKeys, Delta, Lookups } from "./affected-keys.ts";
 
 /**
- * A put or delete as it came: from a message, an answer or a live read. A delete may know the object it deletes. `gone` is a
+ * A put or delete from a message, a response or a live read. A delete may know the object it deletes. `gone` is a
  * live read that found nothing.
  */
 export interface Change {
@@ -21,16 +21,16 @@ export interface Change {
   readonly uid: string;
   readonly rv: string;
   readonly object: Cached | undefined;
-  /** ADDED: no row exists, unless its write-through was first. */
+  /** ADDED: no row exists, unless write-through already stored the object. */
   readonly isNew?: boolean;
-  /** The stored value that it replaces (A14); it was then read live afterwards. */
+  /** The forged value that it replaces (A14); the object was read live after that value was found. */
   readonly forged?: readonly Forged[];
 }
 
 export interface Prepared {
   readonly items: readonly ItemChange[];
   readonly counts: readonly NamespaceCount[];
-  /** Look-ups that cannot be believed (A14): effects were decided as if they were absent. */
+  /** Forged rows among the look-ups (A14): effects were computed as if these rows were absent. */
   readonly forged: readonly Forged[];
   /** Items that are cached without enqueuing a key: an event handler threw, or returned an invalid key. */
   readonly faults: readonly Fault[];
@@ -47,21 +47,19 @@ export interface PrepareOptions {
   readonly found?: Pick<IndexView, "rows" | "current">;
   /** The changes are objects of a list at this version. */
   readonly listRV?: string;
-  /** The object as it is now, where the cache cannot be believed. */
+  /** Reads the object live; used where the cached row is forged. */
   readonly live: (key: ObjectKey) => Promise<Change>;
 }
 
-/** Rows already read, by key; `undefined` says that none was there. The Store compares, so a guess costs a retry, no more. */
+/** Rows already read, by key; `undefined`: no row existed. The Store compares, so a wrong guess only costs a retry. */
 export type KnownRows = ReadonlyMap<ObjectKey, Row | undefined>;
 
-/** How deep decisions look: a pod's replica set, its Deployment, and a namespace's primaries. */
+/** Longest chain of look-ups: a pod's ReplicaSet, its Deployment, and a namespace's primaries. */
 const LOOKUP_ROUNDS_MAX = 5;
-/** An error may quote a name, which may be as long as an object. */
+/** An error may quote a name from a message, whose length is not limited. */
 const WHY_LENGTH_MAX = 500;
 
-/**
- * @throws {Error} when a decision still requests rows after five rounds: a bug in an events table.
- */
+/** @throws {Error} when a decision still requests rows after LOOKUP_ROUNDS_MAX rounds: a bug in an events table. */
 export async function prepareChanges(
   store: Pick<IndexStore, "readIndex">,
   registry: readonly AffectedKeys[],
@@ -86,8 +84,8 @@ export async function prepareChanges(
 }
 
 /**
- * Items that nobody has looked for, for the Store to do if it can (IX10): most of what a stream tells is either new or was written through.
- * What is new has its effects; of what is not, nothing is to be done, or it must be read. Look-ups are read as ever.
+ * Prepares items without reading their rows (IX10): most events are either for new objects or were written through already. New objects get
+ * their effects. Other items need no work or are returned by the Store for a read. Look-ups are read as usual.
  */
 export async function prepareUnread(
   store: Pick<IndexStore, "readIndex">,
@@ -107,7 +105,7 @@ export async function prepareUnread(
   return { ...prepared, items };
 }
 
-/** The change itself, or what is read live in its place: it then takes the place of what cannot be believed, too. */
+/** The change itself, or the live object if a stored value is forged; it then replaces the forged values. */
 async function believable(change: Change, forged: readonly Forged[], live: PrepareOptions["live"]): Promise<Change> {
   if (forged.length === 0) return change;
   const all = [...(change.forged ?? []), ...forged];
@@ -115,7 +113,7 @@ async function believable(change: Change, forged: readonly Forged[], live: Prepa
   return { ...(change.forged ? change : await live(change.key)), forged: distinct };
 }
 
-/** The controllers' events tables, and what they may look up. */
+/** The controllers' events tables and their look-ups. */
 interface Tables {
   readonly registry: readonly AffectedKeys[];
   readonly resource: CachedResource;
@@ -147,21 +145,21 @@ function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
 }
 
 /**
- * A put that the row is not older than changes nothing whenever the Store looks (A4). Should the row be gone by then, it has
- * moved from what is expected, and the item comes again.
+ * A put that is not newer than its row changes nothing (A4). If the row is gone when the Store applies it, the expected version differs and
+ * the item is retried.
  */
 function unchanged(resource: CachedResource, change: Change, { rv, uid, owner }: Omit<Row, "object">): ItemChange {
   return { ...bare(resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
 }
 
-/** An item that is not new equals its row, or is redelivered. */
+/** Assumes that the item equals its row or is a redelivery. */
 function notNew(resource: CachedResource, change: Change): ItemChange {
   const item = bare(resource, change);
   const { type, uid, rv, owner } = item;
   return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
 }
 
-/** It has no effects. A delete references its owner, too: the row is read in that slice. */
+/** The item without effects. A delete has an owner as well: the row is read in that owner's slice. */
 function bare(resource: CachedResource, { type, key, uid, rv, object }: Change): ItemChange {
   const owner = object && ownerOfCached(resource, object);
   return {
@@ -178,8 +176,8 @@ function bare(resource: CachedResource, { type, key, uid, rv, object }: Change):
 }
 
 /**
- * Nothing here waits for anybody, so what is thrown comes from the change itself: it would come again with the same message for ever,
- * and a sweep has to be whole (informer §11.5). So the index follows all the same (AP1), and only the resync enqueues keys.
+ * Nothing here is asynchronous, so an error is caused by the change itself and would recur on each redelivery. A sweep must stay complete
+ * (informer §11.5). So the object is cached anyway (AP1), and only the resync enqueues its keys.
  */
 function effectsOf(tables: Tables, change: Change, row: Row | undefined): readonly Effect[] {
   try {
@@ -222,7 +220,7 @@ function isCounted(resource: CachedResource, row: Row | undefined, put: Cached |
   );
 }
 
-/** Ops are lowered by the pod's own name and uid, never by counting (informer §13). */
+/** The pod's own name and uid settle its ops; nothing is counted (informer §13). */
 function lowersOf(
   row: Row | undefined,
   put: CachedPod | undefined,
@@ -236,12 +234,12 @@ function lowersOf(
   if (row?.owner === undefined) return lowers;
   const isSame = row.uid === put?.uid;
   if (!isSame) lowers.push({ owner: row.owner, op: `d:${row.uid}` });
-  const ended = !isGone && isActive(row.object as CachedPod) && !(isSame && isActive(put)); // a row of pods
+  const ended = !isGone && isActive(row.object as CachedPod) && !(isSame && isActive(put)); // only pods have these counters
   if (ended) lowers.push({ owner: row.owner, op: LEFT_FIELD });
   return lowers;
 }
 
-/** The rows read so far, and those that a decision requested in vain. */
+/** The rows read so far, and the requested rows that do not exist. */
 class Seen implements Lookups {
   readonly #store: Pick<IndexStore, "readIndex">;
   readonly #rows = new Map<string, Row | undefined>();
@@ -260,7 +258,7 @@ class Seen implements Lookups {
     return this.#rows.get(`${resource} ${key}`);
   }
 
-  /** The row of a change that is not newer than it. */
+  /** The row of the change's key, if the change is not newer. */
   current(resource: CachedResource, key: ObjectKey): Omit<Row, "object"> | undefined {
     return this.#current.get(`${resource} ${key}`);
   }
@@ -294,7 +292,7 @@ class Seen implements Lookups {
       });
   }
 
-  /** Whether anything was missing, and so was read now. */
+  /** Reads the rows that look-ups missed. Returns whether there were any. */
   async readMissing(): Promise<boolean> {
     if (this.#missingRows.size === 0 && this.#missingPrimaries.size === 0) return false;
     const rows = [...this.#missingRows.values()];
@@ -311,7 +309,7 @@ class Seen implements Lookups {
   get<R extends CachedResource>(resource: R, key: ObjectKey): Cached<R> | undefined {
     const id = `${resource} ${key}`;
     if (!this.#rows.has(id)) {
-      splitKey(key); // thrown here, it is the caller's error
+      splitKey(key); // a throw here is an error of the caller
       this.#missingRows.set(id, { resource, key });
     }
     return this.#rows.get(id)?.object as Cached<R> | undefined; // the id names the resource
@@ -331,7 +329,7 @@ class Seen implements Lookups {
     for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
     for (const count of view.counts) {
       const id = `${count.resource} ${count.namespace}`;
-      if (!this.#counts.has(id)) this.#counts.set(id, count); // the first reading is the one that look-ups came after
+      if (!this.#counts.has(id)) this.#counts.set(id, count); // keep the oldest read: look-ups came after it
     }
   }
 
@@ -340,7 +338,7 @@ class Seen implements Lookups {
     for (const { resource, row } of current) {
       const id = `${resource} ${row.key}`;
       this.#current.set(id, row);
-      this.#rows.delete(id); // there, but without its object: a look-up reads it
+      this.#rows.delete(id); // the row exists, but was read without its object: a look-up reads it
     }
     for (const { resource, row } of rows) this.#rows.set(`${resource} ${row.key}`, row);
   }

@@ -1,6 +1,6 @@
 /**
- * Repairs rows that this deployment did not write (A14): reads the objects live and replaces exactly the forged text. No decision uses
- * such rows; the run that met them is repeated.
+ * Repairs rows that this deployment did not write (A14): reads the objects live and replaces exactly the forged text. No decision uses such
+ * rows; the run that found them is repeated.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { MalformedObjectError, objectKey, splitKey } from "@deltaloop/kube/objects";
@@ -23,7 +23,7 @@ export interface RepairPorts {
   readonly log: Log;
 }
 
-/** Objects of one resource that one run reads live; the next run finds the others. */
+/** Objects of one resource that one run reads live; the next run repairs the rest. */
 const OBJECTS_MAX = 50;
 /** Retries after concurrent writes. */
 const ATTEMPTS_MAX = 3;
@@ -80,7 +80,7 @@ async function putBack(
   return result.kind === "ok" ? left.length : result.index;
 }
 
-/** The live object. If it is gone, or cannot be cached (AP1), a delete at no version, which only removes. */
+/** The live object. If it is gone or cannot be cached (AP1): a delete without a version, which only removes a row. */
 export async function readLive(
   { reader, digester }: Pick<RepairPorts, "reader" | "digester">,
   resource: CachedResource,

@@ -1,6 +1,6 @@
 /**
- * Own answers and live reads go into the cache at once (informer §13 layer 2): the next sync sees them, and their affected keys are queued
- * by the same step, long before the stream delivers them.
+ * Writes responses to own writes, and live reads, into the cache at once (informer §13 layer 2): the next sync sees them, and the same step
+ * queues their affected keys, long before the stream delivers them.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
@@ -29,7 +29,7 @@ export interface Answers {
   readonly resource: CachedResource;
   /** Whole objects as the API server sent them. */
   readonly objects: readonly unknown[];
-  /** uid of the run's primary: whose intents are meant. */
+  /** uid of the run's primary, whose intents are meant. */
   readonly ownerUid: string;
   /** Rows the run has read, so that the usual case needs no further read; `undefined` = known to be absent. */
   readonly known?: KnownRows;
@@ -40,23 +40,21 @@ export interface Answers {
   readonly marks?: WriteThrough["marks"];
   readonly ownStatus?: boolean;
   readonly left?: number;
-  /** Returns how the run ends with this (WQ8), from the objects as they will be cached. Called once. */
+  /** Returns the run's outcome (WQ8) from the objects as they will be cached. Called once. */
   readonly ends?: (objects: readonly Cached[]) => Outcome;
 }
 
 export interface Written<R extends CachedResource> {
   /** As they are now cached, in order. */
   readonly objects: readonly Cached<R>[];
-  /** Of `ends`. */
+  /** The result of ending the run with `ends`. */
   readonly done?: DoneResult;
 }
 
-/** How often rows may move under us before we give up: the answers then come with the stream. */
+/** Attempts while rows keep changing; after that the objects arrive with the stream. */
 const ATTEMPTS_MAX = 5;
 
-/**
- * @throws {Error} when the cache moved under every attempt, or belongs to another epoch: the sync is retried.
- */
+/** @throws {Error} when the cache changed during every attempt, or belongs to another epoch: the sync is retried. */
 export async function writeThrough<R extends CachedResource>(
   ports: WriteThroughPorts,
   run: Taken,
@@ -96,7 +94,7 @@ export async function writeThrough<R extends CachedResource>(
   throw new Error(`gave up writing ${run.key} through after ${ATTEMPTS_MAX} attempts: the cache of ${answers.resource} kept changing`);
 }
 
-/** Primaries among the items that something may have to be done for at once: the Store will know them as they are here. */
+/** Primaries among the items that may need a sync at once: the Store will have them as they are here. */
 function dueBy({ epoch, controller: own, key: ownKey }: Taken, items: readonly ItemChange[]): readonly Doorbell[] {
   return items.flatMap(({ effects, uid, owner }) =>
     effects

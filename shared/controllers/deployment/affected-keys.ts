@@ -3,9 +3,12 @@
  *
  *     | what changed                              | queued                                             | urgency |
  *     |-------------------------------------------|----------------------------------------------------|---------|
- *     | a Deployment                              | itself, always                                     | act if it comes, goes, or changes generation, selector, labels, owner or deletionTimestamp, else status |
- *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it comes, goes, or changes labels, controller or deletionTimestamp, else status |
- *     | a ReplicaSet without one                  | every Deployment that selects it, when it comes, loses its controller or changes labels | act |
+ *     | a Deployment                              | itself, always                                     | act if it is added, deleted, or
+ *     changes generation, selector, labels, owner or deletionTimestamp, else status |
+ *     | a ReplicaSet with a controller            | that Deployment; on a change of controller the old one too | act if it is added,
+ *     deleted, or changes labels, controller or deletionTimestamp, else status |
+ *     | a ReplicaSet without one                  | every Deployment that selects it, when it is added, loses its controller or changes
+ *     labels | act |
  *     | a pod leaves a ReplicaSet of a Recreate Deployment | that Deployment, although others may remain | status |
  *     | a controller reference that names no valid object | nothing is looked up or queued | none |
  *
@@ -97,8 +100,9 @@ function selects(d: CachedDeployment, labels: Labels): boolean {
 }
 
 /**
- * A Recreate Deployment waits for its old pods. Upstream enqueues it with each pod from 1.37 on, and before with the last one; here it is
- * each one on every release, since a sync while others remain changes nothing. Urgency `status` lets pods that go together cause one sync.
+ * A Recreate Deployment waits for its old pods. Upstream enqueues it with each pod from 1.37 on, and before with the last one; here every
+ * release does so with each pod, since a sync while others remain changes nothing. With urgency `status`, pods deleted together cause one
+ * sync.
  */
 function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
   const { owner, namespace } = before;

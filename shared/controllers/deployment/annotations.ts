@@ -52,7 +52,7 @@ export interface AnnotationChanges {
   readonly copied: CopiedAnnotations | undefined;
   /**
    * Whether the changes need a write of their own. With an unreadable revision they do not, although `set` and `copied` hold the copied
-   * annotations: these are sent only with another change.
+   * annotations, which are then sent only with another change.
    */
   readonly changed: boolean;
 }
@@ -116,7 +116,7 @@ function clearAnnotations(d: CachedDeployment, own: Labels): Record<string, stri
 
 /**
  * Annotations that differ by digest. Skipped annotations have no digest: they are stored in clear or not at all. Both digests are of one
- * key, because the equal template digest of the new ReplicaSet names that key.
+ * key, because the ReplicaSet was found by its equal template digest, which depends on that key.
  */
 function copiedAnnotations({ metadata: { annotationDigests = {} } }: CachedDeployment, own: Labels = {}): CopiedAnnotations | undefined {
   const keys = Object.keys(annotationDigests).filter((key) => own[key] !== annotationDigests[key]);

@@ -8,7 +8,7 @@ import type { DeploymentReason } from "./reasons.ts";
 import { ownerOf } from "./writes.ts";
 
 export interface ReplicaSetClaims {
-  /** Already controlled by the Deployment, whatever the result of the writes. */
+  /** Already controlled by the Deployment, even if the writes fail. */
   readonly owned: readonly CachedReplicaSet[];
   /** Adoptions and releases, in the order of the ReplicaSets. */
   readonly writes: readonly Extract<Write, { kind: "Adopt" | "Release" }>[];

@@ -6,7 +6,7 @@ import { byCreation, replicasOf } from "./replica-sets.ts";
 import { REVISION, revisionOf } from "./revision.ts";
 import { type DeleteReplicaSet, ownerOf } from "./writes.ts";
 
-/** "No limit", as absent. Source: deployment/util HasRevisionHistoryLimit. */
+/** Means "no limit", like an absent value. Source: deployment/util HasRevisionHistoryLimit. */
 const NO_LIMIT = 2_147_483_647;
 
 /**
@@ -46,7 +46,7 @@ export function cleanupDeployment(
   };
 }
 
-/** Why the ReplicaSet stays; undefined: it may be deleted. */
+/** Why the ReplicaSet stays; undefined if it may be deleted. */
 function keptBy(rs: CachedReplicaSet): "populated" | "wanted" | "unseen" | undefined {
   if ((rs.status.replicas ?? 0) !== 0) return "populated";
   if (replicasOf(rs) !== 0) return "wanted";

@@ -9,7 +9,7 @@ import type { DeploymentReason } from "./reasons.ts";
 import { allReplicaSets, type ReplicaSetSplit, replicasOf } from "./replica-sets.ts";
 import { calculateStatus, sameStatus } from "./status.ts";
 
-/** "No limit", as absent. Source: deployment/util HasProgressDeadline. */
+/** Means "no deadline", like an absent value. Source: deployment/util HasProgressDeadline. */
 const NO_DEADLINE = 2_147_483_647;
 const SECOND_MS = 1000;
 
@@ -68,7 +68,7 @@ function whyProgress(d: CachedDeployment, status: DeploymentStatus, verdict: Ver
   };
 }
 
-/** The first that applies: complete, progressing, timed out; else unchanged. */
+/** The conditions after the first case that applies: complete, progressing, timed out; otherwise unchanged. */
 function progressConditions(
   d: CachedDeployment,
   newRS: CachedReplicaSet | undefined,

@@ -11,12 +11,12 @@ type Cut = Numbers<"size" | "to">;
 
 export type DeploymentReason =
   | Reason<"gone" | "selects everything" | "deployment ends", None>
-  // §5.1
+  // §5.1.
   | Reason<"adopts" | "releases", { readonly selector: string; readonly labels: string }>
-  // §4: which branch
+  // §4: the chosen branch.
   | Reason<"paused", None>
   | Reason<"asked to roll back", { readonly revision: string }>
-  // §4.2: a ReplicaSet with replicas records another size of the Deployment, or all record the same.
+  // §4.2: whether a ReplicaSet with replicas records another size of the Deployment.
   | Reason<"resized" | "not resized", Numbers<"replicas" | "remembered">>
   // §6, §8. `among`: ReplicaSets of the Deployment.
   | Reason<"template has a ReplicaSet" | "template has no ReplicaSet", Numbers<"among">>
@@ -25,7 +25,7 @@ export type DeploymentReason =
       { readonly revision: string | undefined; readonly newest: string; readonly minReadySeconds: number; readonly its: number }
     >
   | Reason<"revision noted", { readonly revision: string; readonly its: string | undefined }>
-  // §9: maxSurge or maxUnavailable, where it differs from `given`. `isRaised`: both were 0, which would block the rollout.
+  // §9: maxSurge or maxUnavailable, if it differs from `given`. `isRaised`: both were 0, which would block the rollout.
   | Reason<
       "in pods",
       {
@@ -38,7 +38,7 @@ export type DeploymentReason =
     >
   // §11.2: also the size of a ReplicaSet about to be created. `total`: all ReplicaSets together; `size`: this one.
   | Reason<"surge leaves room" | "surge is used up" | "has its size" | "is too large" | "has all at once", Surge>
-  // §11.3
+  // §11.3.
   | Reason<"nothing old", None>
   | Reason<"old may go", Numbers<"total" | "replicas" | "maxUnavailable" | "newUnavailable" | "budget">>
   | Reason<"unavailable ones go", Cut & Numbers<"available" | "budget">>
@@ -46,21 +46,21 @@ export type DeploymentReason =
   | Reason<"at the minimum" | "above the minimum", Numbers<"available" | "replicas" | "maxUnavailable" | "excess">>
   | Reason<"available ones go", Cut & Numbers<"excess">>
   | Reason<"newest by a live list is another", None>
-  // §12. `by`: a status that reports pods, or a running pod.
+  // §12. `by`: the status that reports pods, or a running pod.
   | Reason<"goes to 0", Numbers<"size">>
   | Reason<"old pods live", { readonly by: "status" | "pod"; readonly shows: number | string }>
-  // §10
+  // §10.
   | Reason<"takes all", Numbers<"size" | "replicas">>
   | Reason<"saturated", Numbers<"replicas" | "available">>
   | Reason<"sizes stay", None>
   | Reason<"its share", Cut & Numbers<"replicas" | "maxSurge" | "total" | "toAdd">>
-  // §14. `is`: why it stays.
+  // §14. `is`: why the ReplicaSet stays.
   | Reason<"history limit", Numbers<"limit" | "old" | "excess">>
   | Reason<"is history", { readonly revision: string | undefined }>
   | Reason<"is kept", { readonly is: "wanted" | "populated" | "unseen" }>
-  // §15.1
+  // §15.1.
   | Reason<"rolls back" | "rollback finds nothing" | "rollback changes nothing", { readonly revision: string }>
-  // §13
+  // §13.
   | Reason<
       "availability",
       { readonly available: number; readonly replicas: number; readonly maxUnavailable: number; readonly isEnough: boolean }

@@ -24,8 +24,8 @@ export interface Rollback {
  * The write and the Event that complete a rollback request. Each outcome is one write to the Deployment and changes no size: the changed
  * template starts a rollout, in which the target ReplicaSet gets the next revision.
  *
- *     revisions 1, 2, 3 (new), asked for 0 → to 2, `Rolled back deployment "web" to revision 2`
- *     asked for 3 → the request alone goes, DeploymentRollbackTemplateUnchanged      asked for 9 → DeploymentRollbackRevisionNotFound
+ *     revisions 1, 2, 3 (new), requested 0 → to 2, `Rolled back deployment "web" to revision 2`
+ *     requested 3 → only the request is removed, DeploymentRollbackTemplateUnchanged      requested 9 → DeploymentRollbackRevisionNotFound
  *
  * Source: rollback.go rollback, rollbackToTemplate.
  */
@@ -80,7 +80,7 @@ function templateIn(object: KubeObject): JsonObject {
 }
 
 function withoutHash(template: JsonObject): JsonObject {
-  const metadata = template["metadata"] as (JsonObject & { readonly labels?: Labels }) | undefined; // a pod template's
+  const metadata = template["metadata"] as (JsonObject & { readonly labels?: Labels }) | undefined; // the value is a pod template
   const { [HASH_LABEL]: _hash, ...labels } = metadata?.labels ?? {};
   return { ...template, metadata: { ...metadata, labels } };
 }

@@ -30,7 +30,7 @@ export function reconcileNewReplicaSet(
   return { decided: scaleReplicaSet(d, newRS, to), why: saidOf(about, why) };
 }
 
-/** Attributes reasons of a size to the ReplicaSet; a resolved percentage belongs to the Deployment. */
+/** Attributes size reasons to the ReplicaSet, and resolved percentages to the Deployment. */
 export function saidOf(about: string, why: readonly DeploymentReason[]): readonly DeploymentReason[] {
   return why.map((reason) => (reason.rule === "in pods" ? reason : { ...reason, about }));
 }
@@ -86,7 +86,7 @@ export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): Decis
   return { decided: budget, why: [...why, { rule: "old may go", facts: { ...seen, newUnavailable, budget } }] };
 }
 
-/** Size writes in order, and whether the guard ended them. */
+/** Size writes in order, and whether the guard stopped them. */
 export interface UnhealthyCleanup {
   readonly steps: readonly NotedWrite<PatchReplicaSet>[];
   /**
@@ -127,7 +127,7 @@ export function cleanupUnhealthyReplicas(d: CachedDeployment, oldRSs: readonly C
 }
 
 /**
- * Then removes available replicas of old ReplicaSets, down to the minimum. `split` has the sizes after the unhealthy ones went.
+ * Then removes available replicas of old ReplicaSets, down to the minimum. `split` has the sizes after the removal of unhealthy ones.
  *
  *     R 10, unavailable 2; old 10 of which 10 available, new 0: available 10 − minAvailable 8 = 2 → old 8
  *     R 10, unavailable 2; old 10 of which 8 available: 8 − 8 = 0 → nothing

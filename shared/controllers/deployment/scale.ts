@@ -29,7 +29,7 @@ export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet
 }
 
 /**
- * The size writes of the scale path, in order; the first error ends them.
+ * The size writes of the scale path, in order.
  *
  * 1. At most one ReplicaSet has replicas: it (or the new one, or the newest old one) gets them all. If its size is right,
  *    nothing is written, not even outdated annotations.
@@ -80,8 +80,8 @@ export function scale(d: CachedDeployment, split: ReplicaSetSplit): Decision<rea
 }
 
 /**
- * Whether this ReplicaSet has and records all wanted pods, and all are available. Its annotation is parsed differently here, as upstream's
- * conversion does: a sign is accepted, and of 64 bits the lower 32 count.
+ * Whether this ReplicaSet has all wanted pods, records that size, and all are available. Its annotation is parsed differently here, as
+ * upstream's conversion does: a sign is accepted, and of 64 bits the lower 32 count.
  *
  *     R 2: "2", "+2" and "4294967298" are 2
  *

@@ -11,8 +11,8 @@ import { allReplicaSets, type ReplicaSetSplit, replicasOf, sum, totalAvailable, 
 import { COUNTERS, explicit } from "./writes.ts";
 
 /**
- * The status as the sum over the ReplicaSets, every counter explicit. Sizes are those from the start of the sync; its own writes
- * show in the next sync (quirk Q8).
+ * The status as the sum over the ReplicaSets, every counter explicit. Sizes are those from the start of the sync; its own writes count in
+ * the next sync (quirk Q8).
  *
  *     R 10, unavailable 2; new 3 (1 available), old 8 (8 available): replicas 11, updated 3, available 9,
  *     unavailable max(0, 11 − 9) = 2; 9 ≥ 10 − 2, so Available is True
@@ -59,8 +59,8 @@ function availability(
 }
 
 /**
- * The sum, or undefined if an observed ReplicaSet does not report it (a server without the feature gate). One never observed counts
- * as 0. Source: deployment/util GetTerminatingReplicaCountForReplicaSets.
+ * The sum, or undefined if an observed ReplicaSet does not report the value (feature gate off). A never observed one counts as 0. Source:
+ * deployment/util GetTerminatingReplicaCountForReplicaSets.
  */
 function terminatingReplicas(rss: readonly CachedReplicaSet[]): number | undefined {
   const silent = rss.some((rs) => rs.status.terminatingReplicas === undefined && (rs.status.observedGeneration ?? 0) > 0);

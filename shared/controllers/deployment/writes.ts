@@ -24,7 +24,7 @@ export function templateOf(d: CachedDeployment): TemplateRef {
   return { generation: d.metadata.generation ?? 0, digest: d.spec.template.digest };
 }
 
-/** A patch of the changed keys; without any it must not be sent. */
+/** A patch of the changed keys. The caller must not send it if there are none. */
 export function patchReplicaSet(
   d: CachedDeployment,
   rs: CachedReplicaSet,
@@ -35,8 +35,8 @@ export function patchReplicaSet(
 }
 
 /**
- * Sets the size of a ReplicaSet and records the Deployment size it is for (deployment §10.2). In lazy mode nothing is written while the
- * size is right; in forced mode outdated annotations suffice. Only a change of size emits an Event and counts as "scaled".
+ * Sets the size of a ReplicaSet and records the Deployment size it is for (deployment §10.2). Lazy mode writes only if the size is wrong;
+ * forced mode also if annotations are outdated. Only a change of size emits an Event and counts as "scaled".
  *
  *     size 3 → 4, R 10, surge 2: replicas 4, desired-replicas "10", max-replicas "12" (those that differ)
  *
@@ -57,15 +57,15 @@ export function scaleReplicaSet(
   return sizeChanges ? { write, note: scaledNote(rs.metadata.name, replicasOf(rs), replicas) } : { write };
 }
 
-/** `Scaled up replica set web-7f8fb from 0 to 3`. */
+/** The Event of a size change: `Scaled up replica set web-7f8fb from 0 to 3`. */
 export function scaledNote(name: string, from: number, to: number): EventNote {
   const direction = from < to ? "up" : "down";
   return { type: "Normal", reason: "ScalingReplicaSet", message: `Scaled ${direction} replica set ${name} from ${from} to ${to}` };
 }
 
 /**
- * Writes the whole status, every counter explicit, at the resourceVersion of `d`. A status that was computed from an older version is
- * refused.
+ * Writes the whole status, every counter explicit, at the resourceVersion of `d`. The API server refuses a status computed from an older
+ * version.
  */
 export function updateStatus(d: CachedDeployment, status: DeploymentStatus, annotations?: Labels): UpdateStatus {
   const absent = POINTER_COUNTERS.filter((counter) => status[counter] === undefined);
@@ -79,7 +79,7 @@ export function updateStatus(d: CachedDeployment, status: DeploymentStatus, anno
   return annotations === undefined ? write : { ...write, annotations };
 }
 
-/** Counters that the API server leaves out when they are 0. */
+/** Counters that the API server omits when they are 0. */
 const PLAIN_COUNTERS = [
   "observedGeneration",
   "replicas",
@@ -88,13 +88,11 @@ const PLAIN_COUNTERS = [
   "availableReplicas",
   "unavailableReplicas",
 ] as const;
-/** Counters whose 0 and absence differ; absent ones are sent as `null`, because a merge patch would keep the stored value. */
+/** Counters for which 0 and absent differ; absent ones are sent as `null`, because a merge patch would keep the stored value. */
 const POINTER_COUNTERS = ["terminatingReplicas", "collisionCount"] as const;
 export const COUNTERS = [...PLAIN_COUNTERS, ...POINTER_COUNTERS] as const;
 
-/**
- * The plain counters, explicit at 0 too. Other status fields belong to a newer API server; a merge patch keeps them.
- */
+/** Sets missing plain counters to 0. Other status fields belong to a newer API server; a merge patch keeps them. */
 export function explicit(status: DeploymentStatus): DeploymentStatus {
   const pointers = POINTER_COUNTERS.filter((counter) => status[counter] !== undefined);
   const counters = [...PLAIN_COUNTERS, ...pointers].map((counter) => [counter, status[counter] ?? 0] as const);

@@ -3,7 +3,10 @@ import type { CachedMeta, KubeObject, Labels } from "@deltaloop/kube/objects";
 import { ownAt } from "@deltaloop/base";
 import type { CopiedAnnotations } from "./writes.ts";
 
-/** Whether all digests of the live owner equal those of the decision. A status write can change annotations without a new generation. */
+/**
+ * Whether all digests of the live owner equal those of the decision. Needed because a status write can change annotations without a new
+ * generation.
+ */
 export function seenAlready({ annotationDigests = {} }: CachedMeta, copied: CopiedAnnotations | undefined): boolean {
   if (copied === undefined) return true;
   const keys = Object.keys(annotationDigests);

@@ -1,13 +1,13 @@
 /**
- * What the creates and deletes of a sync may rest on: the cache, or a live list of the owner's pods (replicaset §18). Pure decisions; the
- * list itself is perform/list-pods.ts.
+ * The basis for a sync's creates and deletes: the cache, or a live list of the owner's pods (replicaset §18). Pure decisions;
+ * perform/list-pods.ts reads the list.
  */
 import { compareResourceVersions } from "@deltaloop/kube/objects";
 import type { DecisionMark, PodCache, Row, Snapshot } from "@deltaloop/store/ports";
 
 /** An owner's pods are listed at most once within this time. */
 export const LIST_INTERVAL_MS = 5_000;
-/** That many lists within DISPUTE_MS that contradict the cache make it SUSPECT. */
+/** This many lists within DISPUTE_MS that contradict the cache make it SUSPECT. */
 const DISPUTES_MAX = 3;
 export const DISPUTE_MS = 60_000;
 
@@ -33,20 +33,20 @@ type Known = Pick<Snapshot, "pods" | "mark" | "predecessorGone">;
 
 export interface Intended {
   readonly verb: "create" | "delete";
-  /** Cached pods without controller that the selector matches. */
+  /** Whether the cache has pods without controller that the selector matches. */
   readonly adopts: boolean;
-  /** The Store may have lost pods' events without a sign (informer §11.11). */
+  /** The Store may have lost pod events undetected (informer §11.11). */
   readonly losesUnseen?: boolean;
 }
 
 /**
- * Whether the owner's mark lets its creates or deletes rest on the cache:
+ * Whether the owner's mark allows creates or deletes based on the cache:
  *
  *     mark listed at 90 under this fence, every pod lane at 95  → cache
  *     mark listed at 90, a lane at 80, deletes                  → list: pods that were gone at 90 may still enter the cache
  *     mark listed at 90, a lane at 80, creates                  → cache: such pods can only make it create too few
  *     mark of the fence before                                  → list
- *     the same lane at 95, deletes, where losses show nowhere  → list
+ *     the first case, deletes, if losses are undetected  → list
  *     mark of our own create at 90, a lane at 80                → cache, unless pods of an earlier owner of that name may exist
  */
 export function basisByMark(snapshot: Known, { verb, adopts, losesUnseen = false }: Intended): ListReason | undefined {
@@ -62,7 +62,7 @@ export function basisByMark(snapshot: Known, { verb, adopts, losesUnseen = false
   return adopts ? "pods to adopt" : undefined;
 }
 
-/** At most one list per owner in LIST_INTERVAL_MS. A mark of a time to come says nothing: the Store's clock was set back. */
+/** At most one list per owner in LIST_INTERVAL_MS. A mark with a future time is ignored: the Store's clock was set back. */
 export function bounded(why: ListReason | undefined, mark: DecisionMark | undefined, nowMs: number): Basis {
   if (why === undefined) return { kind: "cache" };
   const sinceMs = mark === undefined || mark.kind === "created" ? Infinity : nowMs - mark.atMs;
@@ -70,7 +70,9 @@ export function bounded(why: ListReason | undefined, mark: DecisionMark | undefi
   return { kind: "wait", why, afterMs: LIST_INTERVAL_MS - sinceMs };
 }
 
-/** Whether a list shows other pods than a cache that claims to have every event up to its watermark: not what was merely on its way. */
+/**
+ * Whether a list shows other pods than a cache that claims to have every event up to its watermark. Events still in flight do not count.
+ */
 export function contradicts(
   cache: PodCache,
   { listRV, listed, cached }: { readonly listRV: string; readonly listed: readonly PodVersion[]; readonly cached: readonly Row[] },
@@ -90,7 +92,7 @@ interface PodVersion {
   readonly rv: string;
 }
 
-/** The mark that a list leaves: one that contradicted the cache keeps nothing but its time. */
+/** The mark that a list leaves. If it contradicted the cache, the mark keeps only its time. */
 export function markOf(
   cache: PodCache,
   before: DecisionMark | undefined,

@@ -31,7 +31,7 @@ export interface Teller {
   readonly resourceVersion?: string;
 }
 
-/** What the Store keeps of each note: digests, because a message may quote a webhook and the Store has other readers. */
+/** The Store's record of each note: digests, because a message may quote a webhook and the Store has other readers. */
 export function happeningsOf(notes: readonly ToldNote[], { controller, token }: Teller, digester: Digester): readonly ToldHappening[] {
   const salt = createHash("sha256").update(token).digest().readUInt32BE(0);
   const groups = new Map<string, { readonly source: string; readonly group: string }>();
@@ -47,13 +47,13 @@ export function happeningsOf(notes: readonly ToldNote[], { controller, token }: 
 
 export type EventRequest =
   | { readonly kind: "create"; readonly namespace: string; readonly body: object }
-  /** `ifMissing`: created if the Event is gone or never existed. */
+  /** `ifMissing`: the Event to create if the patched one is gone or never existed. */
   | { readonly kind: "patch"; readonly namespace: string; readonly name: string; readonly body: object; readonly ifMissing: object };
 
 /**
  * The requests that emit the notes, one per Event.
  *
- *     five times the same refusal, the first of them new: a create with count 5
+ *     the same new refusal five times: a create with count 5
  *
  * Source: client-go tools/record/event.go makeEvent, recordToSink, recordEvent. Differs from upstream, which sends each note by itself:
  * notes of one run that share an Event are sent once, with the final count.
@@ -79,7 +79,10 @@ export function eventRequests(notes: readonly ToldNote[], correlated: readonly C
   return [...requests.values()];
 }
 
-/** The Event without its counters. It concerns the owner, with its real kind. Source: events_cache.go EventAggregate, which sets no reporter. */
+/**
+ * The Event without its counters. Its involvedObject is the owner, with the owner's real kind. Source: events_cache.go EventAggregate,
+ * which sets no reporter.
+ */
 function eventBody(
   { owner, note: { type, reason } }: ToldNote,
   { nanos, isCombined }: Correlated,

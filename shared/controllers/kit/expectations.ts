@@ -8,7 +8,7 @@ import { podNames } from "./pod-names.ts";
 export interface CreateOp {
   readonly id: string;
   readonly name: string;
-  /** An earlier, unanswered call with this name may still land until then. */
+  /** Until then an earlier, unanswered call with this name may still take effect. */
   readonly mayLandUntilMs?: number;
 }
 
@@ -16,7 +16,7 @@ export interface CreatePlan {
   readonly ops: readonly CreateOp[];
   /**
    * Planned names that are no longer needed: their pod is in the snapshot, or a live read found that it was never created.
-   * They are registered with the others, so that this run owns them, and removed with its first answers.
+   * They are registered with the others, so that this run owns them, and removed with its first responses.
    */
   readonly drop: readonly CreateOp[];
   /** First number of the run's next plan. */
@@ -28,12 +28,12 @@ interface WantedCreates {
   readonly ownerUid: string;
   readonly token: string;
   readonly count: number;
-  /** First number that an earlier plan of this run did not use. */
+  /** First number that no earlier plan of this run used. */
   readonly firstIndex: number;
 }
 
 /**
- * Plans `count` creates, planned names first, so that an unanswered POST of an earlier run is repeated under its own name.
+ * Plans `count` creates, planned names first, so that an unanswered POST of an earlier run is repeated with the same name.
  * A planned name whose pod is in the snapshot is dropped. A name that is not needed is dropped only if its calls are known to have
  * created nothing. Otherwise its pod may exist, unseen while the stream is stalled, and the next create must collide with it.
  */

@@ -2,12 +2,14 @@
  * A function's proof that it works for the cluster whose watcher fills the cache (informer §11.11): the Lease of the function's own API
  * server lists the token that the Store holds. A clone's functions share queue and Store, but their Lease lists other terms.
  *
- * LP1 no live read and no write, to the Store too, starts without a proof. `take` and `done` are no such writes: a key goes back unproven.
+ * LP1 no live read and no write, including writes to the Store, starts without a proof. Exceptions: `take` and `done`, so that a key can be
+ *     returned.
  * LP2 a proof holds for one term and PROOF_MS, and ends with any connection error: the next connection may lead to another API server.
- * LP3 the Lease is read at most once in PROOF_MS while it proves, and once in RETRY_MS while it does not. An answer during which another
- *     connection failed proves nothing: it is read again at once, up to READS_MAX times.
+ * LP3 the Lease is read at most once in PROOF_MS while it proves, and once in RETRY_MS while it does not. A response during which another
+ *     connection failed proves nothing: the Lease is read again at once, up to READS_MAX times.
  * LP4 an epoch without a term (an older build, shadow mode) needs no proof.
- * LP5 a checkpoint never goes back within an epoch. A process that has seen a greater one than `take` returns marks every resource SUSPECT.
+ * LP5 a checkpoint never goes back within an epoch. If `take` returns a smaller one than this process has seen, it marks every resource
+ *     SUSPECT.
  */
 import type { Clock, Log } from "@deltaloop/base";
 import { LEASE_CALL_TIMEOUT_MS, LEASE_CALL_WAIT_MS_MAX, retryBudgetUntil } from "@deltaloop/base";
@@ -30,13 +32,13 @@ export class UnprovenError extends Error {
   override readonly name = "UnprovenError";
 }
 
-/** The greatest checkpoint before a call of `take`. */
+/** The greatest checkpoint seen before a call of `take`. */
 export interface SeenCheckpoint {
   readonly epoch: string;
   readonly checkpoint: Checkpoint;
 }
 
-/** Of one process and cluster. */
+/** One per process and cluster. */
 export interface LeaseProof {
   /** @throws {UnprovenError} */
   require(epoch: string, token: TermToken | undefined): Promise<void>;
@@ -44,7 +46,7 @@ export interface LeaseProof {
   connectionFailed(): void;
   /** LP5: the greatest checkpoint seen so far; read it before `take`. */
   seen(): SeenCheckpoint | undefined;
-  /** LP5. @returns whether the Store was set back, and is SUSPECT now */
+  /** LP5. @returns whether the Store's state went back, and is now SUSPECT */
   compare(before: SeenCheckpoint | undefined, epoch: string, lineage: TakenLineage | undefined): Promise<boolean>;
 }
 
@@ -64,10 +66,10 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
   let unprovenSinceMs: number | undefined;
   let isAlarmed = false;
   let seen: SeenCheckpoint | undefined;
-  /** Grows with each connection error, so that an answer that was on its way proves nothing. */
+  /** Incremented on each connection error, so that a response that was in flight proves nothing. */
   let failures = 0;
 
-  /** @returns why the Lease proves nothing, if so, and when it was read */
+  /** @returns when the Lease was read, and why it proves nothing, if so */
   async function read(token: TermToken): Promise<{ readonly sentMs: number; readonly why?: string }> {
     for (let reads = 1; ; reads++) {
       const sentMs = clock.now();

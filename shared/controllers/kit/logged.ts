@@ -1,11 +1,11 @@
-/** Redacts decisions for logs and captures: removes texts that other components wrote. The API server receives them unchanged. */
+/** Redacts decisions for logs and captures: removes texts that other components wrote. Requests to the API server keep them. */
 import { withoutForeignMessages } from "@deltaloop/kube/objects";
 import type { EventNote, Write } from "./writes.ts";
 
-/** A write without the messages in its status conditions. Only a status write holds texts. */
+/** A write without the messages in its status conditions. No other write holds such texts. */
 export function loggedWrite(write: Write): Write {
   if (write.kind !== "UpdateStatus") return write;
-  // The same status, conditions and all; only texts differ.
+  // the same status with all conditions; only texts differ
   return { ...write, status: withoutForeignMessages(write.status) };
 }
 
@@ -14,7 +14,7 @@ export function loggedNote(note: EventNote): EventNote {
   return note.type === "Warning" ? { ...note, message: note.message.replace(/: .*$/su, ": (the answer is in the Event)") } : note;
 }
 
-/** The decisions that depend on the answer to a write. Shadow mode gets no answer, so the sync ends there. */
+/** Decisions that depend on the response to a write. Shadow mode gets no response, so the sync ends there. */
 export function notDecided({ kind, owner }: Write): readonly string[] {
   const ofDeployment = owner.resource === "deployments";
   switch (kind) {

@@ -25,10 +25,10 @@ export interface StatusOptions {
   readonly finalResult?: (stored: Cached) => Succeeded;
 }
 
-/** One answer. Objects are stripped: full API objects never leave perform(). */
+/** The result of one write. Objects are stripped: full API objects never leave perform(). */
 export type WriteResult =
   | StoredResult
-  /** CreatePods: how many of them exist now (or were refused because the namespace is going away, replicaset §7.1). */
+  /** CreatePods: the number of pods created, or refused because the namespace is terminating (replicaset §7.1). */
   | { readonly kind: "created"; readonly count: number }
   | { readonly kind: "deleted" }
   /** The object is gone (404), or (release) another object has its name. */
@@ -53,9 +53,9 @@ export interface Performed {
   /** One per write, in order. */
   readonly results: readonly WriteResult[];
   /**
-   * The error that the sync must end with, after its remaining work such as a status write. For claims all errors, aggregated; for
-   * a batch of creates or deletes one of them, as upstream. A ReplicaSet patch that found the object changed or gone is an error;
-   * `alreadyExists`, and objects that a clean-up or claim finds gone, are not.
+   * The error that the sync must end with, after its remaining work such as a status write. For claims: all errors, aggregated. For a batch
+   * of creates or deletes: one of them, as upstream. A ReplicaSet patch that found the object changed or gone is an error. `alreadyExists`,
+   * and objects that a clean-up or claim finds gone, are no errors.
    */
   readonly error?: Error;
 }

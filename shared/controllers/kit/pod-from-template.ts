@@ -7,7 +7,7 @@ import { Sealed } from "./sealed.ts";
 export interface PodOrder {
   readonly resource: "replicasets" | "replicationcontrollers";
   readonly name: string;
-  /** Digest of the template, which the sealed body prints as. */
+  /** Digest of the template; the sealed body prints it in place of its content. */
   readonly digest: string;
 }
 
@@ -18,8 +18,8 @@ export interface InvalidTemplate {
 }
 
 /**
- * The pod: labels, annotations and finalizers of the template's metadata, its spec unchanged, one controller reference, and our name
- * beside the generateName that upstream sends. It takes nothing from the owner's own labels or annotations.
+ * The pod: labels, annotations and finalizers of the template's metadata, its spec unchanged, one controller reference, and a generated
+ * name in addition to upstream's generateName. It takes nothing from the owner's own labels or annotations.
  *
  * Source: pkg/controller/controller_utils.go GetPodFromTemplate, createPods.
  */

@@ -1,8 +1,8 @@
 /**
  * Read-your-writes cache of one invocation: the responses to its own writes, for the follow-up syncs that these enqueue (design decision
- * 20). A response is the owner as the API server had it moments ago, so it replaces the live read before a create.
+ * 20). A response shows the owner as it was moments ago, so it replaces the live read before a create.
  *
- * HO1 An entry is used only for RECENT_MS after its write was sent. A live read would be as old by the time of the last create.
+ * HO1 An entry is used only for RECENT_MS after its write was sent. By the last create, a live read would be as old.
  * HO2 An entry is used only by a run whose snapshot has the same version, and only until the next write on the object is sent.
  * HO3 Deletes never use it: a surplus pod can be deleted, a deleted pod cannot be restored. Adoptions never use it: they need a read that
  *    starts after the adopted objects were listed.
@@ -10,9 +10,9 @@
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { Sealed } from "./sealed.ts";
 
-/** Entries of this age are not used any more. A create may take as long to arrive. */
+/** Entries of this age are no longer used. A create may take as long to arrive. */
 export const RECENT_MS = 500;
-/** The number of follow-up syncs at a time. Bounds the memory, because a template may be large. */
+/** Equals the number of concurrent follow-up syncs. Bounds memory, because a template may be large. */
 const ANSWERS_MAX = 10;
 
 interface Answer {

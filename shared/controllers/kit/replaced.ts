@@ -12,7 +12,7 @@ export interface Replaced {
   readonly annotations?: Labels;
 }
 
-/** Undefined if the write replaces nothing, or the run did not have the object in its cache. */
+/** Undefined if the write replaces nothing, or the run's cache lacked the object. */
 export function replacedBy(write: Write, { primary, dependents }: Pick<Snapshot, "primary" | "dependents">): Replaced | undefined {
   if (write.kind !== "UpdateStatus" && write.kind !== "PatchReplicaSet") return undefined;
   const uid = write.kind === "UpdateStatus" ? write.owner.uid : write.uid;

@@ -14,21 +14,21 @@ import type { Reason } from "./reason.ts";
 import type { Replaced } from "./replaced.ts";
 import type { EventNote, Write } from "./writes.ts";
 
-/** Everything outside that a sync touches, itself or by its calls. */
+/** The dependencies of a sync. */
 export interface SyncPorts {
   readonly store: Pick<Store, "readIndex" | "readSlices" | "registerIntents" | "writeThrough" | "correlateEvents" | "markSuspect">;
   readonly reader: KubeReader;
   readonly gateway: WriteGateway;
   readonly doorbells: Doorbells;
   readonly digester: Digester;
-  /** Every controller's events table: a write of one may concern another (shared/controllers/registry/registry.ts). */
+  /** Every controller's events table: a write of one may affect keys of another (shared/controllers/registry/registry.ts). */
   readonly registry: readonly AffectedKeys[];
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** Of the process. Absent: nothing is proven (shadow mode, replay). */
+  /** One per process. Absent: no proof is required (shadow mode, replay). */
   readonly proof?: LeaseProof;
-  /** Of the invocation. Absent: every owner is read. */
+  /** One per invocation. Absent: every owner is read live. */
   readonly readYourWrites?: ReadYourWrites;
   /** Reports a sync's decisions to users and replays, before anything is sent. */
   readonly trace?: (line: TraceLine) => void;
@@ -36,7 +36,7 @@ export interface SyncPorts {
 
 export type TraceLine = { readonly controller: Controller; readonly key: string } & (
   | { readonly kind: "started" }
-  /** Of the writes that come next, or of there being none. */
+  /** The reason of the next writes, or why there are none. */
   | { readonly kind: "reason"; readonly reason: Reason }
   | { readonly kind: "decided"; readonly write: Write; readonly replaced?: Replaced }
   | { readonly kind: "event"; readonly note: EventNote }
@@ -62,5 +62,5 @@ export type Succeeded = { readonly kind: "done" } | { readonly kind: "again"; re
 /** A thrown error is the third way: retry with back-off. */
 export type SyncResult =
   | Succeeded
-  /** As if `error` were thrown, but `afterMs` later at the latest: what falls due then does not wait for the back-off. */
+  /** As if `error` were thrown, but with a delay of at most `afterMs`: a deadline does not wait for the backoff. */
   | { readonly kind: "failed"; readonly error: Error; readonly afterMs: number };

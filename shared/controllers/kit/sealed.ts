@@ -2,7 +2,7 @@
 
 /**
  * A value that prints as its digest: `console.log`, `util.inspect`, `JSON.stringify` and string interpolation all show
- * `sealed(<digest>)`. Only `open()` hands the value out, at the place where it is sent.
+ * `sealed(<digest>)`. Only `open()` returns the value; call it where the value is sent.
  */
 export class Sealed<T> {
   readonly #value: T;
@@ -25,7 +25,7 @@ export class Sealed<T> {
     return this.toString();
   }
 
-  /** What `console.log` and `util.inspect` call; the well-known symbol needs no import. */
+  /** Called by `console.log` and `util.inspect`; the well-known symbol needs no import. */
   [Symbol.for("nodejs.util.inspect.custom")](): string {
     return this.toString();
   }

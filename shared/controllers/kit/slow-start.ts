@@ -2,8 +2,8 @@
 const SLOW_START_INITIAL_BATCH_SIZE = 1;
 
 /**
- * The sizes of the batches in which `count` calls are made, each twice the one before: 10 → 1, 2, 4, 3. A batch with a
- * failure is the last one that is started, so a quota that lets nothing through costs one call, not 500.
+ * The sizes of the batches in which `count` calls are made, each twice the one before: 10 → 1, 2, 4, 3. A batch with a failure is the last
+ * one, so an exhausted quota costs one call, not 500.
  *
  * Source: pkg/controller/replicaset/replica_set.go slowStartBatch.
  */

@@ -4,7 +4,7 @@
  */
 import type { DeploymentStatus, ReplicaSetStatus, Labels } from "@deltaloop/kube/objects";
 
-/** The object a sync runs for. */
+/** The object that a sync runs for. */
 export interface Owner {
   readonly resource: "replicasets" | "replicationcontrollers" | "deployments";
   readonly namespace: string;
@@ -114,7 +114,7 @@ export type Write =
       readonly annotations?: Labels;
     };
 
-/** A Kubernetes Event to emit beside a write: best effort, counted if emitted before, never fails a sync. */
+/** A Kubernetes Event to emit beside a write: best effort, never fails a sync. A repeated Event increments its count. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
   readonly reason: string;

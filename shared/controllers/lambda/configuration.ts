@@ -27,12 +27,12 @@ export interface Configuration<N extends string = Controller> {
   readonly deployment: string;
   readonly cluster: string;
   readonly mode: "act" | "shadow";
-  /** Of watcher and functions alike; absent: on. */
+  /** For watcher and functions alike; absent: on. */
   readonly guard?: "on" | "off";
-  /** Of the watcher's Lease; absent: NAMESPACE. */
+  /** Namespace of the watcher's Lease; absent: NAMESPACE. */
   readonly leaseNamespace?: string;
   readonly digestKey: string;
-  /** The first signs, all are accepted. */
+  /** The first one signs, all are accepted. */
   readonly macKeys: readonly string[];
   readonly redis: { readonly url: string; readonly cluster: boolean; readonly durability?: Durability };
   /** Versions that the watcher acts on; absent: supported. */
@@ -48,12 +48,12 @@ export interface Configuration<N extends string = Controller> {
   };
   readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
-  /** Of functions in Lambda: processes with a `/metrics` always count. */
+  /** For functions in Lambda: processes with `/metrics` always collect metrics. */
   readonly metrics: "emf" | "none";
 }
 
 const PREFIX = "DELTALOOP_";
-/** A key that can be tried out offline protects nothing. */
+/** A shorter key could be found by an offline search. */
 const KEY_LENGTH_MIN = 16;
 
 const url = (protocols: string) =>
@@ -66,7 +66,7 @@ const MacKeys = v.pipe(
   v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
 );
 
-/** By name: what is valid, and the default. */
+/** By name: the valid values and the default. */
 export const ENTRIES = {
   DELTALOOP_DEPLOYMENT: v.pipe(
     v.string(),
@@ -105,7 +105,7 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 export function parseConfiguration(environment: Variables): Configuration;
 export function parseConfiguration<N extends string>(environment: Variables, controllers: readonly N[]): Configuration<N>;
 export function parseConfiguration(environment: Variables, controllers: readonly string[] = CONTROLLERS): Configuration<string> {
-  // An empty variable is how some tools leave one out.
+  // Some tools set a variable to the empty text to leave it out.
   const ours = Object.fromEntries(
     Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== ""),
   );
@@ -149,7 +149,7 @@ export function environmentOf({ redis, kube, queues, ...rest }: Configuration<st
   return Object.fromEntries(Object.entries(variables).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
 
-/** The MAC keys alone, for who needs nothing else. @throws {ConfigurationError} */
+/** Parses only the MAC keys. @throws {ConfigurationError} */
 export function parseMacKeys(environment: Variables): readonly string[] {
   const result = v.safeParse(v.object({ DELTALOOP_MAC_KEY: MacKeys }), environment);
   if (!result.success) throw new ConfigurationError(result.issues.map(problemOf));
@@ -223,18 +223,18 @@ function contradictions(variables: Variables): readonly string[] {
 
 const TOKENS = ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE", "DELTALOOP_KUBE_EKS_CLUSTER"];
 
-/** One line for each of `names` that is given beside an earlier one. */
+/** One line for each of `names` that is set although an earlier one is. */
 export function twice(variables: Variables, names: readonly string[]): readonly string[] {
   const [first, ...others] = names.filter((name) => variables[name] !== undefined);
   return others.map((other) => `${other}: stands beside ${first}, which says the same`);
 }
 
 function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {
-  // One key of the type's own, or none.
+  // an object with the key K, or an empty one
   return (value === undefined ? {} : { [key]: value }) as { readonly [P in K]?: string };
 }
 
-/** Environment variables hold line breaks badly, so PEM may come in base64. */
+/** PEM may be in base64, because line breaks often get lost in environment variables. */
 function pem(text: string): string {
   return text.includes("-----BEGIN") ? text : Buffer.from(text, "base64").toString("utf8");
 }

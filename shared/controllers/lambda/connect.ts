@@ -27,8 +27,8 @@ export interface Cache {
 type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
 
 /**
- * The cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer`: replaces the configuration's
- * keys by ones that are followed. `anyDigestKey`: for the sweeper, which compares no digests.
+ * The cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer` overrides the configuration's keys,
+ * for example with ones that rotate. `anyDigestKey`: for the sweeper, which compares no digests.
  */
 export function openCache(
   { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,
@@ -44,7 +44,7 @@ export function openCache(
   return { store, identity, digester, signer };
 }
 
-/** A Store on its own connection, which `close` ends. `onError` reports a loss between calls; calls fail by themselves. */
+/** A Store on its own connection, which `close` ends. `onError` reports a lost connection between calls; calls throw their own errors. */
 export function redisStore(redis: Configuration["redis"], onError?: (error: Error) => void): MakeStore {
   return (options) => {
     const client = redisClient(redis);

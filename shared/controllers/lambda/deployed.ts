@@ -2,9 +2,9 @@
  * The export of a handler file: its function, created at the first invocation, so that importing it has no effect.
  *
  * DE1 the first invocation reads all secrets at once; it fails with the reason, and the next one retries.
- * DE2 the configuration is refreshed before each invocation (live-configuration.ts). When its connections no longer serve, the function is
- *    created anew; work of the former one ends on its own connections, which are then closed.
- * DE3 the sweeper reads no row and no message. Without the deployment's keys, it has keys of its own that fit nothing.
+ * DE2 the configuration is refreshed before each invocation (live-configuration.ts). If its connections cannot be reused, the function is
+ *     recreated; work in progress ends on the old connections, which are then closed.
+ * DE3 the sweeper reads no row and no message. It has no keys of the deployment, so it gets random ones.
  */
 import { randomBytes } from "node:crypto";
 import { createSecretReader } from "@deltaloop/store/secrets";

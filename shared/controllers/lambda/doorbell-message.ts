@@ -5,7 +5,7 @@ import type { DoorbellMessage } from "@deltaloop/store/ports";
 
 /** `namespace/name`, up to the API server's limits. Source: apimachinery pkg/util/validation, DNS1123LabelMaxLength, DNS1123SubdomainMaxLength. */
 const OBJECT_KEY = /^[^/]{1,63}\/[^/]{1,253}$/;
-/** Limit for a cluster id, which has 12. */
+/** Limit for a cluster id; ours have 12. */
 const CLUSTER_CHARACTERS_MAX = 64;
 /** Limit for an error text that quotes a body, whose length the sender chooses. */
 const WHY_CHARACTERS_MAX = 200;

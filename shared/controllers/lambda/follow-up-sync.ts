@@ -1,16 +1,15 @@
 /**
- * Syncs one key, and inline those keys that this sync enqueues and this function can sync: without a message and without another
- * invocation.
+ * Syncs one key. Keys that this sync enqueues, and that this function can sync, follow inline: without a message or another invocation.
  *
  * GO1 Keys that fall due before `untilMs` are synced inline, at most ten at a time. All other doorbells are rung.
- * GO2 A follow-up is a sync like any other, with lease, gate, stop and epoch. If its Store is unreachable, its doorbell is rung.
- * GO3 A key that its own run enqueues at once is synced once more after that run. Due again after that, or after a backoff, it is rung, so
- *     that other keys are not starved.
+ * GO2 A follow-up is an ordinary sync, with lease, gate, stop and epoch. If its Store is unreachable, its doorbell is rung.
+ * GO3 A key that its own run enqueues for at once is synced once more after that run. If it is then due again, or backs off, its doorbell
+ *     is rung, so that other keys are not starved.
  * GO4 Nothing is lost with the process: a key is dirty before its doorbell exists, and the sweeper rings it (informer §12.4).
- * GO5 Once all syncs have ended, every doorbell is rung: nothing would wait for a follow-up.
- * GO6 A key that a run's Store call is about to enqueue is synced right behind that call, without waiting for its response: one round trip
- *     less. `take` may be called at any time, so a wrong guess is harmless. The doorbell in the response is dropped only if the follow-up
- *     has taken the key before; otherwise it is handled as ever after the follow-up.
+ * GO5 Once all syncs have ended, every new doorbell is rung, because no follow-up would start any more.
+ * GO6 A key that a run's Store call is about to enqueue is taken right after that call is sent, without waiting for its response, which
+ *     saves one round trip. `take` may be called at any time, so a wrong guess is harmless. The doorbell in the response is dropped only if
+ *     the follow-up has already taken the key; otherwise it is handled after the follow-up as usual.
  */
 import type { Controller } from "@deltaloop/kube/objects";
 import { ring } from "../cache/ring.ts";
@@ -37,14 +36,14 @@ export interface FollowUpPorts {
   readonly canSync: (controller: Controller) => boolean;
   /** @throws when the Store is unreachable */
   readonly sync: (request: SyncRequest) => Promise<void>;
-  /** By `clock`. */
+  /** End of the time for inline syncs, by `clock`. */
   readonly untilMs: number;
 }
 
-/** A key to sync, before its doorbells are known. */
+/** A key to sync, without the doorbells of its run. */
 type Due = Omit<SyncRequest, "doorbells">;
 
-/** A follow-up behind a Store call that is not answered yet (GO6). */
+/** A follow-up whose Store call has no response yet (GO6). */
 interface Early {
   readonly isTaken: Promise<boolean>;
   readonly ended: Promise<void>;
@@ -66,7 +65,7 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     running.add(one);
   }
 
-  /** GO3. If the first sync throws, the second is left to the next doorbell: it is the same key. */
+  /** GO3. If the first sync throws, the key's next doorbell starts the second one. */
   async function syncAndRepeat(due: Due): Promise<void> {
     const { bell } = due;
     let again: Due | undefined;

@@ -1,5 +1,5 @@
 /**
- * A configuration whose secrets are read at start and again during the life of the process.
+ * A configuration whose secrets are read at start and again while the process runs.
  *
  * LC1 concurrent callers share one read, which requests all references at once.
  * LC2 values are used for five minutes, or the environment's shorter limit; then the caller waits for one read, for at most its timeout.
@@ -25,7 +25,7 @@ const AGAIN_AFTER_FAILURE_MS = 10_000;
 const REREAD_TIMEOUT_MS = 400;
 
 export interface LiveConfiguration {
-  /** As last read. */
+  /** The values of the last read. */
   readonly current: Configuration;
   /** A configuration within the age limit of LC2. Never throws. */
   fresh(): Promise<Configuration>;
@@ -34,7 +34,7 @@ export interface LiveConfiguration {
 }
 
 export interface LiveOptions {
-  /** Called if there is a reference; `endpoint` is the environment's. */
+  /** Called if a variable is a reference; `endpoint` is the environment's. */
   readonly secrets: (options: { readonly endpoint?: string }) => Pick<Secrets, "read">;
   readonly now: () => number;
   readonly log: Pick<Log, "info" | "warn">;
@@ -43,7 +43,7 @@ export interface LiveOptions {
 /**
  * The environment's configuration; constant if the environment has no reference.
  *
- * @throws {ConfigurationError} with every problem, also of secrets; {SecretError} with each secret that could not be read
+ * @throws {ConfigurationError} with every problem, including those of secrets; {SecretError} with each secret that could not be read
  */
 export async function liveConfiguration(environment: Variables, { secrets, now, log }: LiveOptions): Promise<LiveConfiguration> {
   const references = referencesIn(environment);

@@ -2,7 +2,7 @@ import { createSigner } from "@deltaloop/store/ports";
 import type { Signer } from "@deltaloop/store/ports";
 
 /**
- * A signer whose keys may be replaced during use: each call takes the present ones. `onUnknown` is called for each text that is signed
+ * A signer whose keys may change during use: each call uses the present ones. `onUnknown` is called for each text that is signed
  * with an unknown key, as during a rotation.
  */
 export function liveSigner(keys: () => readonly string[], cluster: string, onUnknown?: () => void): Signer {

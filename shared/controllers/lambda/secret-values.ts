@@ -122,7 +122,7 @@ function redisVariables(value: string, variables: Variables): Variables | string
   const bare: v.InferOutput<typeof RedisSecret> = { password: value };
   const parsed = value.startsWith("{") ? v.safeParse(RedisSecret, value) : { success: value !== "", output: bare };
   if (!parsed.success) return `its value is neither a URL, nor a password, nor {"username", "password"}`;
-  const { username, password } = parsed.output as typeof bare; // of a success
+  const { username, password } = parsed.output as typeof bare; // the result of a success
   const url = variables["DELTALOOP_REDIS_URL"] ?? "";
   if (!URL.canParse(url)) return "its value is a password, and DELTALOOP_REDIS_URL does not say for which Redis";
   const whole = new URL(url);

@@ -29,7 +29,7 @@ interface Invocation {
   readonly remainingMs: number;
 }
 
-/** A doorbell of this function: the cluster and the key to sync. */
+/** A doorbell for this function: the cluster and the key to sync. */
 interface Rung {
   readonly cluster: ClusterWiring;
   readonly bell: Doorbell;

@@ -21,9 +21,9 @@ export interface WiredFunction extends Omit<FunctionWiring, "trace"> {
 }
 
 /**
- * Everything a function needs, of what its configuration says now; MAC keys and credentials of the API server are followed. `kubeConfig`:
- * how it reaches the API server, which the local function host knows from a kubeconfig. Counted is where its calls are; absent: in the
- * function's own log, unless DELTALOOP_METRICS says `none`.
+ * Creates a function's dependencies from its current configuration; MAC keys and API server credentials may rotate. `kubeConfig`: access to
+ * the API server, which the local function host takes from a kubeconfig. Without its `metrics`, they are written to the function's log,
+ * unless DELTALOOP_METRICS is `none`.
  */
 export function wireFunction(component: Component, live: LiveConfiguration, kubeConfig: KubeHttpConfig): WiredFunction {
   const configuration = live.current;
@@ -62,7 +62,7 @@ function functionMetrics(component: Component, deployment: string, clock: Clock)
   return createEmfMetrics({ namespace: `deltaloop/${deployment}`, dimensions: { function: component }, now: () => clock.now(), write });
 }
 
-/** The short functions only read, and what they cannot read in time comes again; a sync brings its own retry budget with each call. */
+/** Short functions only read, and their messages are redelivered if a read times out; a sync passes its own retry budget with each call. */
 function retryBudgetOf(component: Component): Pick<KubeHttpConfig, "requestTimeoutMs" | "waitMsMax"> {
   const isShort = component === "apply-deltas" || component === "dead-deltas";
   return isShort ? { requestTimeoutMs: APPLIER_REQUEST_TIMEOUT_MS, waitMsMax: APPLIER_WAIT_MS_MAX } : {};

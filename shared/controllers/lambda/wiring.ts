@@ -1,4 +1,4 @@
-/** A function's dependencies besides its event: ports, chosen by Lambda's environment, by the local host, or by a test. */
+/** A function's dependencies besides its event: ports, provided by Lambda's environment, the local function host, or a test. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";
@@ -18,14 +18,14 @@ export interface FunctionWiring {
   readonly digester: Digester;
   /** The connections and keys of one cluster; undefined for an unknown cluster id. */
   readonly cluster: (cid: string | undefined) => ClusterWiring | undefined;
-  /** The cluster ids it serves, for functions that no message calls. */
+  /** The cluster ids it serves, for functions without messages. */
   readonly clusters: readonly string[];
-  /** The queue the function is on, so that failed records come back soon. */
+  /** The function's queue, to make failed records visible sooner. */
   readonly source?: Pick<MessageSource, "setVisibility">;
   readonly metrics?: Metrics;
-  /** Reads MAC keys again, now and then; whether there are others. */
+  /** Reads the MAC keys again, rate-limited. Returns whether they changed. */
   readonly renewKeys?: () => Promise<boolean>;
-  /** Reports to users what syncs decide. */
+  /** Reports the decisions of syncs to users. */
   readonly trace?: (line: TraceLine) => void;
 }
 
@@ -34,22 +34,22 @@ export interface ClusterWiring {
   /** Verifies that a message is from this cluster's watcher. */
   readonly signer: Signer;
   readonly doorbells: Doorbells;
-  /** Calls with the function's own component name, like the gateways, which name the field manager of their controller. */
+  /** Its requests carry the function's component name; gateways instead set their controller's field manager. */
   readonly reader: KubeReader;
-  /** Absent: nothing is proven (shadow mode, replay). */
+  /** Absent: no proof is required (shadow mode, replay). */
   readonly proof?: LeaseProof;
-  /** For who takes no key: proves with the Store's current token before each read. */
+  /** For functions that take no key: proves with the Store's current token before each read. */
   readonly provenReader?: KubeReader;
   readonly gateway: (controller: Controller) => WriteGateway;
 }
 
-/** The Lease that proves (lease-proof.ts), and what its proof needs. */
+/** The Lease that proves (lease-proof.ts), and the dependencies of its proof. */
 export interface ProofOptions extends Pick<FunctionWiring, "clock" | "log"> {
   readonly metrics?: Metrics | undefined;
   readonly lease: { readonly namespace: string; readonly name: string };
 }
 
-/** The wiring of functions that serve one cluster and no other: reads and gateways on one client. */
+/** The wiring of functions that serve exactly one cluster: reads and gateways share one client. */
 export function serving(
   cid: string,
   kube: KubeReader & KubeWriter,

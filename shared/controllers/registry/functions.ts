@@ -9,7 +9,7 @@ import type { Registry } from "./registry.ts";
 const SPARE_APPLIERS = 2;
 
 export interface FunctionEntry {
-  /** Its folder under functions/, and its deployed name. */
+  /** Name of its folder under functions/, and its deployed name. */
   readonly name: string;
   /** Logical id in CloudFormation. */
   readonly logical: string;
@@ -21,15 +21,15 @@ export interface FunctionEntry {
   readonly queue?: { readonly logical: string; readonly maximumConcurrency: string; readonly makesVisible: boolean };
   /** The controller whose keys it syncs. */
   readonly controller?: string;
-  /** Calls the API server, with its own service account and token. */
+  /** Whether it calls the API server, with its own service account and token. */
   readonly usesKube: boolean;
-  /** Reads rows or messages, so it has the keys for MACs and digests. */
+  /** Whether it reads rows or messages and therefore has the keys for MACs and digests. */
   readonly usesKeys: boolean;
-  /** Rings doorbells, so Lambda may take its chain of invocations for a loop. */
+  /** Whether it rings doorbells: Lambda may take its chain of invocations for a loop. */
   readonly rings: boolean;
 }
 
-/** In reading order. */
+/** In order of the data flow. */
 export function functionsOf(registry: Registry): readonly FunctionEntry[] {
   const { controllers, resources } = registry;
   const lanes = watchedBy(registry).reduce((sum, name) => sum + lanesOf(name), 0);
@@ -45,7 +45,7 @@ export function functionsOf(registry: Registry): readonly FunctionEntry[] {
       rings: true,
     },
     {
-      // On Q1's dead-letter queue.
+      // On the dead-letter queue of Q1.
       name: "dead-deltas",
       logical: pascalCase("dead-deltas"),
       timeoutSeconds: FUNCTION_TIMEOUT_SECONDS["dead-deltas"],

@@ -1,8 +1,8 @@
-/** Names derived from a controller or a function: derived in one place and never listed. */
+/** Names derived from a controller or a function, in this one place. */
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { ResourceInfo } from "@deltaloop/kube/objects";
 
-/** Its function, the folder of it, and part of the names of its role and its Lambda: `sync-replicaset`. */
+/** The controller's function: name of its folder, and part of its role's and Lambda's names: `sync-replicaset`. */
 export function syncFunction<N extends string>(controller: N): `sync-${N}` {
   return `sync-${controller}`;
 }
@@ -12,7 +12,7 @@ export function serviceAccount(component: string): string {
   return `deltaloop-${component}`;
 }
 
-/** Where our own objects are, unless DELTALOOP_LEASE_NAMESPACE says otherwise. */
+/** Namespace of this system's own objects, unless DELTALOOP_LEASE_NAMESPACE is set. */
 export const NAMESPACE = "deltaloop";
 
 /** The ReplicaSet by which the guard distinguishes a controller of the whole cluster from a writer in one namespace (informer §11.9). */
@@ -23,7 +23,7 @@ export function watcherLease(deployment: string): string {
   return `deltaloop-watcher-${deployment}`;
 }
 
-/** The environment variable with the URL of its doorbell queue: `DELTALOOP_DOORBELLS_REPLICASET_URL`. */
+/** The environment variable with the URL of the controller's doorbell queue: `DELTALOOP_DOORBELLS_REPLICASET_URL`. */
 export function doorbellsVariable(controller: string): string {
   return `DELTALOOP_DOORBELLS_${variablePart(controller)}_URL`;
 }
@@ -43,8 +43,8 @@ function variablePart(name: string): string {
 }
 
 /**
- * In CloudFormation, where a name holds letters and digits only: `ReplicaSet` for replicaset, whose primary is one, else the
- * name itself, as `TeamGuard` for team-guard.
+ * The logical id in CloudFormation, where a name holds letters and digits only: the kind of the primary if the names match, as `ReplicaSet`
+ * for replicaset; otherwise the name itself, as `TeamGuard` for team-guard.
  */
 export function logicalName(
   { name, primary }: { readonly name: string; readonly primary: string },

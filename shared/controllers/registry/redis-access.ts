@@ -1,10 +1,10 @@
 /**
- * What each function may do in Redis: one ACL user a function, as roles are one a function. The watcher and operators have a user of all
- * rights. Keys are informer §11.1's.
+ * The Redis rights of each function: one ACL user per function, like its role. The watcher and operators share a user with all rights.
+ * Informer §11.1 describes the keys.
  *
- * RA1 a script runs with its caller's rights, command by command. EVALSHA itself asks for writes on all of its KEYS, so it is allowed by a
- *     selector of its own, which allows nothing else. Needs Redis 7 or Valkey.
- * RA2 `ep` is written by all, since scripts begin with an HDEL of nothing in a full store (informer §11.10).
+ * RA1 a script runs with its caller's rights, command by command. EVALSHA itself requires write access to all of its KEYS, so a separate
+ *     selector allows it and nothing else. Needs Redis 7 or Valkey.
+ * RA2 all users may write `ep`, because scripts begin with an HDEL without effect to detect a full store (informer §11.10).
  */
 import type { Store } from "@deltaloop/store/ports";
 import { functionsOf } from "./functions.ts";
@@ -13,7 +13,7 @@ import type { Registry } from "./registry.ts";
 
 export interface RedisAccess {
   readonly name: string;
-  /** The Store's methods that it calls. */
+  /** The methods of the Store that it calls. */
   readonly methods: readonly (keyof Store)[];
   /** The controller whose keys it syncs. Absent: it syncs none, and its rights cover all controllers. */
   readonly controllers: readonly string[] | undefined;
@@ -24,7 +24,7 @@ export interface RedisAccess {
 interface Rights {
   readonly methods: readonly (keyof Store)[];
   readonly commands: string;
-  /** Kinds of keys; `ev` and `rl` are those of its own controllers. */
+  /** Kinds of keys; `ev` and `rl` only those of its own controllers. */
   readonly writes: string;
   readonly reads: string;
 }
@@ -66,11 +66,11 @@ const RIGHTS: Readonly<Record<"apply-deltas" | "dead-deltas" | "sync" | "sweep",
   },
 };
 
-/** Outside of epochs. */
+/** Keys outside of epochs. */
 const LASTING = ["ep", "forged", "guard", "opened", "tally"];
-/** One in an epoch. */
+/** Keys that exist once per epoch. */
 const SINGLE = ["quar"];
-/** Commands of every client, besides scripts. */
+/** Commands that every client needs, besides scripts. */
 const CLIENT = "+@connection -@dangerous +info +time +wait +cluster|slots +cluster|shards +cluster|nodes";
 
 /** In the order of functionsOf. */

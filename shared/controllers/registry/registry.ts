@@ -19,9 +19,9 @@ import { replicationControllerAffectedKeys } from "../replication/conversion.ts"
 export interface ControllerEntry extends ControllerInfo<string> {
   /** A DNS label: names its queue, function, role and field manager. */
   readonly name: string;
-  /** Its keys that a change of a watched object affects. */
+  /** The controller's keys that a change of a watched object affects. */
   readonly affectedKeys: AffectedKeys;
-  /** The writes that it may send, from which its permissions are derived. */
+  /** The writes that it may send; its permissions are derived from them. */
   readonly contract: readonly ContractRow<string>[];
   /** Controllers whose keys its function syncs inline, and whose permissions it therefore has (shared/controllers/lambda/follow-up-sync.ts). */
   readonly followUps?: readonly string[];

@@ -1,27 +1,27 @@
 /**
- * RBAC of the product, made of the contract that the write gateway enforces: what is not in there cannot be sent, and what is
- * not granted here would be refused. One service account a role, so that each process has its own rights and no more.
+ * RBAC rules, derived from the contract that the write gateway enforces, so that both allow the same calls. Each role has its own service
+ * account, so that a process has no more rights than it needs.
  */
 import { CANARY, serviceAccount, syncFunction } from "./names.ts";
 import { REGISTRY, watchedBy } from "./registry.ts";
 import type { ControllerEntry, Registry } from "./registry.ts";
 
-/** A process of ours as the API server knows it. */
+/** A component as the API server knows it. */
 export interface Role {
   /** Also the name of its service account. */
   readonly name: string;
   /** The controller whose contract it implements. */
   readonly controller?: string;
-  /** Anywhere in the cluster. One rule per resource and name, sorted. */
+  /** Cluster-wide rules, one per resource and name, sorted. */
   readonly clusterRules: readonly Rule[];
-  /** Within our own namespace. */
+  /** Rules within this system's namespace. */
   readonly namespaceRules: readonly Rule[];
 }
 
 /** One entry of `rules`. */
 export interface Rule {
   readonly apiGroup: string;
-  /** With its subresource: `replicasets/status`. */
+  /** Including a subresource: `replicasets/status`. */
   readonly resource: string;
   readonly verbs: readonly string[];
   /** Only the object of this name. */
@@ -38,13 +38,13 @@ export function rolesOf(registry: Registry): readonly Role[] {
     resource: subresource === undefined ? resource : `${resource}/${subresource}`,
     verbs,
   });
-  // The proof that the cache is filled by this cluster's watcher (informer §11.11).
+  // For the proof that this cluster's watcher fills the cache (informer §11.11).
   const readsLease = rule("leases", ["get"]);
   const syncRules = ({ primary, reads, contract }: ControllerEntry): readonly Rule[] => [
     ...reads.map((resource) => rule(resource, resource === primary ? ["get"] : ["get", "list"])),
     ...contract.map(({ resource, subresource, verb }) => rule(resource, [verb], subresource)),
-    // Where the admission plugin OwnerReferencesPermissionEnforcement runs, `blockOwnerDeletion: true` in a reference requires that right
-    // on the owner. Nothing is ever written there.
+    // Where the admission plugin OwnerReferencesPermissionEnforcement runs, `blockOwnerDeletion: true` in a reference requires `update` on
+    // the owner's finalizers. These are never written.
     rule(primary, ["update"], "finalizers"),
   ];
   const syncRole = ({ name, followUps = [] }: ControllerEntry): Role => ({
@@ -62,14 +62,14 @@ export function rolesOf(registry: Registry): readonly Role[] {
         // Its uid is the cluster's identity (informer §11.7).
         { ...rule("namespaces", ["get"]), name: "kube-system" },
       ]),
-      // The Lease and the one PUT of the whole product; the status of the guard's canary, whose spec could start pods.
+      // The Lease, which is the only object written with PUT, and the status of the guard's canary; its spec could start pods.
       namespaceRules: [
         ...(watchedBy(registry).includes("replicasets") ? [{ ...rule("replicasets", ["patch"], "status"), name: CANARY }] : []),
         rule("leases", ["get", "create", "update"]),
       ],
     },
     ...registry.controllers.map(syncRole),
-    // Reads live what was too big to travel (informer §10.4).
+    // Live reads of objects that were too large for a message (informer §10.4).
     {
       name: serviceAccount("apply-deltas"),
       clusterRules: merged(watchedBy(registry).map((resource) => rule(resource, ["get"]))),
@@ -78,7 +78,7 @@ export function rolesOf(registry: Registry): readonly Role[] {
   ];
 }
 
-/** The roles of what is built in. */
+/** The roles of the built-in controllers. */
 export const ROLES: readonly Role[] = rolesOf(REGISTRY);
 
 /** @throws {TypeError} when a controller names a resource that the registry does not have: a bug in its entry. */

@@ -31,21 +31,21 @@ export interface Made {
   readonly node: { readonly type: string; readonly count: number };
   readonly keys: number;
   readonly secrets: number;
-  /** Metrics that alarms look at. */
+  /** Number of metrics that alarms evaluate. */
   readonly alarms: number;
-  /** Tasks here, or the same somewhere else: nothing works without one. */
+  /** Number of watcher tasks, in this stack or elsewhere: deltaloop needs one. */
   readonly watchers: number;
 }
 
 const SECRETS_SECONDS_MAX = SECRET_MS_MAX / 1_000;
 const OWN_ZONES = 2;
 const NODE_TYPES = { valkey: "cache.t4g.small", memorydb: "db.t4g.small", given: "" } as const;
-/** For MAC key, digest key, and each that calls the API server: apply-deltas, three syncs, the watcher. */
+/** MAC key, digest key, and credentials of each component that calls the API server: apply-deltas, three syncs, the watcher. */
 const SECRETS = 7;
-/** Of the store's users: each function's, and the watcher's. */
+/** Passwords of the Redis users: each function's, and the watcher's. */
 const STORE_SECRETS = 7;
 const ENDPOINTS = 2;
-/** Logs and two of the image's registry. */
+/** Endpoints for logs, and two for the image registry. */
 const WATCHER_ENDPOINTS = 3;
 const ALARMS = { always: 22, metrics: 14, valkey: 5, thirdNode: 2, memorydb: 3 } as const;
 
@@ -75,7 +75,7 @@ export const COUNTED: readonly string[] = [
   ...["network", "natGateway", "endpoints", "subnetIds", "store", "storeNodeType", "storeNodes", "keyArn", "secrets", "metrics"],
   ...["watcherImage", "mode", "secretsSeconds"],
 ];
-/** Other parameters of serverless.yml, which cost nothing. */
+/** Other parameters of serverless.yml, which do not affect the cost. */
 const FREE = [
   ...["runtime", "guard", "maximumConcurrency", "deltasMaxReceiveCount", "clusterId", "kubeServer", "kubeCa", "kubePort", "kubeCidr"],
   ...["vpcCidr", "vpcId", "alarmTopics", "leaveOut", "redisUrl", "redisCluster", "redisDurability", "kubeEksCluster", "redisSecret"],
@@ -84,9 +84,9 @@ const FREE = [
 export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
 
 /**
- * As serverless.yml has its defaults, but for the mode: a cost estimate assumes mode act.
+ * Defaults equal those of serverless.yml, except that a cost estimate assumes mode act.
  *
- * @throws {UsageError} for a name or a value that a deployment would not take
+ * @throws {UsageError} for a name or a value that a deployment would reject
  */
 export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const unknown = Object.keys(parameters).filter((name) => !PARAMETERS.includes(name));

@@ -15,8 +15,8 @@ export interface NextLook {
  *
  *     minReadySeconds 5, pods ready for 2 s and for 4.3 s → again after 700 ms
  *
- * A ready pod whose condition has no time counts as just ready. Before 1.34 (`all ready`) upstream looks again only once every replica is
- * ready, and then after the whole time.
+ * A ready pod whose condition has no time counts as just ready. Before 1.34 (`all ready`) upstream requeues only once every replica is
+ * ready, and then after all of `minReadySeconds`.
  *
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet (its last step), controller_utils.go FindMinNextPodAvailabilityCheck.
  */
@@ -30,7 +30,7 @@ export function nextAvailabilityCheck(
     availabilityCheck = "next pod",
   }: {
     readonly claimed: readonly CachedPod[];
-    /** The `now` of the status. */
+    /** The time at which the status was computed. */
     readonly statusNowMs: number;
     readonly nowMs: number;
     readonly availabilityCheck?: Behaviour["availabilityCheck"];

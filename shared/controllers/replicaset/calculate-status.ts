@@ -35,7 +35,7 @@ export function calculateStatus(
   };
 }
 
-/** The counts of the status, whether they changed, and a failure that ended. */
+/** Reasons: the counts of the status, whether they changed, and a failure that ended. */
 export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differs: boolean): readonly ReplicaReason[] {
   const before = getCondition(rs.status.conditions ?? [], "ReplicaFailure");
   const isOver = before !== undefined && getCondition(status.conditions ?? [], "ReplicaFailure") === undefined;
@@ -59,7 +59,7 @@ function hasLabels(pod: CachedPod, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => pod.labels?.[key] === value);
 }
 
-/** `ReplicaFailure` follows the error; while it lasts, text and time stay. Other conditions stay unchanged. */
+/** Sets `ReplicaFailure` by the error; while it lasts, its text and time stay. Other conditions stay unchanged. */
 function conditionsAfter(rs: CachedReplicaSet, claimed: number, error: Error | undefined, nowMs: number): readonly Condition[] {
   const conditions = rs.status.conditions ?? [];
   if (error === undefined) return removeCondition(conditions, "ReplicaFailure");
@@ -75,8 +75,8 @@ function conditionsAfter(rs: CachedReplicaSet, claimed: number, error: Error | u
 }
 
 /**
- * The write that makes `status` the stored one, or undefined if it is. Absent counters are 0, but `terminatingReplicas` is
- * absent or 0. A new generation is written even if no count changes.
+ * The write that stores `status`, or undefined if it is stored already. Absent counters equal 0, except `terminatingReplicas`. A new
+ * generation is written even if no count changes.
  *
  * Source: replica_set_utils.go updateReplicaSetStatus.
  */

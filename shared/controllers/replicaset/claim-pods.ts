@@ -35,7 +35,7 @@ export function claimPods({ rs, owner, selector, pods, orphans }: Observed): Cla
 }
 
 /**
- * The pods that the answers show as adopted. Differs from upstream: a pod that is being deleted is not claimed, because it would count as
+ * The pods that the responses show as adopted. Differs from upstream: a pod that is being deleted is not claimed, because it would count as
  * a replica and not be replaced (replicaset §6).
  */
 export function adoptedPods(writes: ClaimedPods["writes"], results: readonly WriteResult[]): readonly CachedPod[] {

@@ -12,16 +12,16 @@ import { observe } from "./observe.ts";
 import type { Observed } from "./observe.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
-/** After pods were marked SUSPECT: the gate is closed until they are listed again. */
+/** Delay after pods were marked SUSPECT: the gate is closed until they are listed again. */
 const SUSPECT_MS = 1_000;
 
 export interface LiveBasis {
   readonly observed: Observed;
-  /** The pods were listed a moment ago: no create, no delete and no lower status before this time has passed. */
+  /** The pods were listed recently: create nothing, delete nothing and do not lower the status before this time has passed. */
   readonly waitMs?: number;
 }
 
-/** @throws {Error} when the owner or its pods cannot be read: then nothing is written. */
+/** @throws {Error} when the owner or its pods cannot be read; nothing is written then. */
 export async function liveBasis(session: SyncSession, observed: Observed, kind: ReplicaKind): Promise<LiveBasis> {
   const { snapshot } = session;
   const { pods } = snapshot;
@@ -37,7 +37,7 @@ export async function liveBasis(session: SyncSession, observed: Observed, kind: 
 
   let why = acts ? basisByMark(snapshot, { verb, adopts: adopted.length > 0, losesUnseen: session.losesUnseen }) : undefined;
   if (why === undefined) {
-    // Without a create or delete the status write's own resourceVersion says whether the cached status is the live one.
+    // Without a create or delete, the resourceVersion of the status write ensures that the cached status is current.
     const status = acts ? await session.liveStatus(owner, verb) : statusOf(rs);
     if (status) why = statusContradicts(snapshot, status, { observed, claimed, deletes: acts && surplus > 0 });
   }
@@ -53,7 +53,7 @@ export async function liveBasis(session: SyncSession, observed: Observed, kind: 
 }
 
 export interface StatusSeen {
-  /** Of the owner. */
+  /** The owner's version. */
   readonly resourceVersion: string;
   readonly replicas: number;
 }
@@ -63,13 +63,13 @@ function statusOf({ metadata, status }: Observed["rs"]): StatusSeen {
 }
 
 /**
- * Whether the owner's status counts other pods than the cache shows, as far as the cache does not explain it: by pods that are gone,
- * terminate, ended or were deleted since the status was written, and before deletes by pods that are newer than it. A cache that has every
- * event up to the status' version holds no pod that was gone by then.
+ * Whether the owner's status and the cached pods differ without an explanation. Pods that terminate, ended or were deleted since the status
+ * was written explain a difference; before deletes, pods newer than the status do as well. A cache that has every event up to the status'
+ * version holds no pod that was gone by then.
  *
  *     status 3, one pod, one terminating           → above by one: a pod is missing in the cache
  *     status 0, 3 pods, all newer than the status  → explained
- *     status 1, 3 pods, all older, one is to go    → below by two: pods are in the cache that were gone by then
+ *     status 1, 3 pods, all older, one to delete   → below by two: the cache holds pods that were gone by then
  */
 export function statusContradicts(
   { pods: cache, mark, left = 0, dependents }: Pick<Snapshot, "pods" | "mark" | "left" | "dependents">,
@@ -88,7 +88,7 @@ export function statusContradicts(
   const uids = new Set(claimed.map(({ uid }) => uid));
   const isLeft = ({ uid }: CachedPod): boolean => !uids.has(uid);
   const gone = dependents.filter((row) => row.gone).length;
-  // Without a mark, the pods of the owner that ended since were not counted.
+  // Without a mark, the owner's pods that ended since are not counted.
   const notCounted = observed.pods.filter((pod) => isLeft(pod) && (mark === undefined || isActive(pod))).length + gone + left;
   const released = observed.orphans.filter((pod) => isLeft(pod) && isNewer(pod)).length;
   if (replicas > claimed.length + notCounted + released) return "status above the pods";

@@ -24,8 +24,8 @@ export interface Managing {
  * The writes that bring the claimed pods to `spec.replicas`, at most 500 a sync:
  *
  *     wants 3, has 1   → create 2
- *     wants 1000, has 0 → create 500; the answers queue the key for the rest
- *     wants 1, has 3   → delete 2, the ones that serve least first
+ *     wants 1000, has 0 → create 500; the responses queue the key for the rest
+ *     wants 1, has 3   → delete 2, the least useful first
  *
  * No writes while an earlier call may be in flight, or for an owner that is being deleted.
  *

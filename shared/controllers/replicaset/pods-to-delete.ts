@@ -6,12 +6,12 @@ import type { ReplicaReason, VictimRule } from "./reasons.ts";
 
 export interface Victims {
   readonly victims: readonly CachedPod[];
-  /** One reason per victim, then those of the pods that stay; none if all pods must go. */
+  /** One reason per victim, then those of the pods that stay; none if all pods are deleted. */
   readonly why: readonly ReplicaReason[];
 }
 
 /**
- * The `count` pods to delete. If all must go, in the given order; otherwise the least useful first, and of equals those on the
+ * The `count` pods to delete. If all are deleted, in the given order; otherwise the least useful first, and of equals those on the
  * fullest node. `related`: pods that do the same work (this owner's and its siblings').
  *
  * Source: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode.
@@ -89,7 +89,7 @@ interface Compared {
 interface Rule {
   readonly by: VictimRule;
   readonly compare: (a: CachedPod, b: CachedPod, at: Compared) => number;
-  /** The compared value, for users. */
+  /** The compared value, as shown to users. */
   readonly shown: (pod: CachedPod, rank: number) => string;
 }
 
@@ -126,7 +126,7 @@ const RULES: readonly Rule[] = [
 ];
 
 /**
- * Negative if `a` goes first. The first rule that distinguishes them decides.
+ * Negative if `a` is deleted first. The first rule that distinguishes them decides.
  *
  * Source: pkg/controller/controller_utils.go ActivePodsWithRanks.Less. Differs from upstream: ties are broken by the lower uid, then
  * the lower name, so that two workers choose the same victims.
@@ -165,7 +165,7 @@ export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
 
 /**
  * Younger first, with ages compared by order of magnitude. Equal ages are left to the next rule, the lower uid. Otherwise the youngest
- * pods of a rollout would all be deleted, and these often share a zone. Pods without the time go first; equal times do not decide.
+ * pods of a rollout would all be deleted, and these often share a zone. Pods without a time are deleted first; equal times do not decide.
  *
  * Source: controller_utils.go afterOrZero, logarithmicRankDiff (gate LogarithmicScaleDown).
  */

@@ -27,9 +27,9 @@ type None = Readonly<Record<never, never>>;
 export type ReplicaReason =
   | Reason<"gone", None>
   | Reason<"invalid selector", { readonly message: string }>
-  // §6
+  // §6.
   | Reason<"adopts" | "releases", { readonly selector: string; readonly labels: string }>
-  // §18
+  // §18.
   | Reason<"lists first" | "listed just now", { readonly why: ListReason }>
   // §7. `pending`: calls of earlier runs that were not answered.
   | Reason<"waits for calls", { readonly pending: number }>
@@ -40,11 +40,11 @@ export type ReplicaReason =
   | Reason<"too many", Size & { readonly burst: number; readonly remove: number }>
   // §7. An earlier delete of this pod was not answered.
   | Reason<"deletes again", None>
-  // §8. `its` and `others`: what the rule compared, of this pod and of `survivor`, the first that stays.
+  // §8. `its` and `others`: the compared values of this pod and of `survivor`, the first pod that stays.
   | Reason<"goes first", Compared & { readonly survivor: string }>
-  // §8. The same of `victim`, the last one deleted, and of the number of `pods` that the rule keeps, of which this one is the first.
+  // §8. Compares with `victim`, the last deleted pod. `pods`: the number of pods that the rule keeps; this is the first of them.
   | Reason<"stays", Compared & { readonly victim: string; readonly pods: number }>
-  // §10
+  // §10.
   | Reason<
       "counts",
       {
@@ -55,13 +55,13 @@ export type ReplicaReason =
         readonly terminating: number | undefined;
         readonly minReadySeconds: number;
         readonly generation: number;
-        /** Written only when it differs from what is stored. */
+        /** Whether it differs from the stored status, and so is written. */
         readonly differs: boolean;
       }
     >
   // §10.2. `reason` and `since` are the condition's.
   | Reason<"failed before" | "fails no more", { readonly reason: string | undefined; readonly since: string | undefined }>
-  // §11
+  // §11.
   | Reason<
       "becomes available",
       { readonly afterMs: number; readonly ready: number; readonly available: number; readonly minReadySeconds: number }

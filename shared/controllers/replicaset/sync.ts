@@ -25,8 +25,8 @@ export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
 }
 
 /**
- * Claim, then manage, then status: three decisions with effects between them. A failed claim ends the sync; a failed create or delete is
- * reported in the status first, and delays no availability check: upstream has a separate timer for that.
+ * Claims, then manages, then writes the status: three decisions with effects between them. A failed claim ends the sync; a failed create or
+ * delete is reported in the status first, and delays no availability check: upstream has a separate timer for that.
  *
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, updatePod.
  */
@@ -83,7 +83,7 @@ export async function syncReplicas(session: SyncSession, kind: ReplicaKind): Pro
   throw error;
 }
 
-/** Of this controller's vocabulary. */
+/** Accepts only reasons of this controller. */
 function because(session: SyncSession, ...reasons: readonly ReplicaReason[]): void {
   session.because(...reasons);
 }

@@ -36,7 +36,7 @@ const CONTROL_BYTES_MAX = 64 * 1024;
 const DATA_BYTES_MAX = 64 * 1024;
 /** Limit of a decompressed header block. */
 const HEADERS_BYTES_MAX = 64 * 1024;
-/** An exec has up to five, a forwarded connection two. */
+/** An exec has up to five streams, a forwarded connection two. */
 export const STREAMS_MAX = 1_000;
 /** Limit of unread data that is buffered per stream. */
 const INPUT_BYTES_MAX = 256 * 1024;
@@ -47,7 +47,7 @@ const INPUT_BYTES_MAX = 256 * 1024;
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
   const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];
-  inflate.on("error", () => undefined); // the reader of a block gets the error
+  inflate.on("error", () => undefined); // the reader of a header block gets the error
   const inputs = new Map<number, PassThrough>();
   const send = async (frame: Buffer): Promise<void> => {
     if (!socket.writable) throw new Error("the client disconnected");

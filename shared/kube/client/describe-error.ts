@@ -44,7 +44,7 @@ export function describeError(error: unknown): string {
 /** Minimum length of a name that is not minified. */
 const NAME_LENGTH_MIN = 4;
 
-/** The Redis client names errors after their classes; a minified name such as `um` is left out. */
+/** The Redis client names errors after their classes; a minified name such as `um` is omitted. */
 function nameOf({ name }: Error): string {
   return name.length < NAME_LENGTH_MIN ? "Error" : name;
 }

@@ -77,7 +77,7 @@ export interface Target {
 export interface CreateRequest extends ManagedWrite {
   readonly resource: Resource;
   readonly namespace: string;
-  /** POST to a subresource: `token` of a service account is a TokenRequest, `binding` of a pod assigns its node. */
+  /** POST to a subresource: `token` of a service account is a TokenRequest, `binding` of a pod assigns a node to it. */
   readonly of?: { readonly name: string; readonly subresource: "token" | "binding" };
   /** The whole object, name included. Not deeply readonly, because it is built and sent once. */
   readonly body: object;

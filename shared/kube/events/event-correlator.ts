@@ -45,7 +45,7 @@ export interface Happening {
   readonly nanos: string;
 }
 
-/** The Event after this occurrence. */
+/** The Event as of this occurrence. */
 export interface Correlated {
   /** Nanoseconds of the first occurrence, which give the Event its name and time. */
   readonly nanos: string;

@@ -93,7 +93,7 @@ export function createCalls(
     }
   }
 
-  /** Waits for a free slot; the attempt's timeout starts afterwards. */
+  /** Waits for a free slot; the timeout of the attempt starts after that. */
   async function sendInTurn(call: Call, retryBudget: RetryBudget): Promise<Sent> {
     call.signal?.throwIfAborted();
     const waitMs = Math.min(retryBudget.waitMsMax(), QUEUE_TIMEOUT_MS);
@@ -165,7 +165,7 @@ function codeOf(sent: Exclude<Sent, { readonly kind: "success" }>): string {
   return sent.kind === "answer" ? String(sent.code) : NO_ANSWER;
 }
 
-/** Code of a socket error. */
+/** The code of a socket error. */
 function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
@@ -179,7 +179,7 @@ function createQueueing(ms: number, caller: AbortSignal | undefined): { signal()
   };
 }
 
-/** A success whose body is not JSON counts as no response: something in front of the server returned it. */
+/** A success whose body is not JSON counts as no response: it comes from something in front of the server. */
 function parse(body: string): unknown {
   try {
     return parseExact(body);

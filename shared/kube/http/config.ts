@@ -38,13 +38,13 @@ export interface KubeHttpConfig {
   readonly userAgent?: string;
   /** Default `deltaloop-<component>`. */
   readonly fieldManager?: string;
-  /** Default 12 s: for one attempt of a call other than a watch or a list page. */
+  /** Default 12 s. Applies to one attempt of a call other than a watch or a list page. */
   readonly requestTimeoutMs?: number;
-  /** Default 60 s: the retry budget of a call without its own, until its last attempt starts. */
+  /** Default 60 s: the retry budget of a call without its own. Limits when its last attempt may start. */
   readonly waitMsMax?: number;
   /** Counts requests with client-go's metrics. */
   readonly metrics?: Metrics;
-  /** Called for each attempt without a whole answer, also before it is repeated. */
+  /** Called for each attempt without a complete response, also if the attempt is repeated. */
   readonly onNoAnswer?: () => void;
   /** Default 100 s without a byte; then the watch is aborted (KL5). */
   readonly inactivityMs?: number;
@@ -61,7 +61,7 @@ export class TokenInClearError extends Error {
 
 /** Whether a token sent to `server` can be read by others on the network. */
 export function showsToken(server: string): boolean {
-  if (!URL.canParse(server)) return false; // not called
+  if (!URL.canParse(server)) return false; // the token is never requested here
   const { protocol, hostname } = new URL(server);
   return protocol !== "https:" && !isLoopback(hostname);
 }

@@ -10,7 +10,7 @@ export interface LineSplitter {
    * @throws {RangeError} when a line exceeds the limit. The stream cannot be continued then.
    */
   push(chunk: Buffer): readonly string[];
-  /** Bytes of the line that is not complete yet; at the end of a stream they are dropped. */
+  /** Bytes of the incomplete last line; dropped at the end of a stream. */
   pendingBytes(): number;
 }
 

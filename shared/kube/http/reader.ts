@@ -69,7 +69,7 @@ export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retry
   return `${Math.ceil((retryBudget?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
 }
 
-/** @throws {UnansweredError} when a success holds no object: something else than the API server answered. */
+/** @throws {UnansweredError} when a successful response is not an object: it does not come from an API server. */
 export function asObject(value: unknown): KubeObject {
   if (isRecord(value) && isRecord(value["metadata"])) return value as unknown as KubeObject;
   throw new NotKubernetesError("the response is not a Kubernetes object");

@@ -12,7 +12,7 @@ export interface StartupOptions {
   /** Retry period from the first failure on. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** Called once, when a call has had no success for two seconds, with what is awaited. */
+  /** Called once, when a call has failed for two seconds, with a description of what it waits for. */
   readonly onWaiting: (awaited: string) => void;
 }
 
@@ -83,7 +83,7 @@ function isIdempotent({ method, path }: Call): boolean {
   return method === "GET" || (method === "POST" && VIRTUAL_RESOURCE.test(path));
 }
 
-/** How long a call with this error is retried. */
+/** How long calls that fail with this error are retried. */
 function retryWindowMs(error: unknown): number {
   if (error instanceof NotSentError) return Number.POSITIVE_INFINITY;
   if (error instanceof NotKubernetesError) return 0;

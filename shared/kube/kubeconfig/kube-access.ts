@@ -38,7 +38,7 @@ export async function pinContext(flags: KubeFlags): Promise<KubeFlags> {
   return context === "" ? flags : { ...flags, context };
 }
 
-/** `undefined`: the current one. @throws when the file cannot be used */
+/** The context to use; undefined: the current one. @throws when the file cannot be used */
 export async function contextOf(flags: KubeFlags, role: string): Promise<string | undefined> {
   const { contexts } = await readKubeconfig(flags.kubeconfig);
   return contexts.some(({ name }) => name === role) ? role : flags.context;

@@ -134,8 +134,8 @@ function textOf(bytes: Buffer): string {
 }
 
 /**
- * Client configuration for `context` (default: the current one). Exec plugins and token files are followed: tokens and client
- * certificates are renewed when they expire, are rejected, or may have been replaced.
+ * Client configuration for `context` (default: the current one). Tokens and client certificates from exec plugins and files are renewed
+ * when they expire, are rejected, or may have been replaced.
  *
  * @throws {Error} naming what is missing: the context, its cluster, or its user; {TokenInClearError}
  */

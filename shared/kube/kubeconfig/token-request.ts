@@ -24,6 +24,6 @@ export async function requestToken(
     of: { name: serviceAccount, subresource: "token" },
     body: { apiVersion: "authentication.k8s.io/v1", kind: "TokenRequest", spec: { expirationSeconds: seconds } },
   });
-  const { status } = answer as unknown as { readonly status: { readonly token: string; readonly expirationTimestamp: string } }; // a TokenRequest
+  const { status } = answer as unknown as { readonly status: { readonly token: string; readonly expirationTimestamp: string } }; // the response is a TokenRequest
   return { token: status.token, endsMs: Date.parse(status.expirationTimestamp) };
 }

@@ -40,7 +40,7 @@ export interface ListWatchOptions<R extends Resource> {
   readonly metrics?: Metrics | undefined;
 }
 
-/** Receives the state of the API server. */
+/** Receives the API server's state. */
 export interface Listener {
   /** A list is about to begin. */
   list(): Listing | Promise<Listing>;
@@ -74,7 +74,7 @@ export class HistoryRegressedError extends Error {
 /** An incomplete WatchList; released afterwards, because the connection lives on for minutes. */
 interface Streaming {
   readonly notOlderThan: string;
-  /** Objects have been delivered. */
+  /** Whether objects have been delivered. */
   begun: boolean;
 }
 

@@ -45,7 +45,7 @@ export type ReflectorInput =
   /** A list is complete at this version. */
   | { readonly kind: "listed"; readonly rv: string }
   | { readonly kind: "listFailed"; readonly error: unknown }
-  /** A WatchList was refused or ended early; `error` absent: cleanly. `begun`: objects had arrived. */
+  /** A WatchList was refused or ended early; Without `error` it ended cleanly. `begun`: objects had arrived. */
   | { readonly kind: "watchListFailed"; readonly error?: unknown; readonly begun: boolean }
   /** The server's newest version, requested before a watch is resumed. */
   | { readonly kind: "probed"; readonly rv: string }
@@ -88,7 +88,7 @@ const SHORT_WATCH_MS = 1000;
 const INTERNAL_ERRORS_MAX_MS = 30_000;
 /** Duration without an internal error that resets the window. */
 const INTERNAL_ERRORS_QUIET_MS = 60_000;
-/** WatchLists that may break before pages are read. */
+/** WatchLists that may break before lists are read by pages. */
 const BROKEN_OFF_MAX = 2;
 
 /**
@@ -185,7 +185,7 @@ function undecodable(state: ReflectorState, nowMs: number, random: number): read
   );
 }
 
-/** RF3: without delay, unless that was refused, too. */
+/** RF3: without delay, unless such a list was refused, too. */
 function listLatest(state: ReflectorState, why: string, nowMs: number, random: number): readonly [ReflectorState, ReflectorStep] {
   const next = { ...state, unavailable: true };
   if (!state.unavailable) return [next, listFrom(next, 0, why)];

@@ -19,7 +19,7 @@ const TYPES: Readonly<Record<string, "A" | "M" | "D">> = { ADDED: "A", MODIFIED:
 export function parseWatchLine(line: string): WatchLine {
   let event: { readonly type?: unknown; readonly object?: StatusLike };
   try {
-    event = parseExact(line) as typeof event; // checked field by field below
+    event = parseExact(line) as typeof event; // each field is checked below
   } catch {
     return { kind: "undecodable", why: "not JSON" }; // a SyntaxError quotes the line
   }

@@ -1,15 +1,15 @@
 /**
- * Owner ids, the keys of slices in caches (design decision 14). An owner is bound to its namespace: anyone who may read objects can read
- * uids, and a slice keyed by the uid alone let one namespace move another's pods. A reference that matches only in part is
- * another owner.
+ * Owner ids, the keys of slices in caches (design decision 14). An owner id includes the namespace: anyone who may read objects can read
+ * uids, and a slice keyed by the uid alone would let one namespace move another's pods. A reference that matches only in part is another
+ * owner.
  *
  *     | dependents  | owner's identity                 | Source                                                          |
  *     |-------------|----------------------------------|-----------------------------------------------------------------|
  *     | pods        | namespace, kind, name and uid    | pkg/controller/controller_utils.go PodControllerIndexKey        |
- *     | replicasets | namespace and uid                | controller_ref_manager.go ClaimReplicaSets, of a namespace's list |
+ *     | replicasets | namespace and uid                | controller_ref_manager.go ClaimReplicaSets, from a list of the namespace |
  *
- * Differs from upstream: the ReplicaSets of one controller, which rank a scale-down's victims, are those of its namespace
- * (upstream's index `controllerUID` has no namespace).
+ * Differs from upstream: the sibling ReplicaSets that rank a scale-down's victims are those of one namespace (upstream's index
+ * `controllerUID` has no namespace).
  */
 import { hash } from "node:crypto";
 import type { Cached, CachedOwner, CachedPod, CachedReplicaSet } from "./cached.ts";
@@ -42,7 +42,7 @@ export function sameOwner(a: CachedOwner | undefined, b: CachedOwner | undefined
 /** The controller owner of a cached object, if any. */
 export function ownerOfCached(resource: CachedResource, object: Cached): OwnerId | undefined {
   if (resource === "pods") {
-    const { namespace, owner } = object as CachedPod; // by `resource`
+    const { namespace, owner } = object as CachedPod; // `resource` implies the type
     return owner && podOwnerId(namespace, owner);
   }
   const { metadata } = object as CachedReplicaSet; // all others have metadata

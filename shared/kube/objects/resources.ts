@@ -16,7 +16,7 @@ export type NodeResource =
   | "certificatesigningrequests"
   | "runtimeclasses";
 
-/** Resources that a capture and `explain` read beside the cached ones, where rights allow. They are never queued or cached. */
+/** Resources that a capture and `explain` read in addition to the cached ones, where permitted. They are never queued or cached. */
 export const EVIDENCE_RESOURCES = ["events", "nodes", "horizontalpodautoscalers", "poddisruptionbudgets", "resourcequotas"] as const;
 export type EvidenceResource = (typeof EVIDENCE_RESOURCES)[number];
 

@@ -1,5 +1,5 @@
 /**
- * JSON as Go's decoder reads it into a struct: a value of another type is a mistake, `null` is absence, and unknown fields are kept.
+ * JSON as Go's decoder reads it into a struct: a value of another type is a mistake, `null` counts as absent, and unknown fields are kept.
  *
  * Source: apimachinery pkg/runtime/serializer/json; UnmarshalJSON of apimachinery's and component-base's types.
  */
@@ -12,7 +12,7 @@ import type { AnyStruct, AnyType } from "./pod-template-layout.ts";
 export interface Mistake {
   /** `spec.containers[0].args[0]`, `metadata.labels[app]`. */
   readonly path: string;
-  /** As Go names it: the struct and the path of fields, without entries and with embedded structs. */
+  /** Go's name for it: the struct and the path of fields, without entries and with embedded structs. */
   readonly goField: string;
   readonly type: AnyType;
   readonly value: Json;

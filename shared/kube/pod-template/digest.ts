@@ -48,8 +48,8 @@ export function isAnnotationDigest(value: unknown): value is string {
 /** Limit of cached template digests: more than roll out at a time. */
 const TEMPLATES_MAX = 256;
 /**
- * The layout of the normal form, whatever release the cluster runs: releases add fields and change none, so templates of one release are
- * equal in it exactly if they are in their own, and a digest outlives an upgrade of the cluster.
+ * The layout of the normal form, independent of the cluster's release: releases only add fields, so two templates are equal in this layout
+ * exactly if they are equal in their own release's. A digest therefore stays valid after an upgrade of the cluster.
  */
 const FORM_RELEASE = RELEASED.at(-1);
 /**
@@ -82,7 +82,7 @@ export function createDigester(key: Buffer | string, releases: readonly Release[
     releases,
     digest,
     template(template, withHashStates) {
-      // A template recurs with each status update of its object. Only the hash of its text is kept.
+      // The same template recurs with each status update of its object. Only the hash of its text is kept.
       const text = hash("sha256", exactText(template), "base64");
       let known = lately.get(text);
       if (known === undefined) {
@@ -153,7 +153,7 @@ function normalValue(type: GoType, value: unknown): string | undefined {
   }
 }
 
-/** The normal form of a value whose presence counts: behind a pointer, in a list, in a map. */
+/** The normal form of a value whose presence is significant: behind a pointer, in a list, in a map. */
 function present(type: GoType, value: unknown): string {
   return normalValue(type, value) ?? zeroOf(type, value);
 }
@@ -194,7 +194,7 @@ function verbatim(value: unknown): string {
 /** The kept entries, sorted by key; undefined if there are none. */
 function normalEntries(value: object, normalOf: (key: string, entry: unknown) => string | undefined): string | undefined {
   let text = "";
-  const entries = value as Readonly<Record<string, unknown>>; // read only by own keys
+  const entries = value as Readonly<Record<string, unknown>>; // only own keys are read
   for (const key of Object.keys(entries).sort()) {
     const normal = normalOf(key, entries[key]);
     if (normal !== undefined) text += `${text === "" ? "{" : ","}${JSON.stringify(key)}:${normal}`;

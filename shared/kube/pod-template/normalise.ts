@@ -1,6 +1,6 @@
 /**
  * Emulates decoding into Go structs and encoding again: nulls, empty lists and zero values of `omitempty` fields
- * are dropped, pointers (`replicas: 0`, `securityContext: {}`) are kept. Otherwise two equal templates would be served differently.
+ * are dropped, pointers (`replicas: 0`, `securityContext: {}`) are kept. Without this, two equal templates would be served differently.
  */
 import { isObject, type Json, type JsonObject } from "@deltaloop/base";
 

@@ -50,7 +50,7 @@ function fnv1a(state: number, bytes: Buffer): number {
 
 /** `value` is the JSON object; embedded structs read their fields from the same one. */
 function structText(struct: GoStruct, value: unknown): string {
-  const object = (isObject(value) ? value : {}) as Readonly<Record<string, unknown>>; // read only by known keys
+  const object = (isObject(value) ? value : {}) as Readonly<Record<string, unknown>>; // only known keys are read
   const fields = struct.fields.map(({ name, key, embedded, type }) => {
     return `${name}:(${type.text})${valueText(type, embedded ? object : object[key])}`;
   });
@@ -86,7 +86,7 @@ function valueText(type: GoType, value: unknown): string {
   }
 }
 
-/** Prints a list or object where a scalar belongs. No API server sends one, but it must not make the watcher throw. */
+/** Prints a list or object in place of a scalar. No API server sends one, but it must not make the watcher throw. */
 function plainText(value: unknown): string {
   return typeof value === "object" ? exactText(value) : String(value);
 }

@@ -33,7 +33,7 @@ export type GoType<Kind extends ScalarKind = TemplateKind> =
   | { readonly kind: "pointer" | "list" | "map"; readonly text: string; readonly element: GoType<Kind> }
   | { readonly kind: "struct"; readonly text: string; readonly struct: GoStruct<Kind> };
 
-/** Of any table. */
+/** A struct of any table. */
 export type AnyStruct = GoStruct<ScalarKind>;
 export type AnyType = GoType<ScalarKind>;
 
@@ -45,15 +45,15 @@ const parsed = new WeakMap<Release, GoStruct>();
 /** PodTemplateSpec of a release, with everything it refers to. */
 export function podTemplateLayout(release: Release = OWN_RELEASE): GoStruct {
   let layout = parsed.get(release);
-  // No other kinds are in its table.
+  // its table has no other kinds
   if (layout === undefined) parsed.set(release, (layout = parseGoTypes(release.types)("PodTemplateSpec") as GoStruct));
   return layout;
 }
 
-/** Structs of tables by name, each of which may change or continue those before. @throws {RangeError} for one that they lack */
+/** Structs of tables by name; each table may change or extend earlier ones. @throws {RangeError} for a missing name */
 export function parseGoTypes(tables: readonly string[]): (name: string) => AnyStruct {
   const bodies = new Map(typeTable(tables));
-  // It has exactly the fields of Container.
+  // Upstream's EphemeralContainerCommon has exactly the fields of Container.
   bodies.set("EphemeralContainerCommon", bodies.get("Container") ?? []);
   const builtIns = builtInTypes(quantityTextType(bodies));
   const structs = new Map<string, AnyStruct>();
@@ -112,7 +112,7 @@ const CACHED_STRING = "str:s format:resource.formatCode";
 /** @throws {Error} for a table with a Quantity that quantity-text.ts cannot print: every hash would be wrong */
 function quantityTextType(bodies: ReadonlyMap<string, readonly string[]>): QuantityTextType {
   const fields = bodies.get("resource.Quantity")?.join(" ");
-  if (fields === undefined) return "string"; // a table that is not hashed
+  if (fields === undefined) return "string"; // this table is not hashed
   if (fields === QUANTITY_FIELDS.replace("TEXT", "s")) return "string";
   const isCached = bodies.get("resource.cachedString")?.join(" ") === CACHED_STRING;
   if (isCached && fields === QUANTITY_FIELDS.replace("TEXT", "resource.cachedString")) return "cachedString";

@@ -13,7 +13,7 @@ import { BEHAVIOUR as behaviour36 } from "./v1.36/behaviour.ts";
 import { POD_TEMPLATE_TYPES as types36 } from "./v1.36/pod-template-types.ts";
 import { POD_TEMPLATE_TYPES as types37 } from "./v1.37/pod-template-types.ts";
 
-/** Those whose template hashes are cached: shadow mode decides for all of them. */
+/** The releases whose template hashes are cached: shadow mode decides for all of them. */
 export const RELEASED: readonly Release[] = releasesOf({ name: "1.32", types: types32, behaviour: behaviour32 }, [
   { name: "1.33", types: types33 },
   { name: "1.34", types: types34, behaviour: behaviour34 },
@@ -22,10 +22,10 @@ export const RELEASED: readonly Release[] = releasesOf({ name: "1.32", types: ty
   { name: "1.37", types: types37 },
 ]);
 
-/** Upstream's support window, and from 1.35 on resourceVersions can be compared (KEP-5504). */
+/** The releases in upstream's support window. From 1.35 on, resourceVersions can be compared (KEP-5504). */
 export const ACTING_RELEASES: readonly Release[] = RELEASED.slice(-3);
 
-/** The release that the node agent and the API server in memory are of, which is acted on where none is published: tests and replays. */
+/** The release of the node agent and the in-memory API server. Controllers use it if no release is published: in tests and replays. */
 export const OWN_RELEASE: Release = ownRelease();
 
 function ownRelease(): Release {

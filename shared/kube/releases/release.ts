@@ -1,9 +1,9 @@
 /** Differences between minor releases of Kubernetes: the types behind a pod template, and behaviour of the controllers. */
 
 export interface Release {
-  /** As `1.36`. */
+  /** For example `1.36`. */
   readonly name: string;
-  /** The first known release's table of Go types, then the changes of each later one up to this. */
+  /** The first known release's table of Go types, then the changes of each later one up to this one. */
   readonly types: readonly string[];
   readonly behaviour: Behaviour;
 }
@@ -11,7 +11,7 @@ export interface Release {
 /** The release that a cluster runs at a time, in milliseconds since the epoch. */
 export type ReleaseAt = (atMs: number) => Release;
 
-/** Only facts that our code uses. Each doc comment names the release that changed it. */
+/** Only behaviour that this code depends on. Each doc comment names the release that changed it. */
 export interface Behaviour {
   /** `status.terminatingReplicas` is set. 1.35: gate DeploymentReplicaSetTerminatingReplicas is on by default. */
   readonly countsTerminating: boolean;
@@ -22,20 +22,23 @@ export interface Behaviour {
    * after the whole time. 1.34: controller_utils.go FindMinNextPodAvailabilityCheck.
    */
   readonly availabilityCheck: "next pod" | "all ready";
-  /** Old pods block a Recreate rollout only if the Deployment selects them. 1.36 does not ask: deployment_controller.go getPodMapForDeployment. */
+  /**
+   * Old pods block a Recreate rollout only if the Deployment selects them. 1.36 ignores the selector: deployment_controller.go
+   * getPodMapForDeployment.
+   */
   readonly recreateAsksSelector: boolean;
-  /** A failed scaling or cleanup of a rollout leaves the status to be written. 1.38: deployment/sync.go syncRolloutStatusAfter. */
+  /** A rollout whose scaling or cleanup failed still writes the status. 1.38: deployment/sync.go syncRolloutStatusAfter. */
   readonly writesStatusAfterFailure: boolean;
 }
 
-/** A release's differences from the one before; the first one has everything. */
+/** A release's differences from the previous one; the first one is complete. */
 export interface Changes {
   readonly name: string;
   readonly types: string;
   readonly behaviour?: Partial<Behaviour>;
 }
 
-/** The releases that a chain of changes leads through. */
+/** The releases that a chain of changes defines. */
 export function releasesOf(first: Changes & Pick<Release, "behaviour">, changes: readonly Changes[]): readonly Release[] {
   let last: Release = { ...first, types: [first.types] };
   return [last, ...changes.map((each) => (last = nextRelease(last, each)))];
@@ -45,18 +48,18 @@ export function nextRelease(before: Release, { name, types, behaviour }: Changes
   return { name, types: [...before.types, types], behaviour: { ...before.behaviour, ...behaviour } };
 }
 
-/** `1.36` of `v1.36.3-eks-1a2b3c4`; undefined for what is no version. */
+/** `1.36` of `v1.36.3-eks-1a2b3c4`; undefined for text that is no version. */
 export function releaseName(gitVersion: string): string | undefined {
   return /^v?(\d+\.\d+)(?!\d)/.exec(gitVersion)?.[1];
 }
 
-/** The release that a version is of, if it is one of these. */
+/** The release of a version, if it is among `releases`. */
 export function releaseOf(gitVersion: string, releases: readonly Release[]): Release | undefined {
   const name = releaseName(gitVersion);
   return releases.find((each) => each.name === name);
 }
 
-/** Negative, zero or positive as `a` is older than, equal to or newer than `b`: `v1.9.1` and `1.9` are compared part by part. */
+/** Negative, zero or positive as `a` is older than, equal to or newer than `b`: `v1.9.1` and `1.9` are compared component by component. */
 export function compareVersions(a: string, b: string): number {
   const [x, y] = [a, b].map((text) => (/\d+(?:\.\d+)*/.exec(text)?.[0] ?? "0").split(".").map(Number));
   for (let i = 0; i < Math.max(x?.length ?? 0, y?.length ?? 0); i++) {

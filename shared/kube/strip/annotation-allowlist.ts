@@ -3,7 +3,7 @@
 /** Never cached, not even as a digest: it contains the whole manifest. */
 export const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 
-/** Annotations of Kubernetes itself that decisions read (shared/controllers/deployment/annotations.ts). All of them hold numbers. */
+/** Prefixes of Kubernetes annotations that decisions read (shared/controllers/deployment/annotations.ts). All of them hold numbers. */
 const ALLOWED_PREFIXES = ["deployment.kubernetes.io/", "controller.kubernetes.io/"] as const;
 const ROLLBACK_TO = "deprecated.deployment.rollback.to";
 

@@ -1,5 +1,5 @@
 /**
- * Builds everything that is cached (design decision 5). The watcher and write-through call it.
+ * Builds everything that is cached (design decision 5). Called by the watcher and write-through.
  *
  *   ST1 no template value, env value or secret passes: pods are built field by field, templates are replaced
  *      by `{ labels, digest, hashStates? }`, annotation values by digests unless a decision reads them.
@@ -161,7 +161,7 @@ function stripMeta(metadata: JsonObject, digester: Digester): CachedMeta {
     ...out,
     ...(isNonEmptyObject(clear) && { annotations: clear }),
     ...(isNonEmptyObject(digests) && { annotationDigests: digests }),
-  } as unknown as CachedMeta; // as above
+  } as unknown as CachedMeta; // see above
 }
 
 /** Drops annotations that are not strings. A present value replaces an older digest. */

@@ -46,7 +46,7 @@ export function parseYaml(text: string): unknown {
 
 const MERGE = "<<";
 
-/** Paths of keys that the first document has twice in one object: `authentication.webhook`. It is one that parseYaml takes. */
+/** Paths of keys that occur twice in one object of the first document: `authentication.webhook`. parseYaml must accept the text. */
 export function repeatedKeys(text: string): readonly string[] {
   const [document] = parseAllDocuments(text.replace(/^\uFEFF/u, ""), {
     uniqueKeys: false,

@@ -7,9 +7,9 @@ import { environmentOfOthers } from "@deltaloop/kube/kubeconfig";
 
 export interface Child {
   readonly pid: number;
-  /** The first line of standard output; rejects if the process exits before it, no earlier than `exited` settles. */
+  /** The first line of standard output; rejects, once `exited` settles, if the process exits before printing one. */
   readonly firstLine: Promise<string>;
-  /** Hears each later line of standard output. */
+  /** Calls `listener` with each later line of standard output. */
   onLine(listener: (line: string) => void): void;
   /** Resolves EXIT_REPORT_DELAY_MS after the process has exited. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
@@ -18,8 +18,8 @@ export interface Child {
 }
 
 /**
- * Heap options of a process that forwards data, whose objects become garbage at once: a new space of 8 MB (default 128) and a collection of
- * old space after 20 % growth. With 50,000 pods, the watcher uses 146 MB instead of 383.
+ * Heap options of a process that forwards data and whose objects are short-lived: a new space of 8 MB (default 128) and a collection of old
+ * space after 20 % growth. With 50,000 pods, the watcher uses 146 MB instead of 383.
  */
 export const LEAN_HEAP = ["--max-semi-space-size=4", "--heap-growing-percent=20"] as const;
 
@@ -39,8 +39,8 @@ const EXIT_REPORT_DELAY_MS = 250;
 const HEAPS: Readonly<Record<string, readonly string[]>> = { host: WORKING_HEAP };
 
 /**
- * Starts a verb of this program. Its standard input is a pipe from this process, so it ends with it, even by SIGKILL; it shares standard
- * error. It has its own process group, so Ctrl-C in the terminal reaches only this process, which then ends the child.
+ * Starts a verb of this program. Its standard input is a pipe from this process, so it ends when this process does, even by SIGKILL. It
+ * shares standard error. It has its own process group, so Ctrl-C in the terminal reaches only this process, which then ends the child.
  */
 export function startVerb(verb: string, parameters: readonly string[], environment: Readonly<Record<string, string>>): Child {
   const [main] = process.argv.slice(1);
@@ -68,10 +68,10 @@ export function startProgram(file: string, parameters: readonly string[]): Child
 function killOnParentExit(program: ChildProcess, pid: number): void {
   const script = 'trap "" INT TERM HUP; while read -r _; do :; done; kill -KILL "$1" 2> /dev/null';
   const guard = spawn("/bin/sh", ["-c", script, "guard", String(pid)], { stdio: ["pipe", "ignore", "ignore"], detached: true });
-  guard.on("error", () => undefined); // without a shell there is no guard
+  guard.on("error", () => undefined); // without a shell the program is not killed
   guard.stdin.on("error", () => undefined);
   guard.unref();
-  program.once("exit", () => guard.kill("SIGKILL")); // before its pipe closes: the pid may be reused soon
+  program.once("exit", () => guard.kill("SIGKILL")); // before its pipe closes, because the pid may be reused soon
 }
 
 function watched(child: ChildProcess): Child {

@@ -12,14 +12,14 @@ export function untilSignalled(): AbortSignal {
 }
 
 /**
- * Returns a signal for a child of `dev`, which aborts on SIGTERM and when standard input ends, however the parent ended. It ignores SIGINT
- * and SIGHUP of the terminal, since the parent decides when the child ends.
+ * Returns a signal for a child of `dev`, which aborts on SIGTERM and when standard input ends, which happens however the parent ends. It
+ * ignores SIGINT and SIGHUP of the terminal, since the parent decides when the child ends.
  */
 export function untilStdinEnds(): AbortSignal {
   const ends = new AbortController();
   const end = (): void => ends.abort(new Error("the parent has ended"));
   const ignore = (): void => undefined;
   process.on("SIGTERM", end).on("SIGINT", ignore).on("SIGHUP", ignore);
-  process.stdin.on("end", end).on("error", end).resume().unref(); // does not keep a child alive that has failed
+  process.stdin.on("end", end).on("error", end).resume().unref(); // standard input must not keep a failed child running
   return ends.signal;
 }

@@ -13,7 +13,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 
 export type SigningKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
-/** The request was denied, failed or was deleted. An approver has to act; the agent retries with a new key. */
+/** The request was denied, failed or was deleted. An approver must act; the agent retries with a new key. */
 export class NotSignedError extends Error {
   override readonly name = "NotSignedError";
 }

@@ -2,8 +2,8 @@
  * One list of the runtime for concurrent callers. Every sync iteration reads the pod's sandboxes and containers; thirty concurrent ones
  * would make the runtime list everything thirty times.
  *
- * LI1 what is answered was listed after it was asked for: who asks while a list is on its way waits for the next one.
- * LI2 one who asks alone is answered as if nothing stood in between.
+ * LI1 a list starts after the call that it answers: a call during a running list waits for the next one.
+ * LI2 a single call is passed through unchanged.
  */
 import type { Cri } from "../ports/cri.ts";
 import type { StringMap } from "../ports/cri-types.ts";

@@ -1,4 +1,4 @@
-/** What is asked of a server of others. */
+/** A GET request to a third-party server. */
 import type { Proxy } from "@deltaloop/base/http";
 import type { Url } from "./url.ts";
 

@@ -1,4 +1,4 @@
-/** One GET on a connection of its own, as Go's net/http sends it. Redirects are the caller's. */
+/** One GET on a connection of its own, as Go's net/http sends it. The caller follows redirects. */
 import { constants } from "node:crypto";
 import { once } from "node:events";
 import { connect as connectTcp, isIP } from "node:net";
@@ -34,7 +34,7 @@ const RSA_BITS_MAX = 8192;
 
 const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** Go computes these headers itself; of a GET there are none. */
+/** Go computes these headers itself; a GET has none of them. */
 const OMITTED: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "trailer"]);
 
 /**
@@ -48,7 +48,7 @@ export async function get<T>(request: GetRequest, read: (response: Response) => 
   const { signal } = request;
   const onAbort = (): void => void socket.destroy(new Error("aborted"));
   signal.addEventListener("abort", onAbort, { once: true });
-  socket.on("error", () => undefined); // the reader gets it
+  socket.on("error", () => undefined); // the reader gets the error
   try {
     signal.throwIfAborted();
     if (ready !== undefined) await once(socket, ready);
@@ -79,7 +79,7 @@ export function redirectOf(url: Url, { status, header }: Response): { readonly u
 
 interface Connection {
   readonly socket: Socket;
-  /** Event after which a request may be written; absent: it may at once. */
+  /** Event after which a request may be written; absent: immediately. */
   readonly ready?: "connect" | "secureConnect";
 }
 
@@ -99,7 +99,7 @@ async function connectionTo({ url, signal, verifiesCertificate, http2BytesMax, p
   return { socket, ready: "secureConnect" };
 }
 
-/** OpenSSL checks key sizes only where it verifies certificates. Source: Go crypto/rsa/rsa.go checkKeySize. */
+/** OpenSSL checks key sizes only if it verifies certificates. Source: Go crypto/rsa/rsa.go checkKeySize. */
 function checkKey({ bits = 0, exponent }: PeerCertificate): void {
   const isRsa = exponent !== undefined;
   if (isRsa && (bits < RSA_BITS_MIN || bits > RSA_BITS_MAX)) throw new Error(`the server's certificate has an RSA key of ${bits} bits`);
@@ -119,7 +119,7 @@ function messageOf(request: GetRequest): Buffer {
   return Buffer.from(`GET ${target} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`, "latin1");
 }
 
-/** As byte strings. @throws {TypeError} for an invalid header */
+/** The headers as byte strings. @throws {TypeError} for an invalid header */
 function sentHeaders({ url, headers }: GetRequest): readonly Header[] {
   const sent = headers
     .filter(({ name }) => !OMITTED.has(name.toLowerCase()))

@@ -1,5 +1,5 @@
 /**
- * One GET over HTTP/2, on a connection whose server chose it.
+ * One GET over HTTP/2, on a connection for which the server chose it.
  *
  * Source: Go x/net/http2/transport.go.
  */
@@ -13,7 +13,7 @@ import type { GetRequest, Header } from "./get-request.ts";
 import type { Response } from "./response.ts";
 import { requestTarget } from "./url.ts";
 
-/** What concerns an HTTP/1 connection is not sent. */
+/** Headers of HTTP/1 connections, which are not sent. */
 const OF_HTTP1: ReadonlySet<string> = new Set([
   "host",
   "connection",
@@ -26,7 +26,7 @@ const OF_HTTP1: ReadonlySet<string> = new Set([
 /** Values of connection headers that Go accepts. */
 const HARMLESS: Readonly<Record<string, RegExp>> = { connection: /^(?:close|keep-alive)?$/i, upgrade: /^(?:chunked)?$/ };
 
-/** Node's types lack the second one: a header that Node knows to occur once may be repeated, as in Go. */
+/** Node's types lack the second option: it allows repeating a header that Node treats as single, as in Go. */
 const OPTIONS = { settings: { enablePush: false }, strictSingleValueFields: false } as const;
 
 /** Calls `read` with the response. @throws {Error} without a response; also what `read` throws */
@@ -42,11 +42,11 @@ export async function getOverHttp2<T>(
     createConnection: () => boundedSocket(socket, http2BytesMax),
     ...OPTIONS,
   });
-  session.on("error", () => undefined); // the stream gets it
+  session.on("error", () => undefined); // the stream gets the error
   try {
     const pseudo = [":authority", authority, ":method", "GET", ":path", requestTarget(url), ":scheme", "https"];
     const stream = session.request([...pseudo, ...fields.flatMap(({ name, value }) => [name, value])], { endStream: true });
-    // When a stream ends, Node discards what has not been read; the pipe keeps it. Errors reach the reader.
+    // When a stream ends, Node discards unread data; the pipe keeps it. Errors reach the reader.
     const body = pipeline(stream, new PassThrough(), () => undefined);
     const ended = once(stream, "close").then(() => {
       throw new Error("the server ended the stream without a response");
@@ -59,7 +59,7 @@ export async function getOverHttp2<T>(
   }
 }
 
-/** @throws {Error} for a header that asks for another protocol */
+/** @throws {Error} for a header that requests another protocol */
 function fieldsOf(headers: readonly Header[]): readonly Header[] {
   const lower = headers.map(({ name, value }) => ({ name: name.toLowerCase(), value }));
   const bad = lower.find(({ name, value }) => HARMLESS[name]?.test(value) === false);

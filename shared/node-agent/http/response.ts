@@ -50,7 +50,7 @@ function statusOf(line: string): { readonly status: number; readonly isCurrent: 
   const [, major, minor, code = ""] = /^HTTP\/(\d)\.(\d) +([^ ]*)/.exec(line) ?? [];
   if (major === undefined || !/^(?:\d{3}|\+\d\d|-00)$/.test(code))
     throw new Error(`malformed HTTP response ${JSON.stringify(line.slice(0, 80))}`);
-  // Go takes 0.0 for an absent version.
+  // Go accepts 0.0 for an absent version.
   return { status: Math.abs(Number(code)), isCurrent: major > "1" || (major === "1" && minor !== "0") || `${major}${minor}` === "00" };
 }
 
@@ -64,7 +64,7 @@ async function readHeaders(bytes: Bytes): Promise<Headers> {
     const name = line.slice(0, Math.max(0, colon));
     const value = trimmed(field.slice(colon + 1));
     if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) throw new Error("malformed MIME header line");
-    // A name with a space is another header.
+    // A name with a space is a different header.
     const key = name.toLowerCase();
     const values = headers.get(key);
     if (values === undefined) headers.set(key, [value]);

@@ -18,13 +18,13 @@ export interface Url {
   readonly path: string;
   /** Without its question mark, as written. */
   readonly query?: string;
-  /** What follows the scheme of a URL such as `mailto:a`, which has neither host nor path. */
+  /** The part after the scheme of a URL such as `mailto:a`, which has neither host nor path. */
   readonly opaque?: string;
 }
 
 const CONTROL = /[^\x20-\x7e\x80-\xff]/;
 const BROKEN_ESCAPE = /%(?![\da-f]{2})/i;
-/** Bytes of a path that Go does not escape, and those that it leaves alone where they are written. */
+/** Bytes of a path that Go does not escape, and bytes that it leaves unchanged if present. */
 const ESCAPED_IN_PATH = /[^\w\-.~$&+,/:;=@]/g;
 const VALID_PATH = /^[\w\-.~$&+,/:;=@!'()*[\]%]*$/;
 const VALID_USER = /^[\w\-.~!$&'()*+,;=%:@]*$/;
@@ -89,7 +89,7 @@ function unescaped(text: string): string {
   return text.replaceAll(/%(..)/g, (_escape, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/** The URL that `reference` names in a document at `base`. */
+/** The URL of `reference` in a document at `base`. */
 export function resolveUrl(base: Url, reference: Url): Url {
   const scheme = reference.scheme || base.scheme;
   if (reference.opaque) return { ...reference, scheme };

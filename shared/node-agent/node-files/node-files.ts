@@ -123,7 +123,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async readTerminationLog(path, bytesMax) {
-      // Most containers write nothing. Other paths may be on a file system that blocks, so only the agent's own file is checked here.
+      // Most containers write no message. Other paths may be on a file system that blocks, so only the agent's own file is checked here.
       const [, containers, ...names] = relative(paths.pods, path).split(sep);
       if (containers === "containers" && names.length === 2 && isEmptyFile(path)) return "";
       const directory = await ifExists(realpath(dirname(path)));

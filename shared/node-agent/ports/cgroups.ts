@@ -1,13 +1,13 @@
 /**
- * The kernel's control groups, where this agent has its pods (node-agent §7.6.1). A group is called by its path below the mount of
- * cgroups, `/kubepods/burstable`; with version 1 it stands in every hierarchy. Which group has which limits is decided by others.
+ * The kernel's control groups with this agent's pods (node-agent §7.6.1). A group is identified by its path below the mount of cgroups,
+ * `/kubepods/burstable`; with version 1 it exists in every hierarchy. Callers decide the limits of each group.
  *
- * CG1 what does not stand at or below a root that the adapter was given is not looked at or changed: the call fails.
- * CG2 a group is there once each hierarchy that pods are bounded in has it; `create` makes what is missing of it and above it.
- * CG3 `write` writes in order, and ends with the first file that is refused, by an error that names it. A file that is optional may be missing.
- * CG4 `remove` takes a group and all below it; where one still holds a process it stays, and that is an error.
- * CG5 `kill` ends every process in a group and below it, as by SIGKILL. They may take a moment to go.
- * CG6 every call may be repeated. A group that is not there has no children, no processes and no memory, and is removed already.
+ * CG1 calls for a group that is not at or below one of the adapter's roots fail without any access.
+ * CG2 a group exists once all hierarchies that limit pods have it; `create` creates missing ones, with their parents.
+ * CG3 `write` writes files in order and stops at the first rejected one, with an error that names it. An optional file may be missing.
+ * CG4 `remove` removes a group and all groups below it; it fails for a group that still holds a process.
+ * CG5 `kill` sends SIGKILL to every process in a group and below it. Their end may take a moment.
+ * CG6 every call may be repeated. A missing group has no children, processes or memory, and counts as removed.
  */
 export interface Cgroups {
   readonly version: 1 | 2;

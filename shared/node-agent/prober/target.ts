@@ -15,7 +15,7 @@ export interface Target {
 const BAD_HOST = /[\s/\\?#@]/u;
 
 /**
- * The path may be a whole URL, of which scheme and host are replaced. What is no URL is escaped.
+ * The path may be a whole URL, whose scheme and host are replaced. A path that is no valid URL is escaped.
  *
  *     "//healthz" → "/"      "http://other/x" → "/x"      "/%zz" → "/%25zz"
  *
@@ -27,7 +27,7 @@ export function firstTarget({ scheme, host, port, path, headers }: HttpProbe): T
   const authority = authorityOf(host, port);
   const parsed = parsedPath(byteString(path));
   const rooted = parsed.path === "" || parsed.path.startsWith("/") ? parsed.path : `/${parsed.path}`;
-  // A URL such as `mailto:a` has no host, so the request fails as upstream's.
+  // A URL such as `mailto:a` has no host, so the request fails, as in upstream.
   const url = { ...parsed, scheme: scheme.toLowerCase(), host: parsed.opaque ? "" : authority, path: rooted };
   const own = headers.find(({ name, value }) => isHost(name) && value !== "")?.value;
   return { url, headers: withHost(headers, own ?? authority) };

@@ -2,10 +2,10 @@
  * The agent's HTTPS API (node-agent §15), which the API server calls for `kubectl logs` and `kubectl exec`.
  *
  * HS1 every request is authenticated and authorised first, upgrades included; anonymous requests are rejected.
- * HS2 authorisation and routing read one and the same path, so that what was allowed is what is done.
+ * HS2 authorisation and routing use the same path, so that only the authorised action runs.
  * HS3 no token, no header and no query is ever logged: a command may hold a secret.
- * HS4 a connection that closes ends what was done for it, whenever it does; `stop` closes all of them.
- * HS5 unauthenticated requests wait in a queue of their own: few token reviews run at once.
+ * HS4 closing a connection ends all work for it at any time; `stop` closes all connections.
+ * HS5 unauthenticated requests have a separate queue: few token reviews run at once.
  *
  * Source: pkg/kubelet/server/server.go.
  */

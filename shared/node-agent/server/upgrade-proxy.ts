@@ -63,7 +63,7 @@ export async function proxyUpgrade(given: {
   const answered = new Promise<void>((resolve, reject) => {
     call.on("error", reject);
     call.once("upgrade", (reply, runtime, runtimeHead) => {
-      client.off("close", dropped); // joinStreams handles a close from here on
+      client.off("close", dropped); // from here on joinStreams handles a closed connection
       upgrade.take();
       client.write(headOf(reply));
       if (runtimeHead.length > 0) client.write(runtimeHead);

@@ -37,7 +37,7 @@ const PERIOD_MS = 20_000;
 const TIMEOUT_MS = 10_000;
 /** Limit of Go's client, which upstream uses. */
 const REDIRECTS_MAX = 10;
-/** Limit of all frames of an HTTP/2 connection: a manifest, and as much beside it. */
+/** Limit of all frames of an HTTP/2 connection: a manifest, and the same amount of overhead. */
 const HTTP2_BYTES_MAX = 2 * MANIFEST_BYTES_MAX;
 const OK = 200;
 

@@ -43,7 +43,7 @@ export function createSystemdCgroups(cgroupfs: Cgroups, roots: readonly string[]
       await cgroupfs.write(path, agreed);
     },
     async remove(path) {
-      await cgroupfs.exists(path); // as in create
+      await cgroupfs.exists(path); // see create
       await systemd.stop(unitOf(path));
       await cgroupfs.remove(path);
     },

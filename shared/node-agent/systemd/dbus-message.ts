@@ -57,14 +57,14 @@ export function encodeMessage(message: DBusMessage): Buffer {
 export function decodeMessage(bytes: Buffer): { readonly message: DBusMessage; readonly size: number } | undefined {
   if (bytes.length < FIXED_BYTES) return undefined;
   const reader = new Reader(bytes, bytes[0] === LITTLE);
-  const [, kindCode, , , bodyBytes, serial] = reader.all("yyyyuu") as [number, number, number, number, number, number]; // as the signature says
+  const [, kindCode, , , bodyBytes, serial] = reader.all("yyyyuu") as [number, number, number, number, number, number]; // according to the signature
   const kind = KINDS[kindCode - 1];
   const fieldBytes = reader.peekLength();
   const start = Math.ceil((FIXED_BYTES + fieldBytes) / 8) * 8;
   const size = start + bodyBytes;
   if (kind === undefined || size > MESSAGE_BYTES_MAX) throw new Error("invalid D-Bus message");
   if (bytes.length < size) return undefined;
-  const [fields] = reader.all("a(yv)") as [[number, [string, string & number]][]]; // as the signature says
+  const [fields] = reader.all("a(yv)") as [[number, [string, string & number]][]]; // according to the signature
   const header: Partial<Record<(typeof FIELDS)[number][0], string & number>> = {};
   for (const [code, [, value]] of fields) {
     const field = FIELDS.find(([, known]) => known === code);
@@ -117,9 +117,9 @@ class Writer {
         return void this.bytes.push(Number(value));
       case "b":
       case "u":
-        return this.#integer(BigInt(value as number), 4); // as the type says
+        return this.#integer(BigInt(value as number), 4); // according to the type
       case "t":
-        return this.#integer(BigInt(value as bigint), 8); // as the type says
+        return this.#integer(BigInt(value as bigint), 8); // according to the type
       case "s":
       case "o":
         this.#integer(BigInt(Buffer.byteLength(String(value))), 4);
@@ -127,9 +127,9 @@ class Writer {
       case "g":
         return void this.bytes.push(String(value).length, ...Buffer.from(`${String(value)}\0`));
       case "(":
-        return this.all(type.slice(1, -1), value as readonly DBusValue[]); // as the type says
+        return this.all(type.slice(1, -1), value as readonly DBusValue[]); // according to the type
       case "v": {
-        const [signature, content] = value as readonly [string, DBusValue]; // as the type says
+        const [signature, content] = value as readonly [string, DBusValue]; // according to the type
         this.#one("g", signature);
         return this.#one(signature, content);
       }
@@ -139,7 +139,7 @@ class Writer {
         const element = type.slice(1);
         this.align(alignmentOf(element));
         const from = this.bytes.length;
-        for (const one of value as readonly DBusValue[]) this.#one(element, one); // as the type says
+        for (const one of value as readonly DBusValue[]) this.#one(element, one); // according to the type
         const length = new Writer();
         length.#integer(BigInt(this.bytes.length - from), 4);
         this.bytes.splice(lengthAt, 4, ...length.bytes);

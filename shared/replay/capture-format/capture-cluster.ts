@@ -15,7 +15,7 @@ import type { CapturedObject } from "./capture.ts";
 import { Timeline } from "./timeline.ts";
 
 export interface CaptureCluster extends KubeWatch, KubeReader {
-  /** Versions by key of the objects in the stream so far. */
+  /** Versions, by key, of the objects in the stream so far. */
   versions(resource: CachedResource): ReadonlyMap<string, string>;
   /** Appends records, sorted by time. */
   feed(records: readonly CaptureRecord[]): void;
@@ -23,7 +23,7 @@ export interface CaptureCluster extends KubeWatch, KubeReader {
   end(): void;
   /** Number of buffered events. */
   readonly buffered: number;
-  /** Whether every first list has ended. */
+  /** Whether every first list has been delivered. */
   readonly isListed: boolean;
 }
 
@@ -83,13 +83,13 @@ export interface PlayOptions {
   readonly untilMs: number;
   /** Receives records before they are delivered. */
   readonly see?: (records: readonly CaptureRecord[]) => void;
-  /** Called between two steps; false ends the replay. */
+  /** Called between two steps; returning false ends the replay. */
   readonly goesOn?: () => Promise<boolean>;
 }
 
 /**
  * Feeds the records of a capture to a cluster, batch by batch, and advances the clock to the last record. The records of the first lists
- * are delivered before the clock moves, as far as the buffer allows.
+ * are delivered before the clock advances, as far as the buffer allows.
  *
  * @returns whether the capture was played to its end
  */

@@ -1,9 +1,9 @@
 /**
  * A capture as a stream that can be read repeatedly and is never held in memory.
  *
- * CS1 it is read to its end once before use, so that every error is reported first.
- * CS2 at most `LINES_HELD_MAX` records and a chunk of 64 KiB are buffered, whatever its length; the first read also keeps names and sizes
- *    of the existing objects.
+ * CS1 it is read completely once before use, so that every error is reported first.
+ * CS2 at most `LINES_HELD_MAX` records and a chunk of 64 KiB are buffered, however long it is; the first read also keeps names and sizes of
+ *     the existing objects.
  * CS3 batches end at the same records each time.
  */
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -19,9 +19,9 @@ export interface Capture {
   readonly startMs: number;
   readonly endMs: number;
   readonly records: number;
-  /** The versions that the recorded API server reported, as `v1.36.3`, in time order; absent: the capture names none. */
+  /** The versions that the recorded API server reported, as `v1.36.3`, in time order; absent: the capture has none. */
   readonly versions?: readonly RecordedVersion[];
-  /** Number of records up to the end of a resource's first list, inclusive; absent: never listed. */
+  /** Number of records up to and including the end of a resource's first list; absent: never listed. */
   readonly firstLists: ReadonlyMap<CachedResource, number>;
   /** The records by time; each call starts from the beginning. */
   batches(): AsyncIterable<readonly CaptureRecord[]>;
@@ -123,14 +123,14 @@ export function heldCapture(records: readonly CaptureRecord[]): Capture {
 
 const UNHEARD: CaptureNote = () => undefined;
 
-/** Collects what must be known before the first use. */
+/** Collects the facts needed before the first use. */
 class Scan {
   readonly #name: string;
   readonly #standingBytesMax: number;
   readonly #counts = new Map<CachedResource, number>();
   /** Sizes of the existing objects. */
   readonly #standing = new Map<CachedResource, Map<string, number>>();
-  /** Keys shown by the current list. */
+  /** Keys in the current list. */
   readonly #shown = new Map<CachedResource, Set<string>>();
   #standingBytes = 0;
   #unpacked = 0;
@@ -176,7 +176,7 @@ class Scan {
     else standing.set(key, bytes);
   }
 
-  /** Objects that a list does not show were deleted before it. */
+  /** Treats objects that a list lacks as deleted before it. */
   #unlisted(resource: CachedResource, standing: Map<string, number>): void {
     const shown = this.#shown.get(resource);
     this.#shown.delete(resource);

@@ -19,15 +19,15 @@ export interface CaptureRecord {
   /** `event`: the watch event's type, for example ADDED or BOOKMARK. */
   readonly type?: string;
   readonly object?: CapturedObject;
-  /** `listed`: the version of the completed list. */
+  /** `listed`: the version of the complete list. */
   readonly rv?: string;
   /** `event`: the user who wrote it, if from an audit log. */
   readonly by?: string;
-  /** Format 2: what an incident needs to know beyond the stripped object. */
+  /** Format 2: facts beyond the stripped object that explain an incident. */
   readonly evidence?: CapturedObject;
 }
 
-/** One line of a resource that only findings read, or the refusal to read one. */
+/** One line of a resource that only findings use, or the refusal to read such a resource. */
 export interface EvidenceRecord {
   readonly atMs: number;
   readonly resource: EvidenceResource;
@@ -44,13 +44,13 @@ export class CaptureError extends Error {
   override readonly name = "CaptureError";
 }
 
-/** Another program's format, which an import reads. */
+/** The file has another program's format, which `deltaloop import` reads. */
 export class ForeignFormatError extends CaptureError {}
 
 /** A line that is not JSON. */
 class TornLineError extends CaptureError {}
 
-/** A file that begins with this many undecodable lines is no capture. */
+/** A file that begins with this many undecodable lines is not a capture. */
 const TORN_MAX = 1_000;
 
 /** Format version of the `meta` line. 1 has no evidence. */
@@ -62,9 +62,9 @@ const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
 /** etcd limits requests to 1.5 MiB by default; JSON escapes can multiply that. */
 export const LINE_BYTES_MAX = 16 * 2 ** 20;
 const RECORDS_MAX = 1_000_000;
-/** A megabyte of gzip data holds a billion of them. */
+/** A megabyte of gzip data can hold a billion blank lines. */
 const BLANK_LINES_MAX = 100_000;
-/** A replay processes every heartbeat of this time: a day takes about 12 seconds. */
+/** A replay processes every heartbeat in this time span: a day takes about 12 seconds. */
 const SPAN_HOURS_MAX = 24;
 /** API objects are never nested this deeply; deeper nesting would overflow the stack of recursive code. */
 const DEPTH_MAX = 100;
@@ -176,7 +176,7 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
   return records.sort((a, b) => a.atMs - b.atMs);
 }
 
-/** Receives what is no record. */
+/** Receives lines that are no records. */
 export interface OtherLines {
   readonly evidence?: (record: EvidenceRecord) => void;
   /** The API server reports this version, as `v1.36.3`, from then on. */
@@ -231,7 +231,7 @@ export class RecordReader {
     );
   }
 
-  /** A torn line costs itself, and reading continues. */
+  /** A torn line is skipped, and reading continues. */
   #parsed(text: string, line: number): CaptureRecord | undefined {
     try {
       return parseLine(text, `${this.#name}:${line}`, this.#note, this.#other);

@@ -3,7 +3,7 @@ import { isObject } from "./capture.ts";
 import type { CapturedObject, CaptureRecord } from "./capture.ts";
 
 function metaOf(object: CapturedObject): CapturedObject {
-  return (object["metadata"] as CapturedObject | undefined) ?? object; // the shape was checked on reading
+  return (object["metadata"] as CapturedObject | undefined) ?? object; // the shape was checked when the capture was read
 }
 
 function isFlat(object: CapturedObject): boolean {

@@ -40,7 +40,7 @@ const LINE_FEED = 0x0a;
 const MARK = "\ufeff";
 const MIB = 2 ** 20;
 
-/** A pipe cannot be read twice: it is read whole, up to the limit of `readUnpacked`. @throws {Error} when it cannot be read */
+/** A pipe cannot be read twice, so it is read completely, up to the limit of `readUnpacked`. @throws {Error} when it cannot be read */
 export function openBytes(path: string, note: CaptureNote): ByteSource {
   const fd = openSync(path, "r");
   const stats = fstatSync(fd);

@@ -1,4 +1,4 @@
-/** The resources of a capture: what the controllers' caches hold, and what findings need beside it. */
+/** The resources of a capture: those in the controllers' caches, and those that findings also use. */
 import { CACHED_RESOURCES, EVIDENCE_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource, EvidenceResource, Resource } from "@deltaloop/kube/objects";
 

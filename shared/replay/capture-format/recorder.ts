@@ -1,6 +1,6 @@
 /**
- * Records the traffic between an API server and a Reflector (informer §18). It wraps the transport, so a capture
- * holds everything received, in order, whatever happens to it later.
+ * Records the traffic between an API server and a Reflector (informer §18). It wraps the transport, so a capture holds everything received,
+ * in order, even if later processing drops it.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText, parseExact } from "@deltaloop/base";
@@ -14,22 +14,22 @@ import type { RecordedResource } from "./recorded-resources.ts";
 import { recorded } from "./redact.ts";
 
 export interface RecorderOptions {
-  /** Takes one line without its newline; first called with the first event. */
+  /** Receives one line without its newline; first called with the first event. */
   readonly write: (line: string) => void;
   readonly clock: Clock;
-  /** The meta line has its prefix; the key itself is never written. */
+  /** Digests values. The meta line has its prefix; the key is never written. */
   readonly digester: Digester;
   /** Keeps objects as received, templates included. The meta line records this. */
   readonly raw: boolean;
   readonly server: string;
-  /** Its version, as `v1.36.3`; absent: unknown. */
+  /** The API server's version, such as `v1.36.3`; absent: unknown. */
   readonly kubernetes?: string | undefined;
   /** Keeps every object, so that `restart` can list them. Default: no. */
   readonly keeps?: boolean;
 }
 
 export interface RecordingWatch extends KubeWatch<RecordedResource> {
-  /** Records that the API server does not let its user read the resource. */
+  /** Records that the API server refuses to let its user read the resource. */
   denied(resource: EvidenceResource): void;
   /** Records that the API server reports another version from now on. */
   upgraded(version: string): void;
@@ -73,7 +73,7 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     options.write(exactText({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }));
   };
   const seen = (resource: RecordedResource, object: unknown): Shown => {
-    const shown = raw ? { object: object as object } : recorded(resource, object, digester); // as received
+    const shown = raw ? { object: object as object } : recorded(resource, object, digester); // the object is as received
     if (shown === undefined) throw new Error(`an object of ${resource} without name, uid or version`);
     return shown;
   };
@@ -198,7 +198,7 @@ interface Captured {
 
 /** A stripped pod is flat. */
 function metaOf(object: unknown): Captured {
-  return (object as { readonly metadata?: Captured }).metadata ?? (object as Captured); // as captured
+  return (object as { readonly metadata?: Captured }).metadata ?? (object as Captured); // the object is as captured
 }
 
 function keyOf(object: unknown): string {

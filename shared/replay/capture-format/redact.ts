@@ -1,7 +1,7 @@
 /**
- * Redaction of captured objects: as much is kept as in the cache (design decision 5). Templates and annotations become keyed digests, so
- * equality is preserved; a Deployment's template keeps the hash state of upstream's `pod-template-hash`, so that ReplicaSets get
- * their original names.
+ * Redaction of captured objects: the same fields are kept as in the cache (design decision 5). Templates and annotations become keyed
+ * digests, so equality is preserved; a Deployment's template keeps the hash state of upstream's `pod-template-hash`, so that ReplicaSets
+ * get their original names.
  */
 import type { Cached, CachedResource } from "@deltaloop/kube/objects";
 import { withoutForeignMessages } from "@deltaloop/kube/objects";
@@ -21,10 +21,10 @@ import type { RecordedResource } from "./recorded-resources.ts";
  */
 export function redacted(resource: CachedResource, object: unknown, digester: Digester): Cached {
   const stripped: Cached = strip(resource, object, digester);
-  return "status" in stripped ? ({ ...stripped, status: withoutForeignMessages(stripped.status) } as Cached) : stripped; // of the same kind
+  return "status" in stripped ? ({ ...stripped, status: withoutForeignMessages(stripped.status) } as Cached) : stripped; // both have the same kind
 }
 
-/** A record's object without secrets, and the evidence beside it. Undefined for an Event, Node, … without identity. */
+/** A record's object without secrets, and its evidence. Undefined for an Event, Node, … without identity. */
 export function recorded(
   resource: RecordedResource,
   object: unknown,

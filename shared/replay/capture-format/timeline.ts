@@ -1,5 +1,5 @@
 /**
- * The records of one resource by time: fed record by record, it knows the objects at the current time and delivers each event to the
+ * The records of one resource by time. It is fed record by record, holds the objects at the current time, and delivers each event to the
  * watches.
  *
  * TI1 the records up to the end of the first list are that list; later records are events, and a later list is converted to the
@@ -31,9 +31,9 @@ export class Timeline {
   #leading: number;
   readonly #first = new Map<string, CapturedObject>();
   #firstVersion = "0";
-  /** Objects shown so far by a later list. */
+  /** Objects in the current later list so far. */
   #again = new Map<string, CapturedObject>();
-  /** The objects after all fed records, needed only for a later list. */
+  /** The objects after all fed records, to compare with a later list. */
   readonly #fed = new Map<string, string>();
   readonly #standing = new Map<string, CapturedObject>();
   #newest = "0";

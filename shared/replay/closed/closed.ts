@@ -27,14 +27,14 @@ export interface ClosedOptions extends Pick<ReplayOptions, "functions"> {
   readonly seed: number;
   readonly log: Log;
   readonly onSync: (sync: ReplayedSync) => void;
-  /** Receives each user request and the response's status. */
+  /** Receives each user request and the status of its response. */
   readonly onPerson: (write: UserRequest, status: number) => void;
 }
 
 export interface ClosedEnd {
   /** Empty if our controllers reached the recorded state. */
   readonly disagreements: readonly string[];
-  /** User changes to objects of controllers: such objects have other names here, so the changes are not repeated. */
+  /** User changes to objects of controllers. They are not repeated, because such objects have other names here. */
   readonly left: readonly string[];
   readonly podsCreated: number;
 }
@@ -98,7 +98,7 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   return end;
 }
 
-/** Events are not needed here, and the in-memory server would never expire them: a day of them is larger than everything else. */
+/** Events are not needed here, and the in-memory server would never expire them: a day of Events is larger than everything else. */
 function withoutEvents<K extends KubeWriter>(kube: K): K {
   const answered = (namespace: string, name: string): Promise<KubeObject> =>
     Promise.resolve({ metadata: { namespace, name, uid: name, resourceVersion: "1" } });

@@ -15,7 +15,7 @@ export interface Life {
   readonly userRequests: UserRequests;
   /** The final objects. */
   readonly recorded: readonly LiveObject[];
-  /** Pod kinds that were never ready: their pods do not become ready here, either. */
+  /** Kinds of pods (templateOf) that were never ready: their pods do not become ready here, either. */
   readonly never: ReadonlySet<string>;
 }
 
@@ -77,6 +77,6 @@ export function templateOf({ metadata }: LiveObject): string {
 }
 
 function isReady({ status }: LiveObject): boolean {
-  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // a pod's
+  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // the value is a pod's metadata
   return conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
 }

@@ -61,7 +61,7 @@ export class UserRequestCollector {
     if (before === undefined && !change.listed && !isControlled) this.#people.add(place);
     if (isControlled) {
       if (before === undefined || change.deleted || !labelsDiffer(before, change.object)) return;
-      // Adopted meanwhile; users know it by this name.
+      // Adopted meanwhile: users know the object by this name.
       if (this.#people.has(place)) this.#writes.push(updateOf(change));
       else this.#left.push(`labels of ${place}`);
       return;
@@ -114,5 +114,5 @@ function desired({ apiVersion, kind, metadata, spec }: LiveObject): LiveObject {
     kind,
     metadata: { namespace, name, labels, annotations: own, ...(kept.length > 0 && { finalizers: kept }) },
     spec: kind === "Pod" ? rest : (spec ?? {}),
-  } as unknown as LiveObject; // what a server makes of it is its own
+  } as unknown as LiveObject; // server-set fields are omitted
 }

@@ -38,14 +38,14 @@ export interface ReplayOptions {
   readonly seed: number;
   readonly log: Log;
   readonly functions: MakeHandlers;
-  /** The releases of the recorded cluster. Default: OWN_RELEASE. */
+  /** The release of the recorded cluster at each time. Default: OWN_RELEASE. */
   readonly release?: ReleaseAt;
   readonly onSync: (sync: ReplayedSync) => void;
-  /** Faults of messages and doorbells. Default: none. A reordered list keeps the cache incomplete for seconds of the recording. */
+  /** Faults of messages and doorbells. Default: none. A reordered list keeps the cache incomplete for seconds of recorded time. */
   readonly faults?: () => QueueFaults;
   /** Milliseconds since the epoch: the replay ends here. */
   readonly untilMs?: number;
-  /** How long to continue after the last event, or after the cache is complete, for deadlines and requeues. Default 30 s. */
+  /** How long to continue after the last event, or after the cache is complete, so that deadlines and requeues fall due. Default 30 s. */
   readonly tailMs?: number;
   /** Receives the records before they are delivered. */
   readonly see?: PlayOptions["see"];

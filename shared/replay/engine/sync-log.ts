@@ -8,7 +8,7 @@ export interface ReplayedSync {
   readonly atMs: number;
   readonly controller: Controller;
   readonly key: string;
-  /** Changes since the key's last sync, for example `pods default/web-x2x4z changed`; empty = a delayed or retried item. */
+  /** Changes since the key's last sync, for example `pods default/web-x2x4z changed`; empty for a delayed or retried key. */
   readonly reasons: readonly string[];
   /** Trace lines from `decided` to `notDecided`, in order; without `started` and `ended`. */
   readonly lines: readonly TraceLine[];

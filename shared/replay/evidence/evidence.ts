@@ -1,4 +1,4 @@
-/** The evidence beside a captured object of a cached resource (capture format 2). */
+/** The evidence recorded with a captured object of a cached resource (capture format 2). */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Json } from "./fields.ts";
@@ -9,7 +9,7 @@ import type { PodEvidence } from "./pod-evidence.ts";
 
 export type Evidence = OwnerEvidence | PodEvidence;
 
-/** @param object whole, or as a capture holds the evidence: then the result equals it */
+/** @param object a whole object, or evidence from a capture, which is returned unchanged */
 export function evidenceOf(resource: CachedResource, object: Json, digester: Digester): Evidence {
   return resource === "pods" ? podEvidence(object, digester) : ownerEvidence(object, digester);
 }

@@ -1,4 +1,4 @@
-/** The owners of the relevant fields: `managedFields` without values. */
+/** The owners of relevant fields: `managedFields` without values. */
 import { defined, isObject, listIn, objectIn, textIn, textsIn } from "./fields.ts";
 import type { Json } from "./fields.ts";
 
@@ -12,10 +12,10 @@ export interface FieldManager {
 }
 
 const SPEC = ["replicas", "paused", "strategy", "minReadySeconds"];
-/** Of one object; more is an attack. */
+/** Limits for one object; more indicates an attack. */
 const [ENTRIES_MAX, OWNS_MAX] = [50, 500];
 
-/** Of an object's metadata, or as a capture holds them. */
+/** From an object's metadata, or from evidence in a capture. */
 export function managersIn(object: Json): readonly FieldManager[] {
   const stored = listIn(object, "managers");
   const entries = stored.length > 0 ? stored : listIn(object, "managedFields");
@@ -46,7 +46,7 @@ function ownedIn(fields: Json): readonly string[] {
   ];
 }
 
-/** Of one `k:{"name":"web"}`. */
+/** The fields of one container, `k:{"name":"web"}`. */
 function containerFields([key, value]: readonly [string, unknown]): readonly string[] {
   const name = nameIn(key);
   if (name === undefined || !isObject(value)) return [];

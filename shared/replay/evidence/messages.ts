@@ -66,7 +66,7 @@ const SLOTS: Readonly<Record<string, RegExp>> = {
 
 type Format = readonly [name: string, pattern: RegExp];
 
-/** Refusals of a pod by admission, after `pods "<name>" is forbidden: ` where there is one. */
+/** Refusals of a pod by admission, after an optional `pods "<name>" is forbidden: `. */
 const REFUSALS: readonly Format[] = [
   [
     "quota exceeded",
@@ -172,7 +172,7 @@ export function messageOf(value: unknown, reason: string | undefined, digester: 
   return listed ?? { length: Buffer.byteLength(value), digest: digester.event(["message", value]) };
 }
 
-/** `exceeded quota: quota few, used pods=2`; of a message of an unknown format, how long it was. */
+/** `exceeded quota: quota few, used pods=2`; for a message of an unknown format, its length. */
 export function messageText(message: Message | undefined): string | undefined {
   if (message === undefined) return undefined;
   if (!isListed(message)) return `(not captured: ${message.length} bytes)`;

@@ -1,4 +1,4 @@
-/** What an incident needs to know of Events, Nodes, HorizontalPodAutoscalers, PodDisruptionBudgets and ResourceQuotas. */
+/** The fields of Events, Nodes, HorizontalPodAutoscalers, PodDisruptionBudgets and ResourceQuotas that explain an incident. */
 import { EVIDENCE_RESOURCES, RESOURCES } from "@deltaloop/kube/objects";
 import type { EvidenceResource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -9,7 +9,7 @@ import type { Message } from "./messages.ts";
 import { conditionsIn } from "./pod-evidence.ts";
 import type { ConditionEvidence } from "./pod-evidence.ts";
 
-/** Its parts in the API's own shape, so that `otherEvidence` of its result is the result. */
+/** Has the API's own shape, so `otherEvidence` returns its own result unchanged. */
 export interface OtherEvidence {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string; readonly uid: string; readonly resourceVersion: string };
@@ -79,7 +79,7 @@ const READERS: { readonly [R in EvidenceResource]: (object: Json, digester: Dige
         firstTimestamp: first,
         lastTimestamp: textIn(series, "lastObservedTime") ?? textIn(object, "lastTimestamp") ?? first,
       }),
-      // Of the scheduler: reportingComponent alone.
+      // The scheduler sets only reportingComponent.
       source: defined({ component: textIn(objectIn(object, "source"), "component") ?? textIn(object, "reportingComponent") }),
     };
   },
@@ -125,5 +125,5 @@ export function otherEvidence<R extends EvidenceResource>(resource: R, object: J
   const [name, uid, resourceVersion] = ["name", "uid", "resourceVersion"].map((field) => textIn(metadata, field));
   if (name === undefined || uid === undefined || resourceVersion === undefined) return undefined;
   const identity = { name, uid, resourceVersion, ...defined({ namespace: textIn(metadata, "namespace") }) };
-  return { kind: RESOURCES[resource].kind, metadata: identity, ...READERS[resource](object, digester) } as unknown as EvidenceObjects[R]; // of that resource
+  return { kind: RESOURCES[resource].kind, metadata: identity, ...READERS[resource](object, digester) } as unknown as EvidenceObjects[R]; // the type belongs to the resource
 }

@@ -1,4 +1,4 @@
-/** What an incident needs to know of a Deployment, ReplicaSet or ReplicationController beyond its cached form. */
+/** The fields of a Deployment, ReplicaSet or ReplicationController that explain an incident but are not cached. */
 import { hash } from "node:crypto";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { exactText } from "@deltaloop/base";
@@ -15,7 +15,7 @@ export interface OwnerEvidence {
   readonly conditions: readonly ConditionEvidence[];
 }
 
-/** Values that may be secret are keyed digests, so that a change is visible and a value is not. */
+/** Values that may be secret are keyed digests: they show that a value changed, but not the value. */
 export interface TemplateEvidence {
   readonly containers: readonly TemplateContainer[];
   readonly initContainers: readonly TemplateContainer[];
@@ -24,7 +24,7 @@ export interface TemplateEvidence {
 }
 
 export interface TemplateContainer extends ContainerSpec {
-  /** By name of the variable. */
+  /** By variable name. */
   readonly env: Readonly<Record<string, string>>;
   /** Other fields by name. */
   readonly fields: Readonly<Record<string, string>>;
@@ -59,7 +59,7 @@ function storedEvidence(object: Json, digester: Digester): OwnerEvidence {
   };
 }
 
-/** A template recurs with each status update of its object, and its digests are most of the work. */
+/** A template recurs with each status update of its object, and computing its digests is most of the work. */
 const RECENT = new WeakMap<Digester, Map<string, TemplateEvidence>>();
 const RECENT_MAX = 256;
 
@@ -157,7 +157,7 @@ function shown(field: string, from: string | undefined, to: string | undefined):
   return from === to ? [] : [{ field, ...defined({ from, to }) }];
 }
 
-/** Of digests only the change is visible. */
+/** Digests only show that a value changed. */
 function hidden(
   prefix: string,
   before: Readonly<Record<string, string>>,

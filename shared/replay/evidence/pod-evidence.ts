@@ -1,11 +1,11 @@
-/** What an incident needs to know of a pod: no command, argument, environment value, header or output of a container. */
+/** The fields of a pod that explain an incident. Contains no command, argument, environment value, header or output of a container. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { defined, isObject, listIn, numberIn, objectIn, quantitiesIn, textIn, textsIn } from "./fields.ts";
 import type { Json } from "./fields.ts";
 import { messageOf } from "./messages.ts";
 import type { Message } from "./messages.ts";
 
-/** In the API's own shape, so that `podEvidence` of its result is the result. */
+/** Has the API's own shape, so `podEvidence` returns its own result unchanged. */
 export interface PodEvidence {
   readonly metadata: { readonly deletionGracePeriodSeconds?: number; readonly finalizers?: readonly string[] };
   readonly spec: {
@@ -37,7 +37,7 @@ export interface ConditionEvidence {
 export interface ContainerSpec {
   readonly name: string;
   readonly image?: string;
-  /** `Always` on an init container: a sidecar. */
+  /** `Always` marks an init container as a sidecar. */
   readonly restartPolicy?: string;
   readonly requests?: Readonly<Record<string, string>>;
   readonly limits?: Readonly<Record<string, string>>;
@@ -78,7 +78,7 @@ export interface ContainerState {
   };
 }
 
-/** The conditions whose texts upstream writes. A readiness gate's text belongs to its controller. */
+/** Conditions with messages from upstream. The message of a readiness gate belongs to another controller. */
 const CONDITIONS = new Set([
   ...["PodScheduled", "Ready", "ContainersReady", "Initialized", "PodReadyToStartContainers", "DisruptionTarget"],
   ...["Progressing", "Available", "ReplicaFailure", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"],
@@ -129,7 +129,7 @@ export function conditionsIn(status: Json, digester: Digester): readonly Conditi
 }
 
 export function containerSpec(container: Json): ContainerSpec {
-  // As stored, or as the API has it.
+  // From evidence, or from an API object.
   const resources = isObject(container["resources"]) ? container["resources"] : container;
   const amounts = (field: string): Readonly<Record<string, string>> | undefined => {
     const found = quantitiesIn(resources, field);
@@ -188,7 +188,7 @@ function containerState({ waiting, running, terminated }: Json, digester: Digest
   }
   if (isObject(running)) return { running: defined({ startedAt: textIn(running, "startedAt") }) };
   if (!isObject(terminated)) return {};
-  // Its message is the container's output.
+  // The message is omitted: it is the container's output.
   return {
     terminated: defined({
       reason: textIn(terminated, "reason"),

@@ -1,4 +1,4 @@
-/** The scheduler's message as counts of listed reasons: `2:insufficient:cpu,1:taint:node.kubernetes.io/not-ready`. */
+/** Reduces the scheduler's message to counts of listed reasons: `2:insufficient:cpu,1:taint:node.kubernetes.io/not-ready`. */
 
 const [COUNT, NAME] = [String.raw`(?<count>\d+) `, String.raw`[a-z0-9.-]*[a-z0-9]`];
 /** The reasons that upstream's plugins give. Source: pkg/scheduler/framework/plugins/noderesources/fit.go. */
@@ -27,7 +27,7 @@ const REASONS: readonly (readonly [string, RegExp])[] = [
 
 const HEAD = /^(?:\d+)\/(?<nodes>\d+) nodes are available: /;
 
-/** Undefined for other messages. Reasons that are not listed are left out: a plugin of the cluster's owner may write anything. */
+/** Undefined for other messages. Unlisted reasons are omitted: a custom scheduler plugin may write any text. */
 export function schedulingError(text: string): { readonly class: string; readonly slots: Readonly<Record<string, string>> } | undefined {
   if (text.startsWith("no nodes available to schedule pods")) return { class: "no nodes", slots: {} };
   const head = HEAD.exec(text);

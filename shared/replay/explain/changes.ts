@@ -22,7 +22,7 @@ export interface Difference {
   readonly field: string;
   readonly from?: string;
   readonly to?: string;
-  /** For ReplicaFailure: its message, if known to be safe. */
+  /** For ReplicaFailure: its message, if it is safe to show. */
   readonly says?: string;
 }
 
@@ -36,7 +36,7 @@ export interface ObjectChange {
   readonly owner?: string;
   readonly kind: "stands" | "appears" | "changes" | "goes";
   readonly differences: readonly Difference[];
-  /** The writer: the user from an audit log, else the field manager if known; `unknown` is a client without a name. */
+  /** The writer: the user from an audit log, else the field manager, if known. `unknown`: a client without a name. */
   readonly by?: string;
 }
 
@@ -164,7 +164,7 @@ const SEALED = /^(?:template|annotation .*)$/;
 
 /** Fields by display name, without defaults and zeros. */
 function fieldsOf(resource: CachedResource, cached: Cached): ReadonlyMap<string, string> {
-  const fields = resource === "pods" ? podFields(cached as CachedPod) : ownerFields(cached as CachedOwnerKind); // of that resource
+  const fields = resource === "pods" ? podFields(cached as CachedPod) : ownerFields(cached as CachedOwnerKind); // the type belongs to the resource
   return new Map(
     Object.entries(fields).flatMap(([name, value]) => (value === undefined || value === "" ? [] : [[name, String(value)] as const])),
   );
@@ -189,7 +189,7 @@ function podFields({ phase, ready, nodeName, deletionTimestamp, owner, labels, d
 function ownerFields({ metadata, spec, status }: CachedOwnerKind): Fields {
   const { conditions = [], ...counters } = status;
   const owner = controllerRef(metadata);
-  const { template, selector, replicas, ...rest } = spec as CachedDeployment["spec"]; // the others have fewer fields
+  const { template, selector, replicas, ...rest } = spec as CachedDeployment["spec"]; // other kinds have fewer fields
   const plain = Object.entries(rest).map(([name, value]) => [name, typeof value === "object" ? canonical(value) : value] as const);
   return {
     replicas,

@@ -15,7 +15,7 @@ import type { Subject } from "./story.ts";
 export type Wanted = Omit<Subject, "namespace"> & { readonly namespace?: string };
 
 export interface Family {
-  /** Whether the record belongs to the story. */
+  /** Whether the record concerns an object of the family. */
   has(record: CaptureRecord): boolean;
   /** Whether the family's syncs depend on the record: of its owner tree, or of an object that it may adopt. */
   dependsOn(record: CaptureRecord): boolean;
@@ -31,7 +31,7 @@ export class FamilyCensus implements Census {
   #names = tableOf(CACHED_RESOURCES, () => new Set<string>());
   /** Uids of the wanted objects by `deployments shop/web`. */
   #found = new Map<string, Set<string>>();
-  /** Owners with their controllers and places. */
+  /** Each owner's place, and the uids of its own controllers. */
   #owners = new Map<string, { readonly place: string; readonly owners: Set<string> }>();
   #pods = new Map<string, string | undefined>();
   /** The owners of pods that changed owners. */
@@ -83,7 +83,7 @@ export class FamilyCensus implements Census {
     return places.map((place) => place.slice(place.indexOf(" ") + 1, place.indexOf("/")));
   }
 
-  /** Call it after the last record. */
+  /** Call this after the last record. */
   familyOf(subject: Subject): Family {
     const { resource, namespace, name } = subject;
     const uids = new Set(this.#found.get(`${resource} ${namespace}/${name}`));

@@ -8,20 +8,21 @@ import type { Difference, ObjectChange } from "./changes.ts";
 export interface Recorded {
   readonly write: Write;
   /**
-   * The same write; another one instead; refused, by the owner's status; overtaken by a newer change of the owner's spec; or no write.
+   * The same write; another one instead; refused, according to the owner's status; overtaken by a newer change of the owner's spec; or no
+   * write.
    */
   readonly kind: "same" | "other" | "refused" | "overtaken" | "nothing";
   /** Time from our sync to the change. */
   readonly afterMs?: number;
   /** The other write, the refusal (for `same`: the first one), or the overtaking change. */
   readonly what?: string;
-  /** For several pods: how many were created in spite of a refusal. */
+  /** For several pods: the number created in spite of a refusal. */
   readonly made?: number;
 }
 
-/** A later change answers another write. */
+/** A change after this time does not count as the outcome of a write. */
 export const LATER_MS = 60_000;
-/** A later deletion does not count as "instead". */
+/** A deletion after this time does not count as "instead". */
 const INSTEAD_MS = 2_000;
 
 type Answer = Omit<Recorded, "write">;
@@ -41,7 +42,7 @@ export class Outcomes {
     }
   }
 
-  /** Outcomes of distinguishable writes; status writes follow from counts and are left out. */
+  /** Outcomes of distinguishable writes; status writes are omitted, because they follow from the counts. */
   of({ atMs, lines }: Pick<ReplayedSync, "atMs" | "lines">): readonly Recorded[] {
     const deleted = new Set(lines.flatMap((line) => (line.kind === "decided" && line.write.kind === "DeletePod" ? [line.write.name] : [])));
     return lines.flatMap((line) => {
@@ -101,7 +102,7 @@ export class Outcomes {
   #created({ owner, count }: Extract<Write, { kind: "CreatePods" }>, atMs: number, saw: number | undefined): Answer {
     const all = this.#podsOf.get(owner.uid) ?? [];
     const appeared = from(all, atMs).filter(({ kind }) => kind === "appears");
-    // Some pods of the same millisecond had already been observed; otherwise this would not have been decided.
+    // The sync had already observed some pods of the same millisecond, or it would not have decided this write.
     const now = appeared.filter((change) => change.atMs === atMs);
     const unseen = saw === undefined ? 0 : Math.min(now.length, Math.max(0, activeAt(all, atMs) - saw));
     const pods = [...now.slice(now.length - unseen), ...appeared.filter((change) => change.atMs > atMs)];
@@ -151,7 +152,7 @@ function from(changes: readonly ObjectChange[], atMs: number): readonly ObjectCh
   return changes.slice(begin, end);
 }
 
-/** Index of the first change that is not before the time. */
+/** Index of the first change at or after the time. */
 function firstAt(changes: readonly ObjectChange[], atMs: number): number {
   let [low, high] = [0, changes.length];
   while (low < high) {
@@ -181,7 +182,7 @@ function asksToEnd({ differences }: ObjectChange): boolean {
   return differences.some(({ field, from: before, to: now }) => field === "asked to end" && before === undefined && now !== undefined);
 }
 
-/** The user's change of the owner: its size, template, or deletion. */
+/** A change of the owner by a user: its size, template, or deletion. */
 function wishOf({ kind, differences }: ObjectChange): string | undefined {
   if (kind !== "changes") return undefined;
   const wish = differences.find(({ field }) => ["replicas", "template", "paused", "asked to end"].includes(field));

@@ -44,13 +44,13 @@ function familyOf({ resource, namespace, name }: Subject, changes: readonly Obje
       .filter((change) => change.resource === resource && change.namespace === namespace && change.name === name)
       .map(({ uid }) => uid),
   );
-  // Two rounds reach from a Deployment to its pods.
+  // Two rounds suffice to get from a Deployment to its pods.
   for (let round = 0; round < 2; round++)
     for (const { uid, owner } of changes) if (owner !== undefined && family.has(owner)) family.add(uid);
   return family;
 }
 
-/** Whether a sync decided about that pod, or states why not. */
+/** Whether a sync made a decision about the pod, or gives a reason for making none. */
 export function speaksOf({ key, lines }: ReplayedSync, { namespace, name }: Subject): boolean {
   return (
     key.startsWith(`${namespace}/`) &&

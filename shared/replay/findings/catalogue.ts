@@ -1,4 +1,4 @@
-/** All rules, and the order of what they find: causes before waits, waits before effects. */
+/** All rules, and the order of findings: causes before waits, waits before effects. */
 import { admission } from "./admission.ts";
 import { collision } from "./collision.ts";
 import { containerConfig } from "./container-config.ts";
@@ -30,7 +30,7 @@ const RULES: readonly Rule[] = [
   ...[eviction, replicaWriters, paused, overlap, collision],
   ...[minReady, noRoom, noRollout, deadline],
 ];
-const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["words"]; // of the rules
+const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["words"]; // the kinds of the rules
 const LEVELS: readonly Finding["level"][] = ["cause", "wait", "effect"];
 
 export function findingsOf(view: View): readonly Finding[] {

@@ -1,4 +1,4 @@
-/** A container that exits again and again. */
+/** A container that exits repeatedly. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
 import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/view.ts";
@@ -34,7 +34,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const endedMs = timeOf(ended.finishedAt);
   const isDone = kind === "init container" && ended.exitCode === 0;
   const isRecent = endedMs === undefined || view.nowMs - endedMs < RECENT_MS;
-  // A restart that the container survived is no cause.
+  // A past restart is no cause if the container now runs.
   if (isDone || (!isBackingOff && (status.ready || !isRecent || (restartCount === 0 && state.terminated?.exitCode === 0)))) return [];
   const code = ended.exitCode ?? 0;
   const killed = eventsOf(view, pod.uid, "Killing").some(({ message }) => {

@@ -5,7 +5,7 @@ import { listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 55;
-/** Before the pods that replace preempted ones and find no node. */
+/** Ranks before the finding about the replacements of preempted pods that find no node. */
 const PREEMPTED_RANK = 18;
 const RECENT_MS = 30 * 60_000;
 const REJECTED = /^(?:OutOf[a-z]+|NodeAffinity|UnexpectedAdmissionError|NodeShutdown|Terminated|Shutdown)$/;
@@ -29,7 +29,7 @@ function find(view: View): ReturnType<Rule["find"]> {
   return [...merged(preempted(view), "cause", PREEMPTED_RANK), ...merged(hits, "cause", RANK)];
 }
 
-/** Also of pods that are gone: their Events remain. */
+/** Includes deleted pods: their Events remain. */
 function preempted({ state, current, subject, pods, terminating, nowMs }: View): readonly Hit[] {
   const prefix = `${(current ?? subject).name}-`;
   const marked = [...pods, ...terminating].flatMap((pod): readonly Hit[] => {
@@ -37,7 +37,7 @@ function preempted({ state, current, subject, pods, terminating, nowMs }: View):
     return target === undefined ? [] : [hitOf(podName(pod), timeOf(target.lastTransitionTime), "DisruptionTarget PreemptionByScheduler")];
   });
   const told = state.others.events.flatMap((event): readonly Hit[] => {
-    if (event.reason !== "Preempted") return []; // of all Events, for each workload
+    if (event.reason !== "Preempted") return []; // checks all Events once per workload
     const { involvedObject: of, metadata, lastTimestamp } = event;
     const isOurs =
       of.kind === "Pod" && metadata.namespace === subject.namespace && (of.name === subject.name || of.name.startsWith(prefix));

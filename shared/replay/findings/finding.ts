@@ -5,7 +5,7 @@ import type { View } from "../incident/view.ts";
 
 export interface Finding {
   readonly kind: string;
-  /** Why pods are missing or unavailable, what a controller waits for, or what follows from a cause. */
+  /** `cause`: why pods are missing or unavailable; `wait`: what a controller waits for; `effect`: a consequence of a cause. */
   readonly level: "cause" | "wait" | "effect";
   /** Within a level: lower first. */
   readonly rank: number;
@@ -15,7 +15,7 @@ export interface Finding {
   /** As kubectl spells them: `pod/web-7f8fb-x2x4z`. */
   readonly objects: readonly string[];
   readonly evidence: readonly string[];
-  /** Names and numbers that the words use. */
+  /** Names and numbers for the text. */
   readonly facts: Readonly<Record<string, string>>;
 }
 
@@ -27,7 +27,7 @@ export interface Words {
 
 export type WordsOf = (facts: Readonly<Record<string, string>>, of: Target) => Words;
 
-/** The object of the commands, as kubectl spells it. */
+/** The object in suggested commands, in kubectl's form. */
 export interface Target {
   readonly namespace: string;
   /** The workload: `deployment/web`. */
@@ -42,11 +42,11 @@ export interface Target {
 
 export interface Rule {
   find(view: View): readonly Finding[];
-  /** By kind. */
+  /** Texts by kind of finding. */
   readonly words: Readonly<Record<string, WordsOf>>;
 }
 
-/** One observation; several of equal kind and facts become one finding. */
+/** One observation; observations with equal kind and facts are merged into one finding. */
 export interface Hit {
   readonly kind: string;
   readonly facts: Readonly<Record<string, string>>;
@@ -61,7 +61,7 @@ export interface Hit {
 
 const EVIDENCE_MAX = 3;
 
-/** Merges hits, those of most objects first. */
+/** Merges observations; those with the most objects come first. */
 export function merged(hits: readonly Hit[], level: Finding["level"], rank: number): readonly Finding[] {
   const groups = Map.groupBy(hits, ({ kind, facts }) => JSON.stringify([kind, facts]));
   const findings = [...groups.values()].flatMap((same): readonly Finding[] => {

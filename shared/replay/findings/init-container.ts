@@ -1,4 +1,4 @@
-/** An init container that runs for longer than those of earlier pods, so the containers do not start. */
+/** An init container that runs longer than in earlier pods, which delays the other containers. */
 import { merged } from "./finding.ts";
 import type { Rule } from "./finding.ts";
 import { containersOf, podName, timeOf } from "../incident/view.ts";

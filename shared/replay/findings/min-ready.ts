@@ -1,4 +1,4 @@
-/** Pods that are ready and not yet available. */
+/** Pods that are ready but not yet available. */
 import type { Rule } from "./finding.ts";
 import { merged } from "./finding.ts";
 import { podName } from "../incident/view.ts";

@@ -1,4 +1,4 @@
-/** A paused Deployment scales, and does not roll out: a cause while there is something to roll out. */
+/** A paused Deployment scales but does not roll out, which is a cause if a rollout is pending. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
 import { isChanged, timeOf } from "../incident/view.ts";

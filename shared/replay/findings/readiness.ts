@@ -1,4 +1,4 @@
-/** A container that runs and does not become ready, or does not finish its start. */
+/** A container that runs but does not become ready, or does not complete its startup probe. */
 import type { Probe } from "../evidence/pod-evidence.ts";
 import { merged } from "./finding.ts";
 import type { Hit, Rule, WordsOf } from "./finding.ts";
@@ -23,7 +23,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const isStarting = status.started === false && spec.startupProbe !== undefined;
   const probe = isStarting ? spec.startupProbe : spec.readinessProbe;
   if (probe === undefined) return [];
-  // The longer of the probe's own limit and the time that earlier pods needed.
+  // Waits for the probe's own limit or the time that earlier pods needed, whichever is longer.
   const since = Math.max(startedMs, pod.readySinceMs ?? startedMs);
   const patienceMs = Math.max(thresholdMs(probe), median(view.state.startsOf(pod.ownerUid ?? "")));
   if (view.nowMs - since <= patienceMs) return [];

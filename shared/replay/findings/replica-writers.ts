@@ -1,4 +1,4 @@
-/** Two writers of `spec.replicas`: a HorizontalPodAutoscaler and another field manager take turns. */
+/** Two writers of `spec.replicas`: a HorizontalPodAutoscaler and another field manager overwrite each other. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
 import type { View } from "../incident/view.ts";

@@ -1,4 +1,4 @@
-/** Pods that no node takes. */
+/** Pods that the scheduler cannot place. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
 import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
@@ -15,7 +15,7 @@ function find(view: View): ReturnType<Rule["find"]> {
     if (scheduled.reason === "SchedulingGated")
       return [{ ...base, kind: "scheduling gated", facts: {}, evidence: ["PodScheduled False: SchedulingGated"] }];
     const events = eventsOf(view, pod.uid, "FailedScheduling");
-    // The condition is complete; an Event may be cut.
+    // The condition is complete; an Event may be truncated.
     const found = [scheduled.message, ...events.map(({ message }) => message)].flatMap((message) => listed(message) ?? [])[0];
     const isScaling = eventsOf(view, pod.uid, "TriggeredScaleUp").length > 0 && eventsOf(view, pod.uid, "NotTriggerScaleUp").length === 0;
     const reasons = found?.slots["reasons"];
@@ -45,7 +45,7 @@ function find(view: View): ReturnType<Rule["find"]> {
   ];
 }
 
-/** Newer schedulers do not name the taints. */
+/** Newer schedulers do not report the taints. */
 function taintsOf({ state }: View): string {
   const keys = state.others.nodes.flatMap(({ spec }) =>
     spec.taints.filter(({ effect }) => effect !== "PreferNoSchedule").map(({ key }) => key),
@@ -68,7 +68,7 @@ const REASONS: Readonly<Record<string, (name: string) => string>> = {
   volume: () => "volume cannot be used there",
 };
 
-/** Of the pod, whatever the node. */
+/** Reasons that depend on the pod, not on a node. */
 const OF_THE_POD = new Set(["volume-unbound", "volume-missing"]);
 
 function reasonsText(reasons: string | undefined): string {

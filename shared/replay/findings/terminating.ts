@@ -1,4 +1,7 @@
-/** An object that is marked for deletion, and pods that do not end: a finalizer, a node that is gone, or a process that ignores the grace period. */
+/**
+ * An object marked for deletion, and pods that do not terminate: because of a finalizer, a lost node, or a process that ignores the grace
+ * period.
+ */
 import type { SeenPod } from "../incident/seen.ts";
 import { merged } from "./finding.ts";
 import type { Finding, Rule } from "./finding.ts";
@@ -7,14 +10,14 @@ import { podName } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 28;
-/** Beyond the grace period, for the kubelet's own work. */
+/** Allowance beyond the grace period for the kubelet's own work. */
 const MARGIN_MS = 30_000;
 
 function find(view: View): ReturnType<Rule["find"]> {
   return [...deletion(view), ...stuckPods(view)];
 }
 
-/** Before all others for an owner; for a pod, after what holds it. */
+/** For an owner before all other findings; for a pod after the findings that explain the delay. */
 const [OWNER_RANK, POD_RANK] = [1, 29];
 
 function deletion({ owner, terminating }: View): readonly Finding[] {

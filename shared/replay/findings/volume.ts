@@ -5,7 +5,7 @@ import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 25;
-/** An attachment moves to another node within minutes; the kubelet reports mounts after two. */
+/** Moving an attachment to another node takes minutes; the kubelet reports mounts after two. */
 const PATIENCE_MS = 2 * 60_000;
 const WORKING = new Set(["ContainerCreating", "PodInitializing"]);
 

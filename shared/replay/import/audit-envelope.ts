@@ -12,7 +12,7 @@ export function isAuditEvent(value: CapturedObject): boolean {
   return typeof value["apiVersion"] === "string" && value["apiVersion"].startsWith("audit.k8s.io/");
 }
 
-/** The value itself if it is no envelope. Records of other logs are left out. */
+/** Returns the value itself if it is no envelope. Records of other logs are skipped. */
 export function auditEventsOf(value: CapturedObject): readonly CapturedObject[] {
   // An EventList, the format of audit webhooks.
   if (isAuditEvent(value) || Array.isArray(value["items"]))

@@ -25,7 +25,7 @@ interface Answer {
   readonly object: CapturedObject;
 }
 
-/** An answer without its object; kept for every write. */
+/** A response without its object; kept for every write. */
 interface KeptAnswer extends Pick<Answer, "atMs" | "resource" | "verb" | "user"> {
   /** Place of the requested object. */
   readonly place: string;
@@ -83,7 +83,7 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   return { atMs, resource, verb: code === CREATED ? "create" : verb, namespace, name, user, object: objectAt(responseObject, place) };
 }
 
-/** Whether the API server cut the objects out of the event. Source: apiserver/plugin/pkg/audit/truncate. */
+/** Whether the API server truncated the event by removing its objects. Source: apiserver/plugin/pkg/audit/truncate. */
 export function isTruncated({ annotations }: CapturedObject): boolean {
   return isObject(annotations) && annotations["audit.k8s.io/truncated"] === "true";
 }
@@ -124,7 +124,7 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
       const state = isOld ? withVersion(latest, newest, report) : each;
       const rv = versionOf(state);
       newest = maxResourceVersion(newest, rv);
-      if (seen.has(`${resource} ${rv}`)) continue; // a write that changed nothing
+      if (seen.has(`${resource} ${rv}`)) continue; // the write changed nothing
       seen.add(`${resource} ${rv}`);
       const its = state === object ? kept : spool.keep(resource, state);
       if (isRemoved) known.delete(place);
@@ -149,7 +149,7 @@ function isGone(object: CapturedObject): boolean {
   return typeof deletionTimestamp === "string" && !isHeld && (deletionGracePeriodSeconds ?? 0) === 0;
 }
 
-/** A response follows its write, so an earlier write happened before a later one's response. */
+/** A response follows its write, so a write with an older version cannot be later than the response to a newer one. */
 function asWatched(states: readonly State[], spool: Spool, report: ImportReport): readonly ImportedEvent[] {
   const stored = new Map<string, Kept>();
   let atMs = Infinity;

@@ -51,7 +51,7 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
   };
   const values = all();
   const first = await values.next();
-  // Read once only: a file that is read in part is closed.
+  // Can be read only once: a file that was partly read is closed.
   const whole = async function* (): AsyncGenerator<JsonValue> {
     if (first.done === true) return;
     yield first.value;

@@ -60,7 +60,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
       const shown = recorded(resource, object, digester);
       if (shown !== undefined) return !redact ? { object } : format === "queue" ? { object: shown.object } : shown;
     } catch {
-      // Reported as an object without identity is.
+      // Reported like an object without identity.
     }
     report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which no cache holds");
     return undefined;
@@ -94,7 +94,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
   for (const event of events) {
     const { atMs, resource, type } = event;
     yield* gapsUntil(atMs);
-    // Components and service accounts are kept; user names are redacted.
+    // Names of components and service accounts are kept; user names are redacted.
     const by = redact && event.by?.startsWith("system:") !== true ? undefined : event.by;
     const shown = seen(resource, event.object);
     if (shown) yield line(atMs, { r: resource, type, by, ...shown });

@@ -121,7 +121,7 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
   return { atMs, path, resource, rv: versionOf(body), items };
 }
 
-/** A list has the type once for all its items. */
+/** A list has the type once, for all its items. */
 function typeOf(resource: RecordedResource): CapturedObject {
   return { kind: RESOURCES[resource].kind, apiVersion: RESOURCES[resource].apiVersion };
 }

@@ -1,11 +1,11 @@
 /**
  * Imports saved delta queue messages: from the dead-letter queue, from an abandoned queue, or as a function received them.
  *
- * QM1 their content is that of the cache: stripped objects, and per pack one time, that of the watcher's last item.
+ * QM1 they contain stripped objects, as the cache does, and one time per pack: when the watcher received its last item.
  * QM2 packs are numbered per lane and fence without holes (envelope.ts), so a hole between two packs is reported as a gap of the
  *    capture. Missing packs before the first or after the last are not detectable.
- * QM3 the first list of a resource is its initial state if nothing of that resource came before it. A later one, and each complete
- *    manifest, shows what was missed.
+ * QM3 the first list of a resource is its initial state if nothing of that resource came before it. Later ones, and each complete manifest,
+ *     reveal missed changes.
  * QM4 signatures are not verified, because the importer has no MAC key. Nothing is sent based on the result.
  */
 import { CACHED_RESOURCES, objectKey, compareResourceVersions, isResourceVersion } from "@deltaloop/kube/objects";

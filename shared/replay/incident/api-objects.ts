@@ -1,6 +1,6 @@
 /**
- * Captured objects in the API's own shape, for clients of the API such as kubectl. What a capture does not hold is absent, or says so in
- * parentheses; values that it holds as digests are left out.
+ * Captured objects in the API's own shape, for clients of the API such as kubectl. Values that a capture lacks are absent or replaced by a
+ * note in parentheses; values that it holds as digests are omitted.
  */
 import type { Cached, CachedDeployment, CachedPod, CachedResource } from "@deltaloop/kube/objects";
 import { RESOURCES } from "@deltaloop/kube/objects";
@@ -29,7 +29,7 @@ export function apiObject(resource: CachedResource, { object, evidence }: Record
   return { apiVersion, kind, ...shape };
 }
 
-/** An Event, Node or ResourceQuota; other kinds are as the evidence has them. */
+/** An Event, Node or ResourceQuota; other kinds equal their evidence. */
 export function apiEvidence<R extends keyof EvidenceObjects>(resource: R, object: EvidenceObjects[R]): Json {
   const { apiVersion, kind } = RESOURCES[resource];
   const shape = "involvedObject" in object ? event(object) : "status" in object ? withConditions(object) : object;
@@ -48,7 +48,7 @@ function owner(stripped: Exclude<Cached, CachedPod>, recorded: Json, digester: D
   };
 }
 
-/** With the texts that upstream writes, which are not cached. */
+/** Adds upstream's condition messages, which are not cached. */
 function conditionsOf(status: CachedDeployment["status"], texts: ReadonlyMap<string, ConditionEvidence>): Json {
   const conditions = status.conditions?.map((each) => ({ ...each, message: each.message ?? messageText(texts.get(each.type)?.message) }));
   return defined({ conditions });
@@ -98,7 +98,7 @@ function apiVersionOf(kind: string): string | undefined {
   return Object.values(RESOURCES).find((each) => each.kind === kind)?.apiVersion;
 }
 
-/** All that a capture of format 1 holds. */
+/** The Ready condition, which is all that a capture of format 1 holds. */
 function readyAlone({ ready }: CachedPod): readonly Json[] | undefined {
   return ready && [defined({ type: "Ready", status: ready.status, lastTransitionTime: ready.since })];
 }

@@ -1,9 +1,9 @@
 /**
- * The objects of a cluster at one moment, with what changed before it. Built while a capture is read for the first time, so the verdict
- * needs no replay; or from one read of a live API server.
+ * The objects of a cluster at one moment, and earlier changes. Built during the first read of a capture, so that the verdict needs no
+ * replay, or from one read of a live API server.
  *
- * IS1 only the newest recording of each existing object is kept; it is projected when the state is asked for.
- * IS2 of an owner's spec at most `CHANGES_MAX` changes are kept, of a former pod only how long it took to become ready.
+ * IS1 only the newest recording of each existing object is kept; it is projected when the state is requested.
+ * IS2 at most `CHANGES_MAX` changes of an owner's spec are kept, and of a former pod only the time it took to become ready.
  */
 import { tableOf, EVIDENCE_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource, EvidenceResource, Resource } from "@deltaloop/kube/objects";
@@ -23,7 +23,7 @@ import type { SpecChange } from "./spec-changes.ts";
 
 export interface ClusterState {
   readonly nowMs: number;
-  /** From here on changes are known; undefined: nothing before the moment is. */
+  /** Changes are known from this time on; undefined: none are known. */
   readonly sinceMs?: number;
   readonly owners: readonly SeenOwner[];
   readonly pods: readonly SeenPod[];
@@ -40,7 +40,7 @@ export interface ClusterState {
 
 interface StateOptions {
   readonly nowMs?: number;
-  /** Leaves out the objects of others, which take time to project. */
+  /** Skips objects of other namespaces, because projecting them takes time. */
   readonly namespace?: string | undefined;
 }
 
@@ -62,7 +62,7 @@ export class StateCensus implements Census {
   #heard = new Set<EvidenceResource>();
   #denied = new Set<EvidenceResource>();
   #startMs = Infinity;
-  /** Of the whole capture. */
+  /** Time of the capture's last record. */
   #endMs = -Infinity;
 
   /** @param untilOf the time after which records are not part of the state, from the time of the first record */
@@ -107,7 +107,7 @@ export class StateCensus implements Census {
     else if (resource !== "events") others.delete(uid);
   }
 
-  /** By default at the requested moment, or at the last record. */
+  /** By default the state at the requested moment, or at the last record. */
   state({ nowMs = Math.min(this.#untilMs, this.#endMs), namespace }: StateOptions = {}): ClusterState {
     const digester = this.#digester;
     const [owners, pods]: [SeenOwner[], SeenPod[]] = [[], []];
@@ -123,7 +123,7 @@ export class StateCensus implements Census {
         const isElsewhere = namespace !== undefined && resource !== "nodes" && namespaceIn(object) !== namespace;
         return isElsewhere ? [] : (otherEvidence(resource, object, digester) ?? []);
       }),
-    ) as unknown as ClusterState["others"]; // each of its resource
+    ) as unknown as ClusterState["others"]; // each object belongs to its resource
     const podsOf = Map.groupBy(pods, ({ ownerUid }) => ownerUid);
     const events = Map.groupBy(others.events, ({ involvedObject: { uid } }) => uid);
     for (const each of events.values()) each.sort((a, b) => (lastOf(a) < lastOf(b) ? 1 : -1));
@@ -162,7 +162,7 @@ export class StateCensus implements Census {
     return known;
   }
 
-  /** Objects that the list does not show were deleted before it. */
+  /** Treats objects that the list lacks as deleted before it. */
   #listEnds(resource: string, forget: (uid: string) => unknown, known: ReadonlyMap<string, unknown>): void {
     const shown = this.#listed.get(resource);
     this.#listed.delete(resource);

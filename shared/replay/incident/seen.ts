@@ -10,7 +10,7 @@ import type { OwnerEvidence } from "../evidence/owner-evidence.ts";
 import { podEvidence } from "../evidence/pod-evidence.ts";
 import type { PodEvidence } from "../evidence/pod-evidence.ts";
 
-/** As recorded. */
+/** An object as recorded. */
 export interface Recording {
   readonly object: CapturedObject;
   readonly evidence?: CapturedObject | undefined;
@@ -24,7 +24,7 @@ interface Identity {
   readonly labels: Labels;
   readonly ownerUid?: string | undefined;
   readonly createdMs?: number | undefined;
-  /** Its deletionTimestamp: the time by which it should be gone. */
+  /** Its deletionTimestamp: when its grace period ends. */
   readonly deletionMs?: number | undefined;
 }
 
@@ -52,7 +52,7 @@ export interface SeenOwner extends Identity, OwnerEvidence {
 export interface SeenPod extends Identity, Omit<PodEvidence, "metadata"> {
   readonly phase: string;
   readonly isReady: boolean;
-  /** Of its Ready condition. */
+  /** When its Ready condition became true. */
   readonly readySinceMs?: number | undefined;
   readonly graceSeconds?: number | undefined;
   readonly finalizers: readonly string[];
@@ -68,7 +68,7 @@ function identityOf(resource: CachedResource, object: CapturedObject): Identity 
   if (name === undefined || uid === undefined) return undefined;
   return {
     ...{ resource, name, uid, namespace: textIn(metadata, "namespace") ?? "" },
-    labels: objectIn(metadata, "labels") as Labels, // checked on reading
+    labels: objectIn(metadata, "labels") as Labels, // the shape was checked when the capture was read
     ownerUid: ownerUidOf(object),
     createdMs: timeIn(metadata, "creationTimestamp"),
     deletionMs: timeIn(metadata, "deletionTimestamp"),
@@ -132,7 +132,7 @@ export function seenOwner(resource: CachedResource, { object, evidence }: Record
   };
 }
 
-/** Upstream's default where it is absent. */
+/** Returns upstream's default if the field is absent. */
 function boundIn(rolling: Json, field: string): number | string {
   return numberIn(rolling, field) ?? textIn(rolling, field) ?? "25%";
 }
@@ -146,7 +146,7 @@ export function generationOf(object: CapturedObject): number | undefined {
   return numberIn(object["metadata"], "generation");
 }
 
-/** Time from creation to Ready, if it is or was ready: of the stripped or the whole object. */
+/** Time from creation to Ready, if the pod is or was ready. Accepts stripped and whole objects. */
 export function startMsOf(object: CapturedObject): number | undefined {
   const metadata = isObject(object["metadata"]) ? object["metadata"] : object;
   const condition = listIn(objectIn(object, "status"), "conditions").find((each) => textIn(each, "type") === "Ready");

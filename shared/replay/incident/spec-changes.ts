@@ -1,4 +1,4 @@
-/** What a user changed in an owner's spec, field by field. */
+/** A user's changes to an owner's spec, field by field. */
 import { timeIn } from "../evidence/fields.ts";
 import type { FieldManager } from "../evidence/field-owners.ts";
 import { templateDifferences } from "../evidence/owner-evidence.ts";
@@ -37,19 +37,19 @@ export function specChanges(
   return after.generation === (before.generation ?? 0) + 1 ? ofOneRequest(changes) : changes;
 }
 
-/** Fields that `managedFields` does not name in a capture have the writer of the others: one request changed them all. */
+/** Fields without a manager in the capture get the writer of the other fields, because one request changed them all. */
 function ofOneRequest(changes: readonly SpecChange[]): readonly SpecChange[] {
   const [manager, ...others] = new Set(changes.flatMap((change) => change.manager ?? []));
   if (manager === undefined || others.length > 0) return changes;
   return changes.map((change) => ({ manager, ...change }));
 }
 
-/** A paused Deployment, for a change that the capture does not hold. */
+/** The pause of a Deployment, if the capture lacks the change itself. */
 export function pauseOf(deployment: SeenOwner): SpecChange {
   return { field: "paused", from: "false", to: "true", ...managed(deployment, "paused") };
 }
 
-/** The difference between the templates of two ReplicaSets of a Deployment, for a change that the capture does not hold. */
+/** The difference between the templates of two ReplicaSets of a Deployment, if the capture lacks the change itself. */
 export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: SeenOwner): readonly SpecChange[] {
   if (before.template === undefined || after.template === undefined) return [];
   return templateDifferences(before.template, after.template).map((difference) => ({
@@ -58,7 +58,7 @@ export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: 
   }));
 }
 
-/** The manager that owns the field, of several the one that wrote last, and the time of its last write. */
+/** The manager that owns the field (with several: the last writer), and the time of its last write. */
 function managed({ managers }: SeenOwner, field: string): Pick<SpecChange, "manager" | "atMs"> {
   const root = field.startsWith("strategy.") ? "strategy" : field.replace(/\.resources\..*$/, ".resources");
   const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.includes(root));

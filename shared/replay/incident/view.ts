@@ -1,4 +1,4 @@
-/** One workload and what belongs to it, as rules see it. Pods of an old revision never explain the new one. */
+/** One workload and its objects, as the rules see them. Pods of an old revision never explain the new one. */
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { templateDifferences } from "../evidence/owner-evidence.ts";
 import type { EventEvidence } from "../evidence/other-evidence.ts";
@@ -20,12 +20,12 @@ export interface View {
   readonly subject: Workload;
   /** The Deployment, ReplicaSet or ReplicationController; absent for a pod. */
   readonly owner?: SeenOwner;
-  /** The one that creates the pods of the current revision. */
+  /** The owner that creates the pods of the current revision. */
   readonly current?: SeenOwner;
-  /** The ReplicaSet of the revision before it. */
+  /** The ReplicaSet of the previous revision. */
   readonly previous?: SeenOwner;
   readonly olds: readonly SeenOwner[];
-  /** Of the current revision, without those that are being deleted. */
+  /** Pods of the current revision, except those that are being deleted. */
   readonly pods: readonly SeenPod[];
   readonly oldPods: readonly SeenPod[];
   readonly terminating: readonly SeenPod[];
@@ -46,7 +46,7 @@ export function viewOf(state: ClusterState, subject: Workload): View | undefined
   const sets = state.owners
     .filter(({ ownerUid }) => ownerUid === owner.uid)
     .toSorted((a, b) => (b.revision ?? 0) - (a.revision ?? 0) || (b.createdMs ?? 0) - (a.createdMs ?? 0));
-  // Until the controller has seen a change, no ReplicaSet is of the current revision for certain: the newest is the best answer.
+  // Until the controller has observed a change, the ReplicaSet of the current revision is uncertain: the newest one is the best guess.
   const current = sets.find(({ revision }) => revision !== undefined && revision === owner.revision) ?? sets[0];
   const olds = sets.filter((set) => set !== current);
   const oldPods = olds.flatMap(({ uid }) => state.podsOf(uid));
@@ -61,7 +61,7 @@ export function viewOf(state: ClusterState, subject: Workload): View | undefined
   };
 }
 
-/** The template of the Deployment is not that of the current revision: no pod has it. */
+/** Whether the Deployment's template differs from the current revision, so that no pod has it yet. */
 export function isChanged({ owner, current }: View): boolean {
   if (owner?.template === undefined || current?.template === undefined) return false;
   return templateDifferences(current.template, owner.template).length > 0;

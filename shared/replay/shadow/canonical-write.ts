@@ -1,4 +1,4 @@
-/** The canonical form of a write, for comparison: without times of the moment and without fields that the API server adds. */
+/** The canonical form of a write, for comparison: without current times and without fields that the API server adds. */
 import { exactNumber, exactText } from "@deltaloop/base";
 import type { Condition } from "@deltaloop/kube/objects";
 import type { OwnWrite } from "./one-sync.ts";
@@ -19,7 +19,7 @@ export function canonicalWrite({ kind, metadata, spec, status }: LiveObject, now
     text !== undefined && Math.abs(Date.parse(text) - nowMs) < MOMENT_MS ? "<now>" : text;
   const { labels, annotations, ownerReferences, generateName } = metadata as LiveObject["metadata"] & { readonly generateName?: string };
   if (kind === "Pod") return { pod: generateName, labels, annotations, ownerReferences, containers: containersOf(spec) };
-  const { conditions = [], ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // of every owner
+  const { conditions = [], ...counters } = (status ?? {}) as Json & { readonly conditions?: readonly Condition[] }; // every owner has a status
   const fields = {
     counters,
     conditions: conditions.map((each) => ({
@@ -40,7 +40,7 @@ interface Container {
 
 /** Names and images; the API server may default the other fields. */
 function containersOf(spec: Json | undefined): readonly Container[] {
-  const containers = (spec?.["containers"] ?? []) as readonly Container[]; // a pod's
+  const containers = (spec?.["containers"] ?? []) as readonly Container[]; // the value is a pod's spec
   return containers.map(({ name, image }) => ({ name, image }));
 }
 

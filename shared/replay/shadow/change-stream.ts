@@ -1,10 +1,10 @@
 /**
- * The changes of a capture in the order of versions, while it is read: watches deliver each resource in that order, and different resources
- * at about the same time.
+ * The changes of a capture in the order of versions, while it is read. Watches deliver each resource in that order, but different resources
+ * only at about the same time.
  *
  * CQ1 at most `HELD_MAX` changes of the last `SETTLED_MS` are buffered, and the versions of the current objects.
- * CQ2 all records until `completeMs` have been delivered. A change that arrives after a later version nevertheless is sorted in by the
- *    consumer (History).
+ * CQ2 all records until `completeMs` have been delivered. If a change still arrives after a later version, the consumer (History) inserts
+ *     it at its position.
  */
 import { CACHED_RESOURCES, tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { CaptureRecord } from "../capture-format/capture.ts";

@@ -1,14 +1,15 @@
 /**
- * Compares a recorded cluster, run by upstream's controllers, with our syncs: every upstream write is searched among
- * ours, and our syncs must be idle where upstream was.
+ * Compares a recorded cluster, run by upstream's controllers, with our syncs: each upstream write must be among the writes of our syncs,
+ * and our syncs must be idle where upstream was.
  *
  * SH1 upstream's caches lag behind the API server by an unknown time: a write may be based on the state just before it (`exact`) or
- *    on one up to three seconds older (`older`); under load two seconds were seen. A status write names its base version; if the first
- *    attempt met a conflict, it was the version before (updateReplicaSetStatus sends the same status again).
- * SH2 among pods that are equal in deletion order upstream takes any: ours may be another of them (`tie`).
- * SH3 idle is a state without changes for a second; upstream had seen it and wrote nothing, so we must not write either.
- * SH4 a deletion or release that we do not make, and whose author is unknown, belongs to another client (`foreign`).
- * SH5 in that state ours creates or deletes no more pods than upstream did from then on (`excess`).
+ *    on one up to three seconds older (`older`); under load two seconds were measured. A status write contains its base version; after a
+ *    conflict the true base is the version before (updateReplicaSetStatus resends the same status).
+ * SH2 of pods that are equal in deletion order, upstream deletes any one: our sync may choose another (`tie`).
+ * SH3 upstream is idle in a state without changes for a second: it has seen the state and wrote nothing, so our syncs must not write
+ *     either.
+ * SH4 a deletion or release by an unknown author that our sync does not make is attributed to another client (`foreign`).
+ * SH5 from that state on, our sync must not create or delete more pods than upstream did (`excess`).
  */
 import { controllerOf, controllerRef, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { Condition } from "@deltaloop/kube/objects";
@@ -55,7 +56,7 @@ export async function classify(history: History, write: UpstreamWrite, place: Sy
   let tie = false;
   for (let lag = 0; lag <= LAG_MAX && before - lag > 0; lag++) {
     if (lag > 0 && (changes[before - lag]?.atMs ?? 0) < nowMs - LAG_MS_MAX) break;
-    // The owner comes from the write; without its last change, this state equals a newer one.
+    // The owner comes from the write; a state that lacks only the owner's last change equals a newer one.
     if (lag > 0 && versions.some((each) => each.version === changes[before - lag]?.version)) continue;
     for (const { object: owner, version: own } of candidates) {
       const state = history.after(before - lag, owner);
@@ -94,7 +95,7 @@ function isOwnerOf({ controller, resource, name, object: written }: UpstreamWrit
   return owners.length === 0 || owners.some(({ uid }) => uid === object.metadata.uid);
 }
 
-/** The stored writes of our sync in that state. */
+/** The writes that our sync stores in that state. */
 export async function ourWrites(state: readonly LiveObject[], situation: Situation, place: SyncPlace): Promise<readonly unknown[]> {
   const writes = await syncOnce(relatedTo(situation.owner, state), situation, place);
   const deletes = writes.filter(({ verb }) => verb === "delete");
@@ -129,10 +130,10 @@ interface Later {
   readonly later: readonly Change[];
 }
 
-/** SH5. One sync may write many pods; other clients' deletions count as upstream's. Upstream's refused writes are unknown. */
+/** SH5. One sync may write many pods; deletions by other clients count as upstream's. Upstream's refused writes are unknown. */
 function excessOf(ours: readonly unknown[], { verb, resource, atMs }: UpstreamWrite, { owner, later }: Later): Verdict | undefined {
   if (resource !== "pods" || verb === "update") return undefined;
-  const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // as in canonical-write.ts
+  const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // see canonical-write.ts
   const soon = later.filter((each) => each.atMs <= atMs + EXCESS_MS);
   const isRefused = soon.some(({ object }) => object.metadata.uid === owner.metadata.uid && failureOf(object) !== undefined);
   if (verb === "create" && isRefused) return undefined;
@@ -150,7 +151,7 @@ function excessOf(ours: readonly unknown[], { verb, resource, atMs }: UpstreamWr
 
 /** The message of ReplicaFailure. */
 function failureOf({ status }: LiveObject): string | undefined {
-  const conditions = (status?.["conditions"] ?? []) as readonly Condition[]; // of every owner
+  const conditions = (status?.["conditions"] ?? []) as readonly Condition[]; // every owner has a status
   return conditions.find(({ type }) => type === "ReplicaFailure")?.message;
 }
 
@@ -170,7 +171,7 @@ export async function* rests(history: History, place: SyncPlace): AsyncGenerator
   }
 }
 
-/** SH3, after `count` changes, the last of them at `atMs`. */
+/** SH3, for the state after `count` changes, the last of them at `atMs`. */
 export async function restAt(
   history: History,
   { count, atMs }: { readonly count: number; readonly atMs: number },
@@ -188,7 +189,7 @@ export async function restAt(
       place,
     );
     for (const { verb, resource, subresource, name: of, stored } of writes) {
-      // Upstream retries refused writes, too; and a write without effect is not visible.
+      // Upstream retries refused writes, too, and a write without effect is not visible in a recording.
       if (verb !== "delete" && stored === undefined) continue;
       ours.push(`${controller} ${namespace}/${name}: ${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${of}`);
     }

@@ -1,10 +1,10 @@
 /**
  * Shadow mode beside a live upstream: changes are compared with a delay, when all watches have delivered them.
  *
- * LV1 a change counts as next in order one second after its arrival. A write is classified when later writes of the same
+ * LV1 the order of a change is final one second after its arrival. A write is classified when later writes of the same
  *    sync have arrived, too (SH5), and an idle state after two seconds without a change.
- * LV2 nothing is classified before everything was listed once. Relisted objects count as no client's write, and the cause of
- *    deletions found by a relist is unknown.
+ * LV2 nothing is classified before everything was listed once. Objects found by a relist are attributed to no client, and deletions found
+ *     by it have an unknown cause.
  * LV3 of each namespace the newest changes and the state before them are kept.
  */
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
@@ -21,7 +21,7 @@ import type { UpstreamWrite } from "./upstream-writes.ts";
 const SETTLED_MS = 1_000;
 /** Longer than in classify.ts, because watches lag behind each other. */
 const QUIET_MS = 2_000;
-/** Changes kept per namespace; up to twice as many are buffered. */
+/** Changes kept per namespace; cleanup starts at twice as many. */
 const KEPT = 1_000;
 
 interface Namespace {
@@ -34,7 +34,7 @@ interface Listing {
   isDone: boolean;
   /** The known objects, keyed by placeOf. */
   readonly known: Map<string, Change>;
-  /** Objects shown by the current list. */
+  /** Objects in the current list. */
   readonly shown: Set<string>;
 }
 

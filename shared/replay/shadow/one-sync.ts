@@ -25,7 +25,7 @@ export interface SyncPlace {
   /** The controllers' sync handlers, injected by the caller; a controller without one is not compared. */
   readonly handlers: { readonly [C in Controller]?: SyncHandler };
   readonly digester: Digester;
-  /** That the cluster runs. Default: OWN_RELEASE. */
+  /** The cluster's release at each time. Default: OWN_RELEASE. */
   readonly release?: ReleaseAt;
 }
 
@@ -33,7 +33,7 @@ export interface Situation {
   readonly controller: Controller;
   readonly owner: LiveObject;
   readonly nowMs: number;
-  /** The API server's message that refuses pods. */
+  /** The message with which the API server refuses pods. */
   readonly failure: string | undefined;
 }
 
@@ -52,7 +52,7 @@ const [EPOCH, FENCE] = ["shadow", "1"] as const;
 const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const STEP_MS = 100;
 
-/** The writes of one sync; of a failing sync, those before its failure. */
+/** Returns the writes of one sync; if the sync fails, those before the failure. */
 export async function syncOnce(
   state: readonly LiveObject[],
   { controller, owner, nowMs, failure }: Situation,
@@ -142,18 +142,18 @@ async function take(store: Store, controller: Controller, key: string): Promise<
   return { taken, snapshot: answer.snapshot };
 }
 
-/** Records each write; one without effect, or refused, has stored nothing. */
+/** Records each write; a refused one, or one without effect, has no stored object. */
 function recording(server: ApiServer, failure: string | undefined, writes: OwnWrite[]): KubeReader & KubeWriter {
   const kube = createInProcessKube(server, { component: "shadow" });
   const note = (verb: OwnWrite["verb"], { resource, subresource = "" }: Target & { readonly subresource?: string }, name: string): Note => {
     const own = CACHED_RESOURCES.find((each) => each === resource);
     return (stored) =>
-      void (own !== undefined && writes.push({ verb, resource: own, subresource, name, stored: stored as LiveObject | undefined })); // the server's answer
+      void (own !== undefined && writes.push({ verb, resource: own, subresource, name, stored: stored as LiveObject | undefined })); // the response is from the in-memory server
   };
   return {
     ...kube,
     async create(request) {
-      const noted = note("create", { ...request, name: "" }, (request.body as KubeObject).metadata.name); // creates carry a name
+      const noted = note("create", { ...request, name: "" }, (request.body as KubeObject).metadata.name); // create requests contain a name
       if (request.resource === "pods" && failure !== undefined) {
         noted(undefined);
         throw new KubeApiError({ code: 403, reason: "Forbidden", message: failure });

@@ -3,7 +3,7 @@
  *
  * RS1 a write is classified when later writes of the same sync have been read, too (SH5), and its own version if it has one; an idle
  *    state after its second without changes.
- * RS2 of each namespace only what a classification may need is kept: the current objects, the previous versions of owners, and the
+ * RS2 for each namespace only data for later classifications is kept: the current objects, the previous versions of owners, and the
  *    changes from three seconds before the oldest unclassified write.
  */
 import { compareResourceVersions } from "@deltaloop/kube/objects";
@@ -28,7 +28,7 @@ const SKEW_MS = 10_000;
 
 interface Namespace {
   history: History;
-  /** Index of the first change after which the idle state is unchecked. */
+  /** Index of the first change whose following idle state is unchecked. */
   next: number;
 }
 
@@ -127,7 +127,7 @@ export class RecordedShadow {
       namespace.next += namespace.history.changes.length - changes.length;
       left += namespace.history.changes.length;
     }
-    // Current objects are kept anyway.
+    // Current objects do not count, because they are always kept.
     this.#keepMax = left + this.#keptMax;
   }
 }

@@ -36,7 +36,7 @@ export interface ChangeOptions {
   /** Names the file in errors. */
   readonly name: string;
   readonly digester: Digester;
-  /** Called for each object that a watcher would quarantine; it is left out. */
+  /** Called for each object that a watcher would quarantine; such objects are omitted. */
   readonly malformed: (what: string) => void;
 }
 
@@ -73,7 +73,7 @@ export function changeOf(
       `${name}: its objects are stripped, and a sync needs them whole: take it again with \`deltaloop capture --no-redact\` or \`deltaloop import --no-redact\``,
     );
   const { apiVersion } = RESOURCES[resource];
-  const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // strip() checks it
+  const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // checked by strip()
   try {
     strip(resource, live, digester);
   } catch (error) {
@@ -95,7 +95,7 @@ export function changeOf(
   };
 }
 
-/** The invalid one of the compared fields, which a watcher passes unchecked. */
+/** The invalid field among the compared ones, which a watcher does not check. */
 function wrongField({ metadata, spec, status }: LiveObject): string | undefined {
   const isList = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isObject));
   if (!isList(metadata.ownerReferences)) return "ownerReferences are no list of objects";
@@ -114,7 +114,7 @@ function isStripped(resource: CachedResource, object: Json): boolean {
   return spec?.template?.spec === undefined;
 }
 
-/** Interval of snapshots: at most this many changes are applied to reach a state. */
+/** Interval of snapshots: limits the changes to apply from a snapshot to a state. */
 const KEPT_EVERY = 64;
 
 /** One namespace's changes, and the states between them. */

@@ -10,7 +10,7 @@ interface PodStatus {
   readonly containerStatuses?: readonly { readonly restartCount: number }[];
 }
 
-/** Whether two canonical deletions are of such pods. */
+/** Whether two canonical deletions concern such pods. */
 export function areTied(
   ours: unknown,
   want: unknown,

@@ -26,13 +26,13 @@ export interface UpstreamWrite {
   readonly atMs: number;
   /** The object after the write; for a delete, before it. For a created pod, the request's object if known. */
   readonly object: LiveObject;
-  /** Its version; undefined for a delete that is derived from changes. */
+  /** The version after the write; undefined for a delete derived from changes. */
   readonly version: string | undefined;
   /** For a delete, if known: earlier objects may have had the same name. */
   readonly uid?: string;
   /** The base version, known for status writes. */
   readonly madeOn: string | undefined;
-  /** False: a controller or another client made it. */
+  /** False: the write may be another client's. */
   readonly isCertain: boolean;
 }
 
@@ -49,9 +49,9 @@ const USERS: Readonly<Record<string, Controller>> = {
 const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create", update: "update", patch: "update", delete: "delete" };
 
 interface AuditOptions {
-  /** The author of writes of other users. */
+  /** Returns the controller for writes of other users. */
   readonly writerOf?: (event: AuditEvent) => Controller | undefined;
-  /** Called for a write whose objects the API server cut from its log; absent: such a log is refused. */
+  /** Called for a write whose objects the API server removed from its log; absent: such a log is refused. */
   readonly onTruncated?: () => void;
 }
 
@@ -79,7 +79,7 @@ export function writesOfAudit(
     if (!isObject(responseObject))
       throw new CaptureError(`${file}: a write of ${resource} was audited below level RequestResponse, so its result is not in the log`);
     const { kind } = RESOURCES[resource];
-    // Fields that admission adds to a pod are not the controller's.
+    // Fields that admission adds to a pod do not come from the controller.
     const written = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };
     const { namespace = "", name = responseObject.metadata?.name ?? "", subresource = "" } = objectRef ?? {};
     const uid = responseObject.metadata?.uid ?? responseObject.details?.uid;
@@ -88,7 +88,7 @@ export function writesOfAudit(
         ...{ controller, verb: done, resource, subresource, namespace, name },
         ...(done === "delete" && uid !== undefined && { uid }),
         atMs: Date.parse(requestReceivedTimestamp),
-        object: written as unknown as LiveObject, // an accepted write of that resource
+        object: written as unknown as LiveObject, // an accepted write has the resource's type
         version: done === "delete" ? undefined : responseObject.metadata?.resourceVersion,
         madeOn: subresource === "status" && done === "update" ? requestObject?.metadata?.resourceVersion : undefined,
         isCertain: true,

@@ -1,4 +1,4 @@
-/** The answer to "what is wrong with this workload, and why": computed from objects alone, without a replay. */
+/** The verdict: what is wrong with a workload, and why. Computed from objects alone, without a replay. */
 import { findingsOf, wordsOf } from "../findings/catalogue.ts";
 import type { Finding, Target, Words } from "../findings/finding.ts";
 import { isChanged, podName, viewOf } from "../incident/view.ts";
@@ -19,34 +19,34 @@ export interface Verdict {
   readonly subject: Workload;
   readonly atMs: number;
   readonly health: Health;
-  /** Of the rollout that is under way or was the last. */
+  /** Revision of the current or last rollout. */
   readonly revision?: number | undefined;
   /** Most likely cause first. */
   readonly findings: readonly Explained[];
   readonly changes: readonly SpecChange[];
   readonly effect: Effect;
   readonly waits: readonly Wait[];
-  /** Kinds of evidence that were not readable. */
+  /** Kinds of evidence that could not be read. */
   readonly unknown: readonly string[];
 }
 
-/** Of pods. */
+/** Effect on the pods. */
 export interface Effect {
   readonly wanted: number;
   readonly available: number;
   readonly ready: number;
   readonly updated: number;
   readonly total: number;
-  /** From a status of an earlier generation, because no pods are known. */
+  /** Counted from a status of an earlier generation, because no pods are known. */
   readonly isStale?: boolean;
 }
 
-/** How long before the first sign of a cause a change counts. */
+/** How long before the first sign of a cause a change is considered. */
 const WINDOW_MS = 60 * 60_000;
 const STATE_CHECK_MS = 10_000;
 
 export interface VerdictOptions {
-  /** Earlier changes are left out. */
+  /** Earlier changes are omitted. */
   readonly sinceMs?: number | undefined;
 }
 
@@ -77,7 +77,7 @@ interface Undo {
   readonly target: Omit<Target, "first">;
 }
 
-/** While pods of the revision before it serve, that is the quickest remedy for a cause that only the new ones have. */
+/** Adds the undo command, the quickest remedy for a cause that only affects new pods while pods of the previous revision serve. */
 function withUndo(words: Words, { level, kind, objects }: Finding, { view, target }: Undo): Words {
   const { namespace, object, canUndo, hasOldPods } = target;
   const undo = `kubectl -n ${namespace} rollout undo ${object}`;
@@ -95,7 +95,7 @@ function objectName({ resource, name }: Pick<Workload, "resource" | "name">): st
   return `${resource.slice(0, -1)}/${name}`;
 }
 
-/** Counted from the pods where they are known: a status may be late, and would contradict the cause. */
+/** Counts pods if they are known: a status may be outdated and contradict the cause. */
 function effectOf(view: View, findings: readonly Finding[]): Effect {
   const { owner, pods, oldPods, terminating, nowMs } = view;
   const all = [...pods, ...oldPods];
@@ -141,7 +141,7 @@ function healthOf(view: View, findings: readonly Finding[]): Health {
   return isOver ? "degraded" : "progressing";
 }
 
-/** Causes that matter although all pods are available. */
+/** Causes that are shown although all pods are available. */
 const BESIDE_COMPLETE = new Set([
   "two writers of replicas",
   "controller does not act",
@@ -150,7 +150,7 @@ const BESIDE_COMPLETE = new Set([
   "killed by probe",
 ]);
 
-/** Begins before the first sign of a cause, and before the rollout. */
+/** The window begins before the first sign of a cause, and before the rollout. */
 function windowOf({ nowMs, owner, current }: View, findings: readonly Finding[]): number {
   const isRolledOut = owner?.conditions.some(({ reason }) => reason === "NewReplicaSetAvailable") === true;
   const rolloutMs = isRolledOut ? undefined : current?.createdMs;
@@ -158,7 +158,7 @@ function windowOf({ nowMs, owner, current }: View, findings: readonly Finding[])
   return Math.min(nowMs, rolloutMs ?? nowMs, ...signs) - WINDOW_MS;
 }
 
-/** The changes: those that match the cause first, then the newest. Recorded ones, and those visible in the objects. */
+/** Recorded changes, and those visible in the objects; changes that match the cause come first, then the newest. */
 function changesIn({ state, owner, current, previous }: View, findings: readonly Finding[], sinceMs: number): readonly SpecChange[] {
   if (owner === undefined) return [];
   const recorded = state.changesOf(owner.uid).filter(({ atMs = 0 }) => atMs >= sinceMs);
@@ -173,7 +173,7 @@ function changesIn({ state, owner, current, previous }: View, findings: readonly
   return [...unrecorded, ...recorded].toSorted((a, b) => rankOf(a) - rankOf(b) || (b.atMs ?? 0) - (a.atMs ?? 0));
 }
 
-/** Kinds of findings, and the fields whose change leads to them. */
+/** Kinds of findings, and the fields whose change may cause them. */
 const CHANGED_BY: readonly (readonly [RegExp, RegExp])[] = [
   [/^image |^command missing/, /\.image$|\.command$/],
   [/^(?:paused|waits for minReadySeconds)$/, /^(?:paused|minReadySeconds)$/],
@@ -189,7 +189,7 @@ const HEALTH_ORDER: readonly Health[] = ["stuck", "degraded", "deleting", "progr
 /** All workloads of the state, worst first. ReplicaSets of Deployments, and pods of any owner, are part of their owners. */
 export function worstFirst(state: ClusterState): readonly Verdict[] {
   const tops = state.owners.filter(({ ownerUid }) => ownerUid === undefined);
-  // Each pod of a file with only pods gets a verdict.
+  // In a file with only pods, each pod gets a verdict.
   const bare = state.owners.length === 0 ? state.pods : state.pods.filter(({ ownerUid }) => ownerUid === undefined);
   return [...tops, ...bare]
     .flatMap(({ resource, namespace: of, name }) => verdictOf(state, { resource, namespace: of, name }) ?? [])

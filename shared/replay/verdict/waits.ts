@@ -7,9 +7,9 @@ import type { View } from "../incident/view.ts";
 export interface Wait {
   readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "ended" | "resume";
   readonly words: string;
-  /** What follows. */
+  /** What happens after the wait. */
   readonly outcome?: string;
-  /** Of the specifications. */
+  /** Section of the specifications. */
   readonly rule?: string;
   readonly untilMs?: number | undefined;
 }

@@ -1,6 +1,6 @@
 /**
  * AWS JSON over kept-alive connections, for frequent calls: SQS, and reading secrets. An SDK client needs two to three times the CPU and
- * adds hundreds of KiB to every bundle.
+ * adds hundreds of KiB to each bundle.
  *
  * QC1 a call is tried up to three times: again after a timeout, 5xx, 429 or a throttling error; never once its signal aborts.
  * QC2 an error has the service's code and status, and quotes no body.
@@ -16,16 +16,16 @@ import { createExchanges } from "@deltaloop/base/http";
 import type { Exchanges } from "@deltaloop/base/http";
 
 export interface CallOptions {
-  /** Per try, from its start to the last byte of the answer. Default: longer than any long poll. */
+  /** Per attempt, from its start to the last byte of the response. Default: longer than any long poll. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
 export interface AwsJson {
   /**
-   * Returns the parsed answer to `input`, which is sent to the endpoint of the options, else to the host of `url`.
+   * Returns the parsed response to `input`, which is sent to the endpoint of the options, else to the host of `url`.
    *
-   * @throws {AwsError} if the service refuses the call. Without an answer, throws the connection's error or the signal's reason.
+   * @throws {AwsError} if the service refuses the call. Without a response, throws the connection's error or the signal's reason.
    */
   call(action: string, url: string, input: object, options?: CallOptions): Promise<unknown>;
   /** Ends the connections. */
@@ -34,7 +34,7 @@ export interface AwsJson {
 
 /** A service refused a call. Its name is the service's code: `QueueDoesNotExist`. */
 export class AwsError extends Error {
-  /** Of HTTP. */
+  /** HTTP status. */
   readonly status: number;
 
   constructor(action: string, code: string, status: number) {
@@ -54,7 +54,7 @@ const BACK_OFF_MS = 100;
 const TIMEOUT_MS = 30_000;
 /** Shorter than SQS keeps an idle connection. */
 const IDLE_MS_MAX = 50_000;
-/** SQS's largest answer: ten messages of 1 MiB, which JSON escapes may enlarge sixfold, and their envelope. */
+/** SQS's largest response: ten messages of 1 MiB, which JSON escapes may enlarge sixfold, and their envelope. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 const THROTTLED = /throttl|limit|slow.?down|too.?many/i;
 const EMULATED: SignerOptions = { region: "us-east-1", credentials: { accessKeyId: "test", secretAccessKey: "test" } };
@@ -118,7 +118,7 @@ function parsed(action: string, text: string): unknown {
   }
 }
 
-/** One try exceeded its timeout. */
+/** One attempt exceeded its timeout. */
 class AwsTimeoutError extends Error {
   override readonly name = "TimeoutError";
   readonly code = "ETIMEDOUT";
@@ -129,7 +129,7 @@ export function awsError(action: string, body: string, status: number): AwsError
   return new AwsError(action, codeIn(body), status);
 }
 
-/** `com.amazonaws.sqs#QueueDoesNotExist` in an error's `__type`. An answer without it is from a proxy, not the service. */
+/** `com.amazonaws.sqs#QueueDoesNotExist` in an error's `__type`. A response without it is from a proxy, not the service. */
 function codeIn(text: string): string {
   try {
     const { __type: type } = JSON.parse(text) as { readonly __type?: unknown };
@@ -141,5 +141,5 @@ function codeIn(text: string): string {
 
 function isPassing(error: unknown): boolean {
   if (error instanceof AwsError) return error.status >= 500 || error.status === 429 || THROTTLED.test(error.name);
-  return error instanceof Error && "code" in error && typeof error.code === "string"; // of the connection
+  return error instanceof Error && "code" in error && typeof error.code === "string"; // a connection error
 }

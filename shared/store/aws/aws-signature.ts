@@ -1,4 +1,4 @@
-/** Signature Version 4 of calls to AWS, by `@smithy/signature-v4`, which keeps the day's key. */
+/** Signature Version 4 for AWS calls, by `@smithy/signature-v4`, which caches the day's signing key. */
 import { createHash, createHmac, createSecretKey } from "node:crypto";
 
 import type { defaultProvider } from "@aws-sdk/credential-provider-node";
@@ -6,11 +6,11 @@ import { SignatureV4 } from "@smithy/signature-v4";
 
 type Credentials = ConstructorParameters<typeof SignatureV4>[0]["credentials"];
 
-/** Names of a service: in a signature, in a host name, and before an action. */
+/** Names of a service: in a signature, in its hostname, and before an action. */
 export interface AwsService {
   /** `sqs` */
   readonly name: string;
-  /** `AmazonSQS`: prefix of `x-amz-target`. */
+  /** `AmazonSQS`, the prefix of `x-amz-target`. */
   readonly target: string;
   /** Version of AWS JSON. */
   readonly version: "1.0" | "1.1";

@@ -13,7 +13,7 @@ import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
 export interface Doorbells {
   ring(bells: readonly Doorbell[]): Promise<void>;
   /**
-   * Announces keys that a Store call in flight is expected to make due, so that a local worker may take them right behind it. Returns how
+   * Announces keys that a Store call in flight is expected to make due, so that a local worker may take them right after it. Returns how
    * to ring the doorbells in that call's response. Absent: no local worker.
    */
   expect?(bells: readonly Doorbell[]): Pick<Doorbells, "ring">;

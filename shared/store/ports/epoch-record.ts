@@ -1,9 +1,9 @@
-/** One incarnation of the cache of one cluster. Anything that differs here makes another epoch. */
+/** One incarnation of a cluster's cache. A difference in any identity field needs a new epoch. */
 export interface EpochRecord {
   /** Random, never reused; part of every key and every message. */
   readonly epoch: string;
   readonly clusterUid: string;
-  /** Version of projection and slice functions together. */
+  /** Common version of the projection and slice functions. */
   readonly projection: number;
   /** `<keyId>.<form>` of the template digests. */
   readonly digestPrefix: string;
@@ -11,6 +11,9 @@ export interface EpochRecord {
   readonly hashLayout: string;
   /** Fence of the watcher that created the epoch. */
   readonly fence: string;
-  /** The release that the cluster runs, as `1.36`. Published by the watcher, and no part of the identity: an upgrade changes it in place. */
+  /**
+   * The release that the cluster runs, as `1.36`. Published by the watcher; not part of the identity, because an upgrade changes it in
+   * place.
+   */
   readonly release?: string;
 }

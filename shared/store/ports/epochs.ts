@@ -6,7 +6,10 @@ import type { Ended } from "./tallies.ts";
 
 export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
 
-/** The answer to a fenced call of a watcher that is no longer the leader. `noEpoch`: missing or another one (after a flush, a rebuild). */
+/**
+ * The result of a fenced call of a watcher that is no longer the leader. `noEpoch`: the epoch is missing or another one (after a flush or
+ * rebuild).
+ */
 export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { readonly kind: "noEpoch" };
 
 export interface EpochStore {
@@ -16,8 +19,8 @@ export interface EpochStore {
   /** Forgets the recent epochs, which ends the stop of LN5. */
   forgetRecentEpochs(): Promise<void>;
   /**
-   * Creates `record` if there is none, or replaces the epoch `over`; a Lineage is compared with token and checkpoint (LN1). Anything else
-   * in place: `exists`. `token`: of the leader that opens it.
+   * Creates `record` if there is none, or replaces the epoch `over`; a Lineage is compared with token and checkpoint (LN1). If another
+   * epoch is present: `exists`. `token`: the term of the leader that opens it.
    */
   openEpoch(
     record: EpochRecord,
@@ -25,21 +28,21 @@ export interface EpochStore {
     token?: TermToken,
   ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
   /**
-   * Removes a part of the keys of epochs that are no longer current, EPOCH_GRACE_MS after it was first seen that they are not, and
-   * answers how much: a bounded step, to be repeated now and then by one caller. Nothing when `epoch` is not the current one. `full`: the Store is, so
-   * EPOCH_GRACE_FULL_MS are enough, and the step is a greater one (FU5).
+   * Removes some keys of epochs that were first seen as not current EPOCH_GRACE_MS ago, and returns their number. One caller repeats this
+   * bounded step from time to time. Does nothing if `epoch` is not the current one. `full`: the Store is full, so EPOCH_GRACE_FULL_MS
+   * suffice and the step is larger (FU5).
    */
   forgetEpochs(epoch: string, full?: boolean): Promise<number>;
   /**
-   * Makes `fence` the stream of `resource`: a greater one resets the lanes' sequences and holes and keeps W; the same one is
-   * a repeat and changes nothing.
+   * Makes `fence` the stream of `resource`: a greater one resets the lanes' sequences and holes and keeps their watermarks; the same one
+   * changes nothing.
    */
   openFence(request: {
     readonly epoch: string;
     readonly fence: string;
     readonly resource: CachedResource;
     readonly lanes: number;
-    /** LN1, LN2. Absent: no Lease. `expected`: the stored term that the caller has seen. */
+    /** LN1, LN2. Absent: no Lease. `expected`: the stored term that the caller has read. */
     readonly token?: TermToken;
     readonly expected?: string | undefined;
     readonly proof?: Proof | undefined;
@@ -48,13 +51,13 @@ export interface EpochStore {
     | { readonly kind: "foreign" }
     /** The fence is stored under another term. */
     | { readonly kind: "equalFence" }
-    /** A build with another number of lanes made the epoch; nothing was stored. */
+    /** The epoch was made by a build with another number of lanes; nothing was stored. */
     | { readonly kind: "otherLanes"; readonly lanes: number }
     | { readonly kind: "open"; readonly state: ResourceState; readonly syncedGeneration: number; readonly lanes: readonly LaneState[] }
     | { readonly kind: "damaged"; readonly why: string }
     | Fenced
   >;
-  /** Starts a LIST-equivalent: the answer's `floor` is the greatest W, below which no list may be. */
+  /** Starts a list. `floor` in the result is the greatest watermark; the list must not be older. */
   openGeneration(request: {
     readonly epoch: string;
     readonly fence: string;
@@ -62,8 +65,8 @@ export interface EpochStore {
   }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
   /**
    * At most once a second: records what is sent, proves the fence, detects a loss (SL1, SL3), and returns what the watcher must repair.
-   * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got an answer, 0 before any did.
-   * `full`: the Store has no room for anything that came (FU4).
+   * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got a response, 0 before any did. `full`: the Store
+   * had no room for received items (FU4).
    */
   checkpoint(request: {
     readonly epoch: string;
@@ -71,12 +74,12 @@ export interface EpochStore {
     readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
     readonly beat: number;
     readonly answered: number;
-    /** The caller's clock, by which jumps of the Store's are found (informer §12.5). Absent: the Store's time is its server's. */
+    /** The caller's clock, which reveals jumps of the Store's clock (informer §12.5). Absent: the Store uses its server's time. */
     readonly nowMs?: number;
-    /** LN3. `confirmed`: the greatest count that a checkpoint was answered for. */
+    /** LN3. `confirmed`: the greatest count for which a checkpoint got a response. */
     readonly token?: TermToken;
     readonly confirmed?: number;
-    /** Published with the epoch (EpochRecord.release). Absent: as it is. */
+    /** Published with the epoch (EpochRecord.release). Absent: unchanged. */
     readonly release?: string;
   }): Promise<
     | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[]; readonly full?: boolean }
@@ -85,29 +88,29 @@ export interface EpochStore {
     | Fenced
   >;
   /**
-   * DLQ arrival, lost primary, repair storm: the gate closes, the leader raises the fence and lists again. Only a generation
-   * opened after the mark ends it: what was lost may be newer than a list that runs already.
+   * After a dead-lettered message, a lost primary or too many repairs: closes the gate; the leader raises the fence and lists again. Only a
+   * generation opened after the mark ends it, because the lost data may be newer than a list in progress.
    */
   markSuspect(resource: CachedResource, reason: string): Promise<void>;
   /**
-   * Whether a periodic task is due, for the current leader: true once `afterMs` (as said the last time) have gone by since it
-   * was true last. The first call of an epoch begins to count. `afterMs` is how long from now until the next time.
+   * Whether a periodic job is due, for the current leader: true once the `afterMs` of the last true result have passed. The first call
+   * of an epoch starts the period. `afterMs`: time from now until the job is due again.
    */
   takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
-  /** Whether keys of `controller` are handed out, and if not why, as text for users. */
+  /** Whether keys of `controller` are handed out; if not, `reason` is text for users. */
   gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
-  /** `ended`: items that came and end with it. */
+  /** `ended`: received items that end with it. */
   quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
   /** Records a forged message of Q1. Kept outside of epochs and of the quarantine, so that forgeries cannot displace entries. */
   noteForgery(forgery: Forgery): Promise<void>;
-  /** The last 1,000, the oldest first, each text cut after 200 characters. */
+  /** The last 1,000, oldest first, each text truncated to 200 characters. */
   forgeries(): Promise<readonly Forgery[]>;
 }
 
 export interface LaneState {
   readonly lane: number;
-  /** Last contiguous sequence of the current fence. */
+  /** The current fence's last contiguous sequence number. */
   readonly last: number;
   readonly watermark: string;
   readonly generation: number;
@@ -119,13 +122,13 @@ export interface ResourceHealth {
   readonly state: ResourceState;
   readonly syncedGeneration: number;
   readonly generation: number;
-  /** Milliseconds since the oldest unfilled hole opened; absent without one. */
+  /** Milliseconds since the oldest open hole appeared; absent without one. */
   readonly holeForMs?: number;
   readonly frozenLanes: readonly number[];
-  /** Keys whose payload a manifest found missing. */
+  /** Keys whose payload is missing according to a manifest. */
   readonly needed: readonly ObjectKey[];
   readonly watermarks: readonly string[];
-  /** The greatest version that a run has written through; absent: none has. */
+  /** The greatest version that a run has written through; absent if none has. */
   readonly written?: string;
 }
 
@@ -141,10 +144,10 @@ export interface QuarantineEntry {
 /** A message whose MAC is missing, wrong or of an unknown key. Nothing of its content is kept. */
 export interface Forgery {
   readonly messageId: string;
-  /** The queue of the message. */
+  /** The queue that the message came from. */
   readonly where: string;
   readonly why: string;
-  /** Of the body. */
+  /** Size of the body. */
   readonly bytes: number;
   readonly atMs: number;
 }

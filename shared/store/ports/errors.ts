@@ -2,8 +2,8 @@
 import type { Forged } from "./index-store.ts";
 
 /**
- * The Store returned rows that fail their MAC or are incomplete (rule A14). The caller makes no decision before it has read the objects
- * live and written them back. Not normal: another client writes to Redis.
+ * The Store returned rows that fail their MAC or are incomplete (rule A14). The caller must read the objects live and write them back
+ * before it decides. Indicates that another client writes to Redis.
  */
 export class ForgedRowsError extends Error {
   override readonly name = "ForgedRowsError";

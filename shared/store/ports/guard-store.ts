@@ -1,16 +1,17 @@
 /**
- * Whether another controller writes our objects, where, and whether a user has resumed (informer §11.9). Per deployment and cluster.
+ * Records whether and where another controller writes the same objects, and what a user has resumed (informer §11.9). Per deployment and
+ * cluster.
  *
- * GD1 from the step that accepts a report, `take` and `renew` of its namespace's keys answer `stopped`, and `sweep` returns no doorbells of
- *     them; if everything is stopped, gates are closed too. Keys stay dirty; deltas are still applied.
+ * GD1 from the step that accepts a report, `take` and `renew` of its namespace's keys return `stopped`, and `sweep` returns no doorbells of
+ *      them; if everything is stopped, gates are closed too. Keys stay dirty; deltas are still applied.
  * GD2 it is outside epochs: no change of a cache affects it.
  * GD3 a report of a write that is not newer than the forgiven ones has no effect.
  * GD4 of several reports the newest write is stored, with the start time of the first.
- * GD5 `resume` removes exactly what its caller has seen; the forgiven time only grows.
+ * GD5 `resume` removes exactly the stops that its caller has read; the forgiven time only grows.
  * GD6 a stop applies regardless of its writer; a text that fails its MAC forgives nothing.
  * GD7 a caller that ignores stops (shadow; DELTALOOP_GUARD=off) is not stopped.
- * GD8 at most STOPS_MAX namespaces are stopped; one more stops everything. A build that knows no namespaces takes each stop for one of
- *     everything.
+ * GD8 at most STOPS_MAX namespaces are stopped; one more stops everything. A build without namespace support treats each stop as one of
+ *      everything.
  */
 import { splitKey } from "@deltaloop/kube/objects";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
@@ -29,12 +30,15 @@ export interface ForeignWrite {
 }
 
 export type Stop =
-  /** `sinceMs`: by the clock of the watcher that first saw the write. `isOverMax`: everything, since more than STOPS_MAX namespaces. */
+  /**
+   * `sinceMs`: by the clock of the watcher that first saw the write. `isOverMax`: everything is stopped, because more than STOPS_MAX
+   * namespaces are.
+   */
   | { readonly kind: "seen"; readonly write: ForeignWrite; readonly sinceMs: number; readonly isOverMax?: true }
   /** The text fails its MAC. */
   | { readonly kind: "unbelieved" };
 
-/** Of everything, or of one namespace. */
+/** The stop of everything, or of one namespace. */
 export interface StopState {
   /** Absent: not stopped. */
   readonly stop?: Stop;
@@ -43,15 +47,15 @@ export interface StopState {
 }
 
 export interface GuardState extends StopState {
-  /** Those that are stopped or were resumed alone. */
+  /** Namespaces that are stopped or were resumed individually. */
   readonly namespaces: ReadonlyMap<string, StopState>;
 }
 
 /** The newest writes. */
 export interface ForeignWrites {
-  /** Of an object that no tenant can write: stops everything. */
+  /** A write of an object that no tenant can write; stops everything. */
   readonly everything?: ForeignWrite;
-  /** One of each namespace. */
+  /** One write per namespace. */
   readonly namespaces: readonly ForeignWrite[];
 }
 
@@ -65,20 +69,20 @@ export interface ResumeRequest {
 
 export interface GuardStore {
   guard(): Promise<GuardState>;
-  /** `nowMs`: by the caller's clock. Answers the state after it. */
+  /** `nowMs`: by the caller's clock. Returns the new state. */
   reportForeignWrites(writes: ForeignWrites, nowMs: number): Promise<GuardState>;
-  /** `changed`: the state differs from what the caller has seen; read it again. */
+  /** `changed`: the state differs from the one that the caller read; read it again. */
   resume(request: ResumeRequest): Promise<"resumed" | "changed">;
 }
 
 export const NOTHING_STOPPED: GuardState = { forgivenMs: 0, namespaces: new Map() };
 
-/** Up to when writes in a namespace are forgiven. */
+/** The time up to which writes in a namespace are forgiven. */
 function forgivenUntil({ forgivenMs, namespaces }: GuardState, namespace: string): number {
   return Math.max(forgivenMs, namespaces.get(namespace)?.forgivenMs ?? 0);
 }
 
-/** The namespaces that are stopped, unless everything is. */
+/** The namespaces that are stopped individually; none if everything is stopped. */
 export function stoppedNamespaces({ stop, namespaces }: GuardState): ReadonlyMap<string, Stop> {
   if (stop) return new Map();
   return new Map([...namespaces].flatMap(([namespace, { stop: own }]) => (own ? [[namespace, own] as const] : [])));
@@ -87,7 +91,7 @@ export function stoppedNamespaces({ stop, namespaces }: GuardState): ReadonlyMap
 /** GD3, GD4, GD8. */
 export function afterReport(state: GuardState, { everything, namespaces: writes }: ForeignWrites, nowMs: number): GuardState {
   if (everything && everything.atMs > state.forgivenMs) return { ...state, stop: stopAfter(state.stop, everything, nowMs) };
-  if (state.stop) return state; // it includes every namespace; unforgiven writes are reported again
+  if (state.stop) return state; // this stop includes every namespace; unforgiven writes are reported again
   const namespaces = new Map(state.namespaces);
   let left = STOPS_MAX - stoppedNamespaces(state).size;
   for (const write of writes) {
@@ -100,7 +104,7 @@ export function afterReport(state: GuardState, { everything, namespaces: writes 
   return { ...state, namespaces };
 }
 
-/** GD5. Undefined: the state is not what the caller has seen. */
+/** GD5. Undefined if the state is not the one that the caller read. */
 export function afterResume(state: GuardState, { namespace, seen, forgivenMs }: ResumeRequest): GuardState | undefined {
   if (namespace === undefined) {
     if (!isSame(state, seen)) return undefined;
@@ -116,7 +120,7 @@ export function afterResume(state: GuardState, { namespace, seen, forgivenMs }: 
   return { ...state, namespaces: new Map([...resumed, ...stopped]) };
 }
 
-/** Forgiveness beyond that of everything, of at most STOPS_MAX namespaces. What goes forgives less. */
+/** Forgiven times later than that of everything, for at most STOPS_MAX namespaces. Dropping an entry only forgives less. */
 function newestForgiven(namespaces: GuardState["namespaces"], allMs: number): GuardState["namespaces"] {
   const longer = [...namespaces].filter(([, { forgivenMs }]) => forgivenMs > allMs);
   const newest = longer.toSorted(([, a], [, b]) => b.forgivenMs - a.forgivenMs).slice(0, STOPS_MAX);

@@ -3,15 +3,15 @@ import type { Cached, OwnerId, CachedResource, Controller, ObjectKey } from "@de
 import type { Doorbell } from "./doorbells.ts";
 
 /**
- * Something that fails its MAC, is missing although its other half is there, or has been flagged `gone` for longer than a minute (A14).
- * Opaque to all but the Store: it identifies a place and its value.
+ * A value that fails its MAC, a missing half of a row and its entry, or a row flagged `gone` for over a minute (A14). Opaque to callers:
+ * identifies a location and its value.
  */
 export interface Forged {
   readonly resource: CachedResource;
-  /** As stored; it may be no valid key. */
+  /** As stored; may be an invalid key. */
   readonly key: ObjectKey;
   readonly where: "row" | "entry" | "tombstone";
-  /** Of an entry: its slice. */
+  /** For an entry: its slice. */
   readonly slice?: string;
   /** Empty: no value is stored. */
   readonly text: string;
@@ -22,13 +22,13 @@ export interface CachedEntry {
   readonly key: ObjectKey;
   /** Absent: the stored value fails its MAC. */
   readonly row?: Row;
-  /** The stored value: returned with the object read live, it is replaced by that (A14). */
+  /** The stored value. A caller returns it together with the object read live, which replaces it (A14). */
   readonly stands: Forged;
 }
 
 export interface Ghost {
   readonly stands: Forged;
-  /** The owner of its slice, if known: queued once the ghost is removed. */
+  /** The owner of its slice, if known; queued once the ghost is removed. */
   readonly owner?: { readonly controller: Controller; readonly key: ObjectKey };
 }
 
@@ -37,9 +37,9 @@ export interface Row<R extends CachedResource = CachedResource> {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** Its controller owner: the slice that contains it. Absent = the orphans of its namespace. */
+  /** Its controller owner, whose slice contains it. Absent: it is among its namespace's orphans. */
   readonly owner?: OwnerId;
-  /** A delete was answered; the stream has not confirmed it yet. Readers treat the object as deleted. */
+  /** A delete succeeded; the stream has not confirmed it yet. Readers treat the object as deleted. */
   readonly gone: boolean;
   readonly object: Cached<R>;
 }
@@ -52,8 +52,8 @@ export interface NamespaceCount {
 
 export interface IndexRequest {
   /**
-   * `put`: the version about to be put; a row that is not older answers in `current`, without its object (A4). `listRV`: it was listed
-   * at that version (IX9).
+   * `put`: the version about to be put; a row that is not older is returned in `current`, without its object (A4). `listRV`: the object was
+   * listed at that version (IX9).
    */
   readonly rows?: readonly {
     readonly resource: CachedResource;
@@ -63,13 +63,13 @@ export interface IndexRequest {
   }[];
   /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
   readonly primaries?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
-  /** Counts to read (first) without the primaries, for rows whose owner chain an effect rests on. */
+  /** Counts to read (first) without the primaries, for rows on whose owner chain an effect depends. */
   readonly counts?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
 }
 
 export interface IndexView {
   readonly rows: readonly { readonly resource: CachedResource; readonly row: Row }[];
-  /** Rows that are at the version about to be put, or newer, and of one history with it (IX9). */
+  /** Rows at the version to put or newer, and of the same history (IX9). */
   readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
@@ -77,46 +77,48 @@ export interface IndexView {
   readonly forged?: readonly Forged[];
 }
 
-/** A key to queue because an object changed; decided by the controllers' affected-keys.ts, carried out inside the Store's step. */
+/** A key to queue because an object changed; computed by the controllers' affected-keys.ts, applied within the Store's step. */
 export interface Effect {
   readonly controller: Controller;
   readonly key: ObjectKey;
-  /** uid of the primary; the key is queued only if the Store knows that primary by this uid. `self` effects skip the check. */
+  /** uid of the primary; the key is queued only if the Store has that primary with this uid. `self` effects skip the check. */
   readonly uid: string;
-  /** `act`: a create, delete or claim may follow, so now. `status`: end of its last run + min(1 s, 1 ms × dependents). */
+  /**
+   * `act`: due now, because a create, delete or claim may follow. `status`: due at the end of its last run + min(1 s, 1 ms × dependents).
+   */
   readonly urgency: "act" | "status";
-  /** The item is that primary itself (also when it goes away). */
+  /** The item is that primary itself (also when deleted). */
   readonly self?: boolean;
 }
 
-/** One object's change with what was read to decide its effects. */
+/** One object's change, with the data that its effects were computed from. */
 export interface ItemChange {
   /**
-   * `gone`: a live read found nothing, so the row of this uid is flagged `gone` until its DELETED event comes (informer §10.4).
-   * It has the affected keys of a delete; without such a row, or with the flag set already, it is `same`.
+   * `gone`: a live read found nothing, so the row of this uid is flagged `gone` until its DELETED event arrives (informer §10.4). It
+   * affects the same keys as a delete. If there is no such row, or it is flagged already, the outcome is `same`.
    */
   readonly type: "put" | "delete" | "gone";
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** Puts only. */
+  /** For puts only. */
   readonly object?: Cached;
-  /** Puts only: its controller owner. */
+  /** For puts only: the controller owner. */
   readonly owner?: OwnerId;
   /**
-   * The row has not been read (IX10). A put is done if nothing does, no tombstone either, or if it is cached exactly so; with
-   * `expected`, which is then itself, only if it is. Anything else, and any delete, is answered by `retry` with what was found.
+   * The row has not been read (IX10). A put is applied if the key has neither row nor tombstone, or an equal row; with `expected` (its own
+   * version) only if it has an equal row. Any other item, and any delete, yields `retry` with the stored row.
    */
   readonly unread?: boolean;
-  /** The row as read; absent = none was there. */
+  /** The row as read; absent if there was none. */
   readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId };
   readonly effects: readonly Effect[];
-  /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count moves. */
+  /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count changes. */
   readonly counted: boolean;
-  /** The stored value of this key, which must be unchanged: the item, which was read live after it, replaces it (A14). */
+  /** The stored value of this key, which must be unchanged: the item was read live after it and replaces it (A14). */
   readonly forged?: readonly Forged[];
   /**
-   * Intents this change answers: `c:<pod name>` or `d:<pod uid>` of an owner. `t:left`: one of the owner's pods is no longer active
+   * Intents that this change settles: `c:<pod name>` or `d:<pod uid>` of an owner. `t:left`: one of the owner's pods is no longer active
    * (`Snapshot.left`).
    */
   readonly lowers: readonly { readonly owner: OwnerId; readonly op: string }[];
@@ -129,7 +131,7 @@ export interface PackHeader {
   readonly resource: CachedResource;
   readonly lane: number;
   readonly sequence: number;
-  /** `D` live delta, `L` listed object, `W` watermark. Manifests have a call of their own. */
+  /** `D`: live delta, `L`: listed object, `W`: watermark. Manifests have a separate call. */
   readonly kind: "D" | "L" | "W";
 }
 
@@ -137,8 +139,8 @@ export type ApplyResult =
   /** `outcomes` has one rule (`A4` … `A9`) per item of this call. */
   | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
   /**
-   * Items before `index` are applied; read again and send the rest. `found`: the rows of an unread item and of all after it, read in that
-   * step; absent when more must be read.
+   * Items before `index` are applied; read again and send the rest. `found`: the rows of an unread item and of all later ones, read in that
+   * step; absent if more must be read.
    */
   | {
       readonly kind: "retry";
@@ -148,9 +150,9 @@ export type ApplyResult =
       readonly found?: Pick<IndexView, "rows" | "current">;
     }
   | { readonly kind: "duplicate"; readonly bells: readonly Doorbell[] }
-  /** Older fence or another epoch: acknowledge and forget. */
+  /** Older fence or another epoch: acknowledge and ignore. */
   | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
-  /** Come back: no epoch, or the fence is not open yet. */
+  /** Leave the message in the queue: no epoch, or the fence is not open yet. */
   | { readonly kind: "noEpoch" }
   | { readonly kind: "notOpen" };
 
@@ -171,29 +173,28 @@ export interface IndexStore {
    */
   readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
   /**
-   * Version rows of one lane, without objects; of those that fail their MAC nothing but that, as of such tombstones. `watermark`: that
-   * of the lane in the same moment.
+   * Version rows of one lane, without objects. Rows and tombstones that fail their MAC are returned as forged only. `watermark`: the lane's
+   * at the same moment.
    */
   readLane(
     resource: CachedResource,
     lane: number,
   ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
   /**
-   * The values of these keys, for the audit: an object as cached, or unbelieved (A14), also for an entry of another version than its row.
-   * Of a key without a row there is nothing. Row and entry are read one after the other, so what
-   * changes in between may look unbelievable: look again.
+   * The values of these keys, for the audit: the cached object, or a forged value (A14), including an entry of another version than its
+   * row. Keys without a row are omitted. Row and entry are read one after the other, so a concurrent change may look forged: read again.
    */
   readEntries(resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
   /**
-   * Entries whose row is not there, or names another slice (at most 1,000): objects that their owners count and that do not exist, or
-   * not there. No rule of the index finds these, since nothing looks from an entry to its row.
+   * Entries whose row is missing or names another slice (at most 1,000): their owners count objects that do not exist, or not there. No
+   * rule of the index finds them, because look-ups go from rows to entries.
    */
   readGhosts(resource: CachedResource): Promise<readonly Ghost[]>;
   /**
-   * Applies items in order (≤ 100, one per key). `commit` goes with the last call of a message: it commits the sequence and,
-   * when contiguous, raises W to `watermark` (greatest rv of the message; W: its rv; L: none). `listRV`: the version of the
-   * list that the items are of (L; IX9). `leaveOut`: puts that a full Store has no room for are left out (FU2); without it such a call is
-   * refused, unless its lane is frozen anyway.
+   * Applies items in order (≤ 100, one per key). `commit`, in a message's last call, commits the sequence number and, when contiguous,
+   * raises the lane's watermark to `watermark` (D: greatest rv of the message; W: its rv; L: none). `listRV`: the version of the list that
+   * contains the items (L; IX9). `leaveOut`: skips puts for which a full Store has no room (FU2); without it such a call is refused, unless
+   * its lane is frozen.
    */
   applyPack(
     pack: PackHeader,
@@ -205,15 +206,15 @@ export interface IndexStore {
       readonly leaveOut?: boolean;
     },
   ): Promise<ApplyResult>;
-  /** A part that is not the last: kept until the last one comes. */
+  /** Stores a part that is not the last one. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
-  /** The content and number of the earlier parts, without those that fail their MAC. */
+  /** Content and number of the earlier parts, without those that fail their MAC. */
   readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
   /**
-   * The last (or only) part. `rows` are all rows of the lane at `listRV`, `sweep` a delete for each cached row that is not
-   * among them and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous,
-   * which is a hole from now on. `incomplete`: in its turn, but parts of it are missing; nothing is done.
-   * `forged` counts as absent and goes (A14); `sweep` has an item for each such row that is not listed.
+   * Applies the last (or only) part. `rows`: all rows of the lane at `listRV`. `sweep`: a delete for each cached row that is not among them
+   * and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous, which opens a hole.
+   * `incomplete`: contiguous, but parts are missing; nothing changed. `forged` rows count as absent and are removed (A14); `sweep` has an
+   * item for each of them that is not listed.
    */
   applyManifest(
     pack: Omit<PackHeader, "kind">,

@@ -1,16 +1,15 @@
 /**
  * Cluster lineage (informer §11.11): which cluster's leader works on an epoch, so that a cloned cluster, a restored cluster and a restored
- * Store are told apart. The executable model is test/simulation/lineage/model.mjs.
+ * Store can be distinguished. The executable model is test/simulation/lineage/model.mjs.
  *
  * LN1 `openEpoch` and `openFence` store the caller's term by compare-and-set over the one that the caller has seen. An equal fence under
  *     another term is refused.
- * LN2 `openFence` marks the resource SUSPECT unless the caller proves that the Store holds what the last leader left: the returned Lease's
- *     final checkpoint exactly, or at least the last checkpoint that the caller itself was answered.
+ * LN2 `openFence` marks the resource SUSPECT unless the caller proves that the Store still has the last leader's state: exactly the
+ *     released Lease's final checkpoint, or at least the caller's own last confirmed checkpoint.
  * LN3 a checkpoint stores the token's count. A Store that holds a smaller count than the confirmed one, or another term, was set back.
  * LN4 `registerIntents` of a run is refused once term, fence or number of SUSPECT marks differ from what `take` returned; `writeThrough`
  *     once term or fence differ.
- * LN5 EPOCHS_MAX new epochs within EPOCHS_WINDOW_MS close every gate. The times are kept outside of epochs, and times ahead of now do not
- *     count.
+ * LN5 EPOCHS_MAX new epochs within EPOCHS_WINDOW_MS close every gate. The times are kept outside epochs, and future times do not count.
  *
  * A caller without a term (no Lease: shadow mode, replay; or an older build) is not compared.
  */
@@ -39,22 +38,21 @@ export interface Lineage {
 export interface Proof {
   readonly token: TermToken;
   readonly checkpoint: Checkpoint;
-  /** The Store must hold exactly this; else this or a later one of the same term and fence. */
+  /** True: the Store must hold exactly this checkpoint. False: this or a later one of the same term and fence. */
   readonly isExact: boolean;
 }
 
-/** The lineage that `take` returns: whatever a run decides rests on it. */
+/** The lineage that `take` returns, on which the run's decisions depend. */
 export interface TakenLineage {
   readonly token?: TermToken;
-  /** The greatest of the resources that the controller reads. */
+  /** The greatest fence among the resources that the controller reads. */
   readonly fence: string;
   /** Number of SUSPECT marks in this epoch. */
   readonly marks: number;
   readonly checkpoint?: Checkpoint;
   /**
-   * A loss between two checkpoints is undetected: primaries are not distinguished (durability class A, Redis Cluster). A delete is to be
-   * decided
-   * on a live list there.
+   * A loss between two checkpoints is undetected: primaries are not distinguished (durability class A, Redis Cluster). Deletes then need a
+   * live list.
    */
   readonly losesUnseen?: true;
 }
@@ -71,7 +69,7 @@ export function lists(listed: readonly TermToken[], token: TermToken): boolean {
   return listed.some(({ term, count }) => term === token.term && token.count <= count);
 }
 
-/** LN5: how many of `openedMs` count. */
+/** LN5: the number of `openedMs` that count. */
 export function recentEpochs(openedMs: readonly number[], nowMs: number): number {
   return openedMs.filter((atMs) => atMs <= nowMs && nowMs - atMs < EPOCHS_WINDOW_MS).length;
 }

@@ -1,8 +1,7 @@
 /**
- * The Store: everything that must change together stands in one place, and one call is one step. The index, the work queue
- * and the intents are three views of it, never three adapters. `shared/store/redis` (one Lua script a verb) and
- * `shared/store/memory` pass the same suite, test/conformance/store.ts. A Store is bound to one deployment and one
- * cluster; time is the Store's own (Redis TIME in production, a Clock in tests and replay).
+ * The Store: holds all state that must change atomically; one call is one step. The index, the work queue and the intents are interfaces of
+ * one adapter. `shared/store/redis` (one Lua script per verb) and `shared/store/memory` pass the same suite, test/conformance/store.ts. A
+ * Store is bound to one deployment and one cluster, and uses its own time (Redis TIME in production, a Clock in tests and replay).
  *
  * Index (informer §11)
  * IX1  an older resourceVersion never wins; equal versions change nothing and have no effects (A4).
@@ -10,60 +9,60 @@
  *     whose row is absent, unless it was listed (A6).
  * IX3  row, slice entry, namespace count, watermark, intents and work-queue keys of one item change in one step.
  * IX4  a put keeps the flag `gone` while the uid is the same; only a delete or another uid clears it (A7).
- * IX5  a pack of an older fence or another epoch changes nothing (A1, A2); a repeated sequence changes nothing and answers
- *     which affected keys are still dirty (A3).
+ * IX5  a pack of an older fence or another epoch changes nothing (A1, A2); a repeated sequence number changes nothing and returns the
+ *      affected keys that are still dirty (A3).
  * IX6  the watermark moves over contiguous sequences only, and not while the lane is frozen (A11, A13).
  * IX7  a manifest is applied only when contiguous, verifies every listed row, and sweeps its lane at once (§11.5).
- * IX8  look-ups are compared: if a row or a namespace count moved since it was read, the call answers `retry` at that item.
- * IX9  within one history a list at L holds the newest version at or below L of each object. So a row or tombstone that is newer than
- *     what is listed, and not newer than L, is of a history that is no more: neither IX1 nor IX2 nor IX7 counts it, a listed object takes
- *     its place with all effects, and its flag `gone` goes with it. What is newer than L stays. What is cached of other objects may be
- *     of that history, too, and nothing may be decided on both: the same step makes every resource suspect (`markSuspect`).
- * IX10 an item whose row nobody has read is done only if that shows in the step itself: nothing stands there, or exactly what the item
- *     would write. Everything else answers `retry` at that item and changes nothing of it.
+ * IX8  look-ups are compared: if a row or a namespace count changed since it was read, the call returns `retry` at that item.
+ * IX9  within one history a list at L holds the newest version at or below L of each object. So a row or tombstone that is newer than the
+ *      listed object, but not newer than L, is from a lost history: IX1, IX2 and IX7 ignore it, and the listed object replaces it with all
+ *      effects and without its flag `gone`. Values newer than L stay. Other cached objects may be from that history as well, so the same
+ *      step marks every resource SUSPECT (`markSuspect`).
+ * IX10 an item whose row was not read is applied only if its key is empty or holds exactly what the item would write. Otherwise the call
+ *      returns `retry` at that item without applying it.
  *
- * A14 what fails its MAC (shared/store/signer.ts) counts as absent for IX1, IX2 and IX7; so does a row whose entry is not there, and a
- *     primary whose entry is not the one that its row and the queue name. Whoever comes upon it gets it as `Forged`, reads the object
- *     live and puts it back with that `Forged`: then the exact bad text is replaced, or, if something else stands there by now, the
- *     call answers `retry`. What was put back so is not held to A6. A snapshot that holds some is not decided on.
+ * A14 a value that fails its MAC (shared/store/signer.ts) counts as absent for IX1, IX2 and IX7; so does a row without its entry, and a
+ *     primary whose entry differs from its row and the queue. Readers get it as `Forged`, read the object live and put it with that
+ *     `Forged`, which replaces exactly the forged text; if the text has changed, the call returns `retry`. A6 does not apply to such puts.
+ *     A snapshot with forged values must not be used for decisions.
  *
- * Account (informer §16)
- * TY1  every item that comes to an end in a lane is counted in the step that ends it, once as received and once by what became of it:
- *      received = applied + superseded + duplicate + fenced + otherEpoch + quarantined + dead, whatever comes, and in whatever order.
- *      What comes again (no epoch yet, a fence that is not open, a row that moved) is not at its end. A new epoch changes no count.
+ * Accounting (informer §16)
+ * TY1  each item is counted once as received and once by its fate, in the step that ends it, so that always\n     received = applied +
+ *      superseded + duplicate + fenced + otherEpoch + quarantined + dead.\n     An item that will be redelivered (no epoch yet, a fence
+ *      that is not open, a changed row) has not ended. A new epoch changes no count.
  *
  * Loss (informer §11.7)
- * SL1  a Store is *set back* when it holds an older checkpoint than one it has answered, or a smaller fence than one it has opened, or
- *     when another primary serves it than the one the fence was opened on: what it held last may be missing, what it holds is whole.
- *     The checkpoint that sees this makes every resource suspect and ends every run, in the same step.
- * SL2  while another primary serves it every gate is closed, whoever asks; a fence that is opened there makes the resource suspect.
- * SL3  a Store is *damaged* when an open resource or a lane of one is missing, or keys were evicted: nothing tells what else is. The
- *     checkpoint that sees this makes what is left suspect; only a new epoch helps. A leader that comes after it is told when it opens
- *     its fence, and nothing is changed: what it would open anew is not all that is lost.
+ * SL1  a Store is *set back* when it holds an older checkpoint than one it has confirmed, or a smaller fence than one it has opened, or
+ *      after a failover from the primary that opened the fence: the latest data may be missing, older data is complete. The checkpoint that
+ *      detects this marks every resource SUSPECT and ends every run, in the same step.
+ * SL2  after such a failover every gate is closed for all callers; a fence opened on the new primary marks the resource SUSPECT.
+ * SL3  a Store is *damaged* when an open resource or one of its lanes is missing, or keys were evicted: further losses are unknown. The
+ *      checkpoint that detects this marks the remaining resources SUSPECT; only a new epoch helps. A later leader gets this result when it
+ *      opens its fence, which changes nothing.
  *
  * Work queue (informer §12)
  * WQ1  adds before a take collapse into one run; an add during a run leads to exactly one more.
- * WQ2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls answer "stolen". The same
- *     take once more, its answer having been lost, is answered once more; of the same end what is due by then is rung once more.
- * WQ3  the earliest requested time wins; an immediate add overtakes a back-off.
- * WQ4  nothing is handed out while the gate of the controller is closed; keys stay dirty meanwhile.
- * WQ5  a lost doorbell is rung by `sweep`; one that is outstanding and young is not repeated, and none is rung for a key that a run
- *      holds: its end rings.
- * WQ6  a key whose run ended with `drop` is parked: neither queued nor run until the next add, whoever makes it, and its failures begin
- *      anew. It is no longer parked the moment it is added, and forgotten with its primary, so there are never more than primaries.
- * WQ7  a resync is an add of every primary (so WQ3 holds, and WQ6), but of none that is backing off: that one runs in its time.
- * WQ8  a write-through that ends its run is the two calls in one step, the write first: so what it queues of its own key is rung. What it
- *      tells is true whoever holds the key; the run ends only by its own token, and not while some of the write must come again.
+ * WQ2  one key is never taken twice at once; an expired lease may be taken over, and its old holder's calls return "stolen". A repeated
+ *      take after a lost response gets the same result; a repeated end rings again for keys that are due.
+ * WQ3  the earliest requested time wins; an immediate add overrides a backoff.
+ * WQ4  no key is handed out while the controller's gate is closed; keys stay dirty meanwhile.
+ * WQ5  a lost doorbell is rung by `sweep`; a young outstanding one is not repeated, and none is rung during the key's run: the end of the
+ *      run rings.
+ * WQ6  a key whose run ended with `drop` is parked: neither queued nor run until the next add, which resets its failures. It is removed
+ *      with its primary, so parked keys never outnumber primaries.
+ * WQ7  a resync adds every primary (so WQ3 and WQ6 apply), except those in backoff, which run at their own time.
+ * WQ8  a write-through that ends its run is both calls in one step, the write first, so that its own key is rung if the write queued it.
+ *      Rows are written whoever holds the key; the run ends only with its own token, and only if no item must be retried.
  *
  * Lineage (informer §11.11): LN1–LN5 in store/ports/lineage.ts.
  *
  * Guard (informer §11.9): GD1–GD8 in store/guard-store.ts.
  *
  * Intents (informer §13)
- * IT1  `registerIntents` and every lowering or re-planning by a worker is void without its token.
- * IT2  lowering is by the pod's own name or uid, so it happens at most once whatever is repeated.
- * IT3  `take` never hands out a snapshot beside expired pending ops of a dead token: it answers `recover`.
- * IT4  intents are keyed by the owner (namespace, kind, name, uid) and vanish with it.
+ * IT1  `registerIntents` has no effect without the worker's token; the same applies to settling or re-planning ops.
+ * IT2  an op is settled by the pod's own name or uid, so at most once despite repeats.
+ * IT3  `take` returns `recover` instead of a snapshot if there are expired pending ops of a dead token.
+ * IT4  intents are keyed by the owner (namespace, kind, name, uid) and deleted with it.
  */
 import type { EpochStore } from "./epochs.ts";
 import type { EventStore } from "./events.ts";
@@ -87,6 +86,6 @@ export type * from "./tallies.ts";
 export type { ForeignWrite, ForeignWrites, GuardState, GuardStore, ResumeRequest, Stop, StopState } from "./guard-store.ts";
 
 export interface Store extends EpochStore, IndexStore, WorkQueue, IntentStore, KeyStore, EventStore, TallyStore, GuardStore {
-  /** Ends connections that the adapter opened itself. */
+  /** Closes connections that the adapter opened itself. */
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** A run of a key, as the work queue hands it out and the intents ask for it. */
+/** A run of a key, as returned by the work queue and used by intents. */
 import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { TakenLineage } from "./lineage.ts";
@@ -7,24 +7,24 @@ export interface Taken {
   readonly epoch: string;
   readonly controller: Controller;
   readonly key: ObjectKey;
-  /** Random, one per take. */
+  /** Random, a new one for each take. */
   readonly token: string;
-  /** As `take` returned it (LN4); absent: not compared. */
+  /** The lineage from `take` (LN4); absent: not compared. */
   readonly lineage?: TakenLineage;
 }
 
-/** How it ends. */
+/** How a run ends. */
 export type Outcome =
   | { readonly kind: "ok" }
-  /** After its back-off; `withinMs` at the latest, when something falls due that the failure must not hold up. */
+  /** Retried after its backoff; after `withinMs` at the latest, for a deadline that a failure must not delay. */
   | { readonly kind: "retry"; readonly withinMs?: number }
   | { readonly kind: "requeueAfter"; readonly delayMs: number }
   /** Given up after its last retry, or at once: parked (WQ6). */
   | { readonly kind: "drop" };
 
 export type DoneResult =
-  /** `failures`: in a row, this run included. */
+  /** `failures`: consecutive, including this run. */
   | { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell }
-  /** The run had ended before and the key is free: mostly a repeated call whose first answer was lost with its doorbell. */
+  /** The run had ended already and the key is free: usually a repeated call whose first response was lost with its doorbell. */
   | { readonly kind: "ended"; readonly bell?: Doorbell }
   | { readonly kind: "stolen" };

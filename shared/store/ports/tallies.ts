@@ -1,4 +1,4 @@
-/** Fates of the items of each lane (informer §16): counted in the step that decides them, outside epochs; no decision uses them. */
+/** Fates of the items of each lane (informer §16), counted in the deciding step, outside epochs. No decision uses them. */
 import type { CachedResource } from "@deltaloop/kube/objects";
 
 /**
@@ -9,10 +9,10 @@ export const FATES = ["applied", "superseded", "duplicate", "fenced", "otherEpoc
 export type Fate = (typeof FATES)[number];
 
 export interface LaneTally {
-  /** `unknown`: for messages that do not name it; each counts as one item. */
+  /** `unknown`: for messages without it; each counts as one item. */
   readonly resource: CachedResource | "unknown";
   readonly lane: number;
-  /** Number of items with a fate; each has exactly one, so it is the sum of `fates`. */
+  /** Number of ended items; each has exactly one fate, so it is the sum of `fates`. */
   readonly received: number;
   readonly fates: { readonly [F in Fate]: number };
 }

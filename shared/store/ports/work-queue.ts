@@ -10,7 +10,7 @@ import type { DoneResult, Outcome, Taken } from "./taken.ts";
 /** The state of the pod cache when a key was taken. */
 export interface PodCache {
   readonly fence: string;
-  /** How often pods were marked SUSPECT in this epoch. */
+  /** Number of SUSPECT marks of pods in this epoch. */
   readonly suspects: number;
   /** The least watermark of the pod lanes. */
   readonly watermark: string;
@@ -19,26 +19,26 @@ export interface PodCache {
 }
 
 export interface Snapshot {
-  /** Absent when the primary is gone: nothing to do. */
+  /** Absent if the primary is gone; there is nothing to do. */
   readonly primary?: Row;
-  /** The primary's slice (pods, or replica sets of a Deployment). */
+  /** The primary's slice (pods, or ReplicaSets of a Deployment). */
   readonly dependents: readonly Row[];
-  /** Objects of the dependents' resource in the namespace without controller owner. */
+  /** Objects of the dependents' resource in the namespace without a controller owner. */
   readonly orphans: readonly Row[];
   readonly intents: readonly Intent[];
-  /** Absent where pods were never opened. */
+  /** Absent if no fence was opened for pods. */
   readonly pods?: PodCache;
   /** The basis of the owner's creates and deletes. Absent: no list yet, or an older build wrote the row. */
   readonly mark?: DecisionMark;
   /** Pods of the owner that ceased to be active since the snapshot that its last own status was computed from. Absent: none. */
   readonly left?: number;
-  /** resourceVersion by which another primary of this key was gone, if that is known and above the watermark. */
+  /** resourceVersion by which another primary of this key was gone, if known and above the watermark. */
   readonly predecessorGone?: string;
   /** Consecutive failures of this key. */
   readonly failures: number;
-  /** Preceding starts of this key that never ended, because the run died or was too slow. Absent: none. */
+  /** Preceding starts of this key that never ended, because the run crashed or was too slow. Absent: none. */
   readonly unended?: number;
-  /** Values that fail their MAC, which are not among the rows: they must be read live before any decision (A14). */
+  /** Values that fail their MAC and are not among the rows: they must be read live before any decision (A14). */
   readonly forged?: readonly Forged[];
 }
 
@@ -48,21 +48,21 @@ export type TakeResult =
       readonly snapshot: Snapshot;
       readonly leaseUntilMs: number;
       readonly lineage?: TakenLineage;
-      /** That the cluster runs, as far as it is published. */
+      /** The cluster's release, if it is published. */
       readonly release?: string;
     }
   /**
-   * Expired ops of a dead token: look them up live, write them through, `done`. No snapshot to decide on: it has the primary
-   * and exactly the expired ops, which are the run's own from here on (else IT1 would forbid it to lower them).
+   * Expired ops of a dead token: read their objects live, write them through, call `done`. The snapshot must not be used for decisions: it
+   * has the primary and exactly the expired ops, which now belong to this run so that it may settle them (IT1).
    */
   | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number; readonly lineage?: TakenLineage }
-  /** Another controller is at work, and no user has resumed (GD1). */
+  /** Another controller writes the objects, and no user has resumed (GD1). */
   | { readonly kind: "stopped"; readonly stop: Stop }
   | { readonly kind: "gated"; readonly reason: string }
   | { readonly kind: "busy" }
   | { readonly kind: "empty" }
   | { readonly kind: "notYet"; readonly delayMs: number; readonly bell: Doorbell }
-  /** The primary's uid or owner is another one than the caller's; take again with these. */
+  /** The primary's uid or owner differs from the caller's; take again with these. */
   | { readonly kind: "moved"; readonly uid?: string; readonly owner?: OwnerId }
   | { readonly kind: "otherEpoch" };
 
@@ -71,26 +71,28 @@ export interface ParkedKey {
   readonly key: ObjectKey;
   /** When its last run ended, by the Store's time. */
   readonly sinceMs: number;
-  /** How often in a row it had failed then, that run included. */
+  /** Number of consecutive failures at that time, including that run. */
   readonly failures: number;
 }
 
 export interface WorkQueue {
-  /** Queues `key` at now + `delayMs`; the answer is the doorbell to ring, if one is due. */
+  /** Queues `key` for now + `delayMs`; returns the doorbell to ring, if one is due. */
   add(epoch: string, controller: Controller, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
   take(run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult>;
   /**
-   * A whole lease more (shared/base/times.ts), or undefined when the key was taken over. Answers the new lease end; `stopped`: the lease
-   * stays as it is, and no call may begin (GD1).
+   * Renews the lease for a full period (shared/base/times.ts) and returns its new end; undefined if the key was taken over. `stopped`: the
+   * lease is not renewed, and no new call may start (GD1).
    */
   renew(run: Taken): Promise<number | "stopped" | undefined>;
   done(run: Taken, outcome: Outcome): Promise<DoneResult>;
   /**
-   * Queues every primary of `controller`, spread evenly over `spreadMs` from now (WQ7). Answers the doorbells of the first 500; the
-   * sweeper rings the others.
+   * Queues every primary of `controller`, spread evenly over `spreadMs` from now (WQ7). Returns the doorbells of the first 500; the sweeper
+   * rings the others.
    */
   resync(epoch: string, controller: Controller, spreadMs: number): Promise<readonly Doorbell[]>;
-  /** Keys overdue by 5 s without a run, and keys whose lease ran out (≤ 500 a pass), of controllers whose gate is open. */
+  /**
+   * Doorbells of keys overdue by 5 s without a run, and of keys whose lease expired (≤ 500 per pass), of controllers whose gate is open.
+   */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
   /** Queued and running keys with their times, for users and tests. */
   queued(

@@ -4,7 +4,10 @@ import type { RedisOptions } from "ioredis";
 
 import { REDIS_COMMAND_TIMEOUT_MS, REDIS_CONNECT_TIMEOUT_MS } from "@deltaloop/base";
 
-/** Calls are retried for 0.7 s across reconnects: an unanswered call may have registered an intent that blocks for 20 s. */
+/**
+ * Calls are retried for 0.7 s across reconnects. Giving up later would be worse: an unanswered call may have registered an intent that
+ * blocks for 20 s.
+ */
 const TRIES_MAX = 5;
 /** Reconnects within half a second, however long the outage. */
 const [RECONNECT_STEP_MS, RECONNECT_MS_MAX] = [50, 500];
@@ -12,9 +15,9 @@ const [RECONNECT_STEP_MS, RECONNECT_MS_MAX] = [50, 500];
 const RECONNECT_AND_RESEND = 2;
 
 /**
- * Connects in the background; earlier calls wait. Auto-pipelining is off: each verb is one command, and ioredis would take a custom
- * command's first argument, the number of keys, for its key when it groups a cluster's commands. A lost connection is reported
- * to listeners of `error` only.
+ * Connects in the background; earlier calls wait. Auto-pipelining is off: each verb is one command, and when ioredis groups a cluster's
+ * commands it mistakes a custom command's first argument (the number of keys) for its key. A lost connection is reported to listeners of
+ * `error` only.
  */
 export function redisClient(options: { readonly url: string; readonly cluster: boolean }): Redis | Cluster {
   const redis = {
@@ -23,7 +26,7 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
     maxRetriesPerRequest: TRIES_MAX,
     keepAlive: 10_000,
     retryStrategy: (attempt) => Math.min(attempt * RECONNECT_STEP_MS, RECONNECT_MS_MAX),
-    // The primary has become a replica and keeps its connections; the address now leads to its successor.
+    // The server has become a replica and keeps its connections; the address now leads to the new primary.
     reconnectOnError: (error) => (error.message.includes("READONLY") ? RECONNECT_AND_RESEND : false),
   } satisfies RedisOptions;
   if (!options.cluster) return new Redis(options.url, redis).on("error", forgetCommand);
@@ -45,7 +48,7 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
 
 /**
  * Removes the command that ioredis attaches to an error: for a login it contains the password, which Lambda would log with the error. Calls
- * that wait for the login are refused with this same error later.
+ * that wait for the login later fail with this same error.
  */
 function forgetCommand(error: Error): void {
   Reflect.deleteProperty(error, "command");

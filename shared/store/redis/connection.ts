@@ -10,7 +10,7 @@ import type { ScriptName } from "./scripts/layouts.ts";
 export type Reply = number | string | null | readonly Reply[];
 
 /**
- * Every access is a script, reads too: during a slot migration Redis refuses a script whose keys are not all on one node (TRYAGAIN),
+ * Every access is a script, including reads: during a slot migration Redis refuses a script whose keys are not all on one node (TRYAGAIN),
  * whereas single reads would miss part of the keys.
  */
 export interface Connection {
@@ -18,9 +18,9 @@ export interface Connection {
   run(script: ScriptName, keys: readonly string[], args: readonly string[]): Promise<Reply>;
   /** Fields of one hash; missing ones are null. */
   fields(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
-  /** WAIT: the number of replicas that have this connection's earlier writes, after at most `timeoutMs`. */
+  /** WAIT: the number of replicas that have this connection's earlier writes, after `timeoutMs` at the latest. */
   replicated(replicas: number, timeoutMs: number): Promise<number>;
-  /** For a cluster, whose slots move: another primary is then no failover. */
+  /** In a cluster, slots move, so a different primary does not mean a failover. */
   readonly isCluster: boolean;
 }
 
@@ -36,7 +36,7 @@ export function connect(client: Redis | Cluster): Connection {
   const beforeCommand = oneWritePerTurn(client);
   let checking: Promise<void> | undefined;
   let isChecked = false;
-  /** Once for a connection; after a failure the next call checks again. */
+  /** Checked once per connection; after a failure the next call checks again. */
   const check = async (): Promise<void> => {
     try {
       await (checking ??= requireVersion(client));
@@ -89,7 +89,7 @@ export function asNumber(reply: Reply | undefined): number {
   return reply;
 }
 
-/** A list of texts as HGETALL answers it, in pairs. */
+/** A list of texts from HGETALL, as pairs. */
 export function asPairs(reply: Reply | undefined): readonly (readonly [field: string, value: string])[] {
   const flat = asList(reply);
   const pairs: (readonly [string, string])[] = [];

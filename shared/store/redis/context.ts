@@ -1,4 +1,4 @@
-/** What the methods of one Store share: connection, names, time, and what they believe about lanes and the current epoch. */
+/** State shared by the methods of one Store: connection, names, time, and assumptions about lanes and the current epoch. */
 import type { Cluster, Redis } from "ioredis";
 import { LANES } from "../lane.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO } from "@deltaloop/kube/objects";
@@ -14,10 +14,10 @@ import type { Call, DeploymentKeys, EpochKeys } from "./keys.ts";
 import type { Seal } from "./rows.ts";
 import type { ArgsOf, GateArgs, KeysOf, ScriptName } from "./scripts/layouts.ts";
 
-/** Beliefs are wrong at most once after each change of epoch; more than this many changes in a row are none. */
+/** An assumption is wrong at most once per change of epoch; more consecutive errors than this are a bug. */
 const BELIEF_ROUNDS_MAX = 8;
 
-/** Of Redis, unlike of our own memory, others may write. */
+/** Options specific to Redis, where other clients may write. */
 export interface RedisStoreOptions extends StoreOptions {
   /** Signs stored values and detects forged ones (A14). */
   readonly signer: Signer;
@@ -29,19 +29,19 @@ export interface Context {
   readonly options: RedisStoreOptions;
   readonly names: DeploymentKeys;
   readonly connection: Connection;
-  /** Resolves once what was written before survives a failover, as far as the durability class promises it. */
+  /** Resolves once earlier writes survive a failover, as far as the durability class guarantees it. */
   durable(): Promise<void>;
   /** The signer of an epoch. */
   seal(epoch: string): Seal;
-  /** Number of lanes; scripts that depend on it check it and answer `lanes` when it is another. */
+  /** The assumed number of lanes; scripts that depend on it return `lanes` if the epoch has another number. */
   lanes(resource: CachedResource): number;
-  /** KEYS of a script, to make its call from. */
+  /** KEYS of a script, from which its call is built. */
   keys<S extends ScriptName>(script: S, keys: KeysOf<S>): KeyTable<S>;
   /** Runs a script: one command, one step. */
   run(call: Call): Promise<Reply>;
-  /** Runs a script, again with the right keys when it answers `lanes`. */
+  /** Runs a script; if it returns `lanes`, runs it again with the right keys. */
   runByLanes(call: () => Call): Promise<{ readonly reply: Reply; readonly keys: readonly string[] }>;
-  /** Runs a script in the current epoch, for methods that name none; undefined without an epoch. */
+  /** Runs a script in the current epoch, for methods without an epoch argument; undefined without an epoch. */
   runInCurrentEpoch(call: (names: EpochKeys) => Call): Promise<{ readonly names: EpochKeys; readonly reply: readonly Reply[] } | undefined>;
 }
 
@@ -107,7 +107,7 @@ export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, re
   };
 }
 
-/** Arguments for controllers and what each reads. */
+/** Arguments for controllers and the resources that each reads. */
 export function readerArgs(names: EpochKeys, table: KeyTable, controllers: readonly Controller[]): Pick<ArgsOf<"sweep">, "readers"> {
   return {
     readers: controllers.map((controller) => ({
@@ -117,7 +117,7 @@ export function readerArgs(names: EpochKeys, table: KeyTable, controllers: reado
   };
 }
 
-/** `l` of each lane. */
+/** The key `l` of each lane. */
 export function firstOfLanes(names: EpochKeys, resource: CachedResource, lanes: number): readonly string[] {
   return Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]);
 }

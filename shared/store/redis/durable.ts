@@ -5,8 +5,8 @@ import { REPLICA_WAIT_MS } from "@deltaloop/base";
 import type { Connection } from "./connection.ts";
 
 /**
- * What a failover of this Redis may lose (informer §11.8). `A`: no acknowledged write. `B`: writes that no replica has yet, so calls
- * wait for a replica where a lost write would repeat an action. `C`: all writes since the last save, if any.
+ * What a failover of this Redis may lose (informer §11.8). `A`: no acknowledged write. `B`: writes that no replica has yet; a call whose
+ * loss would repeat an action therefore waits for a replica. `C`: all writes since the last save, if any.
  */
 export type Durability = "A" | "B" | "C";
 
@@ -24,7 +24,7 @@ export function createBarrier(connection: Pick<Connection, "replicated">, durabi
   if (durability !== "B") return () => Promise.resolve();
   let asked: Promise<void> | undefined;
   const wait = async (): Promise<void> => {
-    await Promise.resolve(); // callers of the same microtask have written before
+    await Promise.resolve(); // callers of the same microtask have sent their writes before
     asked = undefined;
     if ((await connection.replicated(1, REPLICA_WAIT_MS)) < 1)
       throw new NotReplicatedError(`no replica has the last writes after ${REPLICA_WAIT_MS} ms: durability class B needs one that follows`);

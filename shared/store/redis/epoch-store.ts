@@ -203,7 +203,7 @@ function checkpointOf([fence, number]: readonly Reply[]): Checkpoint | undefined
   return fence === "" ? undefined : { fence: asText(fence), number: Number(asText(number)) };
 }
 
-/** SL2: whether another primary can be detected. Class A loses nothing; slots of a cluster move. */
+/** SL2: whether a failover can be detected and matters. Class A loses no writes; in a cluster slots move anyway. */
 function isBoundToPrimary({ options, connection }: Context): boolean {
   return options.durability !== "A" && !connection.isCluster;
 }
@@ -222,7 +222,7 @@ export function takenLineageOf(reply: Reply | undefined, context: Context): Take
   };
 }
 
-/** As open-epoch.lua makes it. */
+/** The format that open-epoch.lua compares. */
 function lineageText({ token, checkpoint }: Lineage): string {
   return [token?.term, token?.count, checkpoint?.fence, checkpoint?.number].map((part) => part ?? "").join(US);
 }

@@ -80,8 +80,8 @@ export function createIndexStore(context: Context): IndexStore {
       });
       const reply = asList(await context.run(call));
       const result = refusal(reply) ?? applied(names, table.keys, reply);
-      // The message is acknowledged after this and never redelivered. A partial call before a retry waits as well: the next call may reach
-      // another primary, which would wait for its own part only.
+      // After this the message is acknowledged and never redelivered. A partial call before a retry waits as well, because the next call
+      // may reach another primary and then waits only for that one's writes.
       if (commit && (result.kind !== "retry" || result.index > 0)) await context.durable();
       if (result.kind !== "retry" || reply[4] === undefined) return result;
       const found = openStanding(context.seal(pack.epoch), pack.resource, items.slice(result.index), asList(reply[4]).map(asText));
@@ -160,7 +160,7 @@ export function createIndexStore(context: Context): IndexStore {
   };
 }
 
-/** Undefined if a text fails its MAC or is in another slice than its item assumed; the next full read reports it. */
+/** Undefined if a text fails its MAC or is in another slice than its item assumed; the next read of the row reports it. */
 function openStanding(
   seal: Seal,
   resource: CachedResource,
@@ -204,7 +204,7 @@ function checkVersion(version: string): string {
   return version;
 }
 
-/** Decodes the answers of a script that changed nothing (A1, A2). */
+/** Decodes the results of a script that changed nothing (A1, A2). */
 function refusal(reply: readonly Reply[]): ApplyResult | undefined {
   switch (reply[0]) {
     case "noEpoch":

@@ -11,10 +11,10 @@ import { US } from "./rows.ts";
 
 /** A field that holds the number and deadline of a token's pending ops, not an op. */
 const TOKEN_FIELD = "t:";
-/** How often the slices of gone pods may turn out to be others; each time the script names them. */
+/** Calls in which the script may report other slices of the gone pods. */
 const SLICE_ROUNDS_MAX = 8;
 
-/** Of one `writeThrough`: a slow-start batch. */
+/** Items of one `writeThrough`: a slow-start batch. */
 const ITEMS_MAX = 500;
 
 export function createIntentStore(context: Context): IntentStore {
@@ -29,7 +29,7 @@ export function createIntentStore(context: Context): IntentStore {
         (await context.run(
           table.call(run.epoch, { key, token, ownerUid, controller, ...termArgs(run), marks: String(run.lineage?.marks ?? 0), ops }),
         )) === 1;
-      if (registered && intents.length > 0) await context.durable(); // else a failover would have the calls made again
+      if (registered && intents.length > 0) await context.durable(); // otherwise a failover would repeat the calls
       return registered ? "ok" : "stolen";
     },
 

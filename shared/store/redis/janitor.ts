@@ -3,23 +3,24 @@
  * small steps.
  *
  * JA1 only keys that begin with this deployment's and this cluster's prefix and an epoch id are removed.
- * JA2 never keys of the current epoch: the step that removes them compares it.
+ * JA2 keys of the current epoch are never removed: the removing step compares the epoch.
  * JA3 an epoch's keys stay until the epoch was seen as not current for EPOCH_GRACE_MS, because earlier runs may still read them.
- * JA4 a full Store shortens this to EPOCH_GRACE_FULL_MS, and one call scans as much as CALLS_FULL others, because all work waits for memory.
+ * JA4 a full Store shortens this to EPOCH_GRACE_FULL_MS, and one call scans as much as CALLS_FULL normal ones, because all work waits for
+ *     memory.
  */
 import { EPOCH_GRACE_FULL_MS, EPOCH_GRACE_MS } from "@deltaloop/base";
 import type { EpochStore } from "../ports/store.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Context } from "./context.ts";
 
-/** Keys scanned, and so at most removed, per call (a few more where Redis' buckets hold several). */
+/** Keys scanned, and so at most removed, per call. SCAN may return a few more. */
 const KEYS_PER_CALL = 1_000;
-/** Half a second of server time if all keys match. */
+/** Calls per pass over a full Store: half a second of server time if all keys match. */
 const CALLS_FULL = 100;
 
 export function createJanitor(context: Context): Pick<EpochStore, "forgetEpochs"> {
   const { names } = context;
-  /** Time since which an epoch was seen as not current. An epoch without keys in a whole scan is removed. */
+  /** When each epoch was first seen as not current. An epoch without keys in a whole scan is dropped. */
   const since = new Map<string, number>();
   let met = new Set<string>();
   let cursor = "0";

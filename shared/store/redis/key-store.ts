@@ -1,8 +1,8 @@
 /**
  * Finds which MAC keys have signed the cache, and replaces signatures of former keys (docs/internals/threat-model.md, "Rotation").
  *
- * It looks for entries in every slice that may be read: those that rows name, those of primaries, and those of orphans by namespace. Entries
- * elsewhere have no effect. Rows and slices are read one after the other, so a concurrent change may be counted twice or missed; a
+ * It checks the entries of every slice that may be read: slices referenced by rows, those of primaries, and those of orphans by namespace.
+ * Entries elsewhere have no effect. Rows and slices are read one after the other, so a concurrent change may be counted twice or missed; a
  * text is replaced only if it is unchanged (scripts/index/replace.lua).
  */
 import { laneOf } from "../lane.ts";
@@ -65,7 +65,7 @@ async function readCached(
   const slices = new Map<string, Slice>();
   for (const slice of await slicesOfPrimaries(context, resource)) slices.set(slice.name, slice);
   const cached: Cached[] = [];
-  /** Text of each row and the slice that it names. */
+  /** Text of each row and the slice that it references. */
   const rows = new Map<ObjectKey, { readonly text: string; readonly slice?: string }>();
   for (const { names, v, t, rowTexts, tombstones } of await readLanes(context, resource)) {
     const seal = context.seal(names.epoch);
@@ -93,7 +93,7 @@ async function readCached(
       const judged = judgeEntry(seal, resource, key, slice.owner, text);
       const row = rows.get(key);
       const isSigned = judged.verdict === "current" || judged.verdict === "former";
-      // A forged row names no slice: A14 repairs both.
+      // A forged row references no slice: A14 repairs both.
       const isGhost = isSigned && (row === undefined || (row.slice !== undefined && row.slice !== slice.name));
       const [, v] = names.lane(resource, laneOf(key, context.lanes(resource)));
       cached.push({
@@ -110,10 +110,10 @@ async function readCached(
   return { texts: cached, hidden: hidden.length };
 }
 
-/** Limit per look; with more planted entries the rest is found by the next one. */
+/** Limit per call; the next one finds the remaining entries. */
 const GHOSTS_MAX = 1_000;
 
-/** `readGhosts`: entries in readable slices, signed or not, that no row names. */
+/** `readGhosts`: entries in readable slices, signed or not, that no row references. */
 export async function readGhosts(context: Context, resource: CachedResource): Promise<readonly Ghost[]> {
   const slices = new Map((await slicesOfPrimaries(context, resource)).map((slice) => [slice.name, slice]));
   const ghosts: Ghost[] = [];
@@ -204,7 +204,7 @@ async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, repla
       }));
       await context.run(table.call(epoch, { texts }));
     }
-    // Also if the replacement failed, because a surplus run is harmless. The sweeper rings the keys.
+    // Also if the replacement failed, because an unneeded run is harmless. The sweeper rings the keys.
     const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));
     for (const { controller, key } of new Map(owners.map((owner) => [`${owner.controller} ${owner.key}`, owner])).values())
       await queue.add(epoch, controller, key, 0);

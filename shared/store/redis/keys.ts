@@ -1,4 +1,4 @@
-/** Names of everything this adapter keeps in Redis (informer §11.1), and the KEYS of one call. */
+/** Names of all keys of this adapter in Redis (informer §11.1), and the KEYS of one call. */
 import type { OwnerId, CachedResource, Controller } from "@deltaloop/kube/objects";
 import { CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
 import { BLOCKS } from "./scripts/layout-table.ts";
@@ -15,15 +15,15 @@ export interface DeploymentKeys {
   readonly epoch: string;
   /** The last forgeries. */
   readonly forgeries: string;
-  /** Whether another controller is at work, which stops this one. */
+  /** Whether the guard has stopped keys. */
   readonly stop: string;
-  /** When the last epochs were opened (LN5). */
+  /** Times of the last opened epochs (LN5). */
   readonly opened: string;
   /** Counts of received items by fate. */
   readonly tally: string;
-  /** The limiter of a controller's retries. */
+  /** The rate limiter of a controller's retries. */
   limiter(controller: Controller): string;
-  /** A controller's recent Events: for groups, Events and budgets a hash, and its fields by their last use. */
+  /** A controller's recent Events: for groups, Events and budgets one hash each, with its fields ordered by last use. */
   events(controller: Controller): KeysOf<"correlateEvents">;
   /** Names inside one epoch. */
   of(epoch: string): EpochKeys;
@@ -91,10 +91,10 @@ function epochKeys(prefix: string, epoch: string): EpochKeys {
   const lanes = Object.fromEntries(CACHED_RESOURCES.map((resource) => [resource, []])) as unknown as Record<
     CachedResource,
     ReturnType<EpochKeys["lane"]>[]
-  >; // one list a resource
+  >; // one list per resource
   const queues = Object.fromEntries(
     CONTROLLERS.map((controller) => [controller, BLOCKS.queue.map((part) => `${p}${part}:${controller}`)]),
-  ) as unknown as Record<Controller, ReturnType<EpochKeys["queue"]>>; // six names a controller
+  ) as unknown as Record<Controller, ReturnType<EpochKeys["queue"]>>; // six names per controller
   return {
     epoch,
     meta: (resource) => `${p}m:${resource}`,
@@ -125,7 +125,7 @@ export interface Call {
   readonly args: readonly string[];
 }
 
-/** KEYS of one call. Scripts get slots (from 1), so that none of them derives a key from data (Redis' cluster rule). */
+/** KEYS of one call. Scripts get slots (from 1), so that they derive no key from data, which Redis Cluster forbids. */
 export class KeyTable<S extends ScriptName = ScriptName> {
   readonly keys: string[] = [];
   readonly #script: S;
@@ -136,12 +136,12 @@ export class KeyTable<S extends ScriptName = ScriptName> {
     this.#script = script;
     this.keys.push(epochKey);
     for (const each of keyList(script, keys)) {
-      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // also when it comes twice
+      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // repeated keys as well
       else this.block(each);
     }
   }
 
-  /** The call; `args` may name slots that this table has given. */
+  /** The call; `args` may use slots from this table. */
   call(epoch: string, args: ArgsOf<S>): Call {
     return { script: this.#script, keys: this.keys, args: argList(this.#script, epoch, args) };
   }
@@ -155,7 +155,7 @@ export class KeyTable<S extends ScriptName = ScriptName> {
     return slot;
   }
 
-  /** Keys in consecutive slots; answers the first. */
+  /** Puts keys into consecutive slots; returns the first slot. */
   block(keys: readonly string[]): number {
     const id = blockId(keys);
     let first = this.#blocks.get(id);
@@ -168,7 +168,7 @@ export class KeyTable<S extends ScriptName = ScriptName> {
   }
 }
 
-/** Blocks may begin with the same key: the `l` of a lane, and the `l` of all lanes. */
+/** Different blocks may begin with the same key: `l` of one lane, and `l` of all lanes. */
 function blockId(keys: readonly string[]): string {
   return `${keys[0]} ${keys.at(-1)}`;
 }

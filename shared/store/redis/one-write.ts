@@ -1,14 +1,14 @@
 import { Cluster } from "ioredis";
 import type { Redis } from "ioredis";
 
-/** The part of the client that corking needs. */
+/** The part of the client that this needs. */
 export type Corkable = Pick<Redis, "status" | "stream">;
 
 /**
- * Called before each command, so that the commands of one event-loop turn leave in one write. Records of a batch are handled
- * concurrently, so their commands come together, and a write to a socket costs more than building the command.
+ * Called before each command, so that the commands of one event-loop turn are sent in one write. Records of a batch are handled
+ * concurrently, so their commands coincide, and a socket write costs more than building the command.
  *
- * A cluster client has one connection per node; its commands leave one by one.
+ * A cluster client has one connection per node; its commands are sent one by one.
  */
 export function oneWritePerTurn(client: Redis | Cluster): () => void {
   return client instanceof Cluster ? () => undefined : corkPerTurn(client);
@@ -23,7 +23,7 @@ export function corkPerTurn(client: Corkable): () => void {
     corked = true;
     const { stream } = client; // a new one after a reconnect
     stream.cork();
-    // Ticks run after all pending continuations, which issue the commands.
+    // Ticks run after all pending microtasks, which issue the commands.
     process.nextTick(() => {
       corked = false;
       stream.uncork();

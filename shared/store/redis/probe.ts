@@ -18,17 +18,17 @@ export interface StreamFacts {
   readonly resource: CachedResource;
   readonly state: string;
   readonly fence?: string;
-  /** The newest version that is in Q1 for all lanes, according to the watcher. */
+  /** The newest version that the watcher has sent to Q1 in all lanes. */
   readonly sentRV?: string;
   readonly lanes: readonly LaneFacts[];
 }
 
 export interface LaneFacts {
-  /** Everything at or below it is applied. */
+  /** Everything at or below this version is applied. */
   readonly watermark: string;
   readonly frozen: boolean;
   readonly holeSinceMs?: number;
-  /** When one of its messages was last applied, by Redis' clock. */
+  /** When a message of this resource was last applied, by Redis' clock. */
   readonly appliedAtMs?: number;
 }
 

@@ -20,7 +20,7 @@ interface Wanted {
   readonly key: ObjectKey;
   readonly put?: string;
   readonly listRV?: string;
-  /** Position in the answer. */
+  /** Position in the result. */
   readonly index: number;
 }
 
@@ -35,8 +35,8 @@ interface FoundRow extends Place, Wanted {
 }
 
 /**
- * Reads counts and rows first, then objects from the slices that the rows name; objects that moved are read again. If all rows are
- * current, as those of own writes are, the first half suffices.
+ * Reads counts and rows first, then objects from the slices that the rows name; objects that moved are read again. If all rows are current,
+ * as for own writes, the first half suffices.
  */
 export async function readIndex(context: Context, request: IndexRequest): Promise<IndexView> {
   const namespaces = request.primaries ?? [];
@@ -68,7 +68,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
       for (const each of found.slice(at, at + namespace.length)) if (each.kind === "row") primaries[i]?.rows.push(each.row);
       at += namespace.length;
     });
-    // A primary that moved changed its namespace's count, so the caller's step is refused anyway (IX8).
+    // A primary that moved changed its namespace's count, so IX8 refuses the caller's step anyway.
     wanted = older.filter((_, i) => found[i]?.kind === "missing");
     missing = older.flatMap((_, i) => (found[i]?.kind === "missing" ? [found[i].forged] : []));
     if (wanted.length === 0) break;
@@ -83,7 +83,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
   };
 }
 
-/** `readEntries`: rows first, then the entries of the slices that they name. */
+/** `readEntries`: rows first, then entries of the slices that they reference. */
 export async function readEntries(context: Context, resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]> {
   const wanted = keys.map((key, index) => ({ resource, key, index }));
   const places = await readPlaces(context, wanted, [], []);
@@ -183,12 +183,12 @@ function forgedTombstones(seal: Seal, order: readonly Wanted[], tombstones: read
   return forged;
 }
 
-/** The content of a location; `missing`: nothing, which after some rounds counts as forged. */
+/** The content of a location. `missing`: no value; after READ_ROUNDS_MAX rounds it counts as forged. */
 type Found =
   | { readonly kind: "row"; readonly row: Row; readonly stands: Forged }
   | { readonly kind: "forged" | "missing"; readonly forged: Forged };
 
-/** The objects at these locations, in order. */
+/** Reads the objects at these locations, in order. */
 async function readObjects(context: Context, places: readonly Place[]): Promise<readonly Found[]> {
   if (places.length === 0) return [];
   const slices = new Map<string, number[]>();

@@ -7,8 +7,8 @@
  *
  * flags: `g<ms>` = gone since then. Scripts set and keep it; a writer never writes it, and the signature does not cover it.
  *
- * A signature (signer.ts) covers the epoch, the resource, the key and the text except the flags; an entry's also covers the owner, so
- * that an entry that was moved to another slice fails. Scripts move these texts and never verify them.
+ * A signature (signer.ts) covers the epoch, the resource, the key and the text except the flags; an entry's also covers the owner, so that
+ * an entry moved to another slice fails. Scripts copy these texts and never verify them.
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 import { splitKey } from "@deltaloop/kube/objects";
@@ -23,7 +23,7 @@ export interface Seal {
   readonly epoch: string;
 }
 
-/** A text from Redis after verification. */
+/** Result of verifying a text from Redis. */
 export type Opened<T> = { readonly kind: "good"; readonly value: T } | { readonly kind: "forged" };
 
 const FORGED = { kind: "forged" } as const;
@@ -56,7 +56,7 @@ export function tombstoneText(
   return `${rv}${US}${uid}${US}${signer.sign("t", [epoch, resource, key, uid, rv])}`;
 }
 
-/** Verifies a row of `v`; without object. */
+/** Verifies a row of `v`; the result has no object. */
 export function openRow({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
   const [rv = "", uid = "", owner = "", signature = "", flags = ""] = text.split(US);
   if (!isGood(signer.verify("v", [epoch, resource, key, uid, rv, owner], signature))) return FORGED;
@@ -104,7 +104,7 @@ function isGood(verdict: ReturnType<Signer["verify"]>): boolean {
   return verdict === "current" || verdict === "former";
 }
 
-/** A pod's DELETED event arrives within seconds; a flag that is older, or in the future, is verified live. */
+/** A pod's DELETED event arrives within seconds; an older flag, or one with a future time, is verified live. */
 const GONE_MS_MAX = 60_000;
 
 /** Location and verification context of a slice's entries. */
@@ -146,13 +146,13 @@ export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SliceP
 /** Omits namespace, name, uid and resourceVersion: a third of a small pod. */
 function objectText(resource: CachedResource, item: Put): string {
   const { object } = item;
-  // JSON omits undefined; a copy of the same shape is cheaper than one without the fields.
+  // JSON omits undefined. A copy of the same shape is cheaper than one without the fields.
   const leftOut = { namespace: undefined, name: undefined, uid: undefined, resourceVersion: undefined };
   if (resource === "pods") {
     const pod = object as CachedPod; // the shape follows `resource`
     return JSON.stringify(says(item, pod) ? { ...pod, ...leftOut } : pod);
   }
-  const other = object as CachedReplicaSet; // all others have metadata
+  const other = object as CachedReplicaSet; // all other kinds have metadata
   return JSON.stringify(says(item, other.metadata) ? { ...other, metadata: { ...other.metadata, ...leftOut } } : other);
 }
 

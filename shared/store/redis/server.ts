@@ -9,7 +9,7 @@ export class UnfitRedisError extends Error {
 
 /** Inspects a server on a temporary connection. @throws {UnfitRedisError}; {Error} if it cannot connect */
 export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Promise<void> {
-  const client = redisClient(redis).on("error", () => undefined); // the call says it
+  const client = redisClient(redis).on("error", () => undefined); // ensured by the command
   try {
     const info = await client.info();
     throwIf(versionProblem(infoField(info, "redis_version")) ?? evictionProblem(info));
@@ -18,12 +18,12 @@ export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Pr
   }
 }
 
-/** @throws {UnfitRedisError} if it may evict keys; a server that does not report its policy is accepted */
+/** @throws {UnfitRedisError} if it may evict keys; accepts a server that does not report its policy */
 export async function requireNoEviction(client: Redis | Cluster): Promise<void> {
   throwIf(evictionProblem(await client.info("memory")));
 }
 
-/** @throws {UnfitRedisError} if it is too old; one that refuses INFO is accepted */
+/** @throws {UnfitRedisError} if it is too old; accepts a server that refuses INFO */
 export async function requireVersion(client: Redis | Cluster): Promise<void> {
   const info = await client.info("server").catch((error: unknown) => {
     if (error instanceof Error && error.message.startsWith("NOPERM")) return "";
@@ -36,7 +36,7 @@ function throwIf(problem: string | undefined): void {
   if (problem !== undefined) throw new UnfitRedisError(problem);
 }
 
-/** Every script that queues needs `ZADD LT`, which Redis has since 6.2. Valkey reports the Redis version that it is compatible with. */
+/** Scripts that queue keys need `ZADD LT`, which Redis has since 6.2. Valkey reports the Redis version that it is compatible with. */
 export function versionProblem(version: string | undefined): string | undefined {
   if (version === undefined) return undefined;
   const [major = 0, minor = 0] = version.split(".").map(Number);
@@ -51,15 +51,15 @@ export function evictionProblem(info: string): string | undefined {
   return `Redis has maxmemory-policy ${policy} and would evict part of the cache: set it to noeviction (CONFIG SET maxmemory-policy noeviction, or the parameter group of the service)`;
 }
 
-/** Facts from INFO; absent if this server does not report one. */
+/** Facts from INFO; a field is absent if the server does not report it. */
 export interface RedisServerFacts {
   /** `7.0.15`; for Valkey the Redis version that it is compatible with. */
   readonly version?: string;
   readonly role?: string;
-  /** Connected replicas. */
+  /** Number of connected replicas. */
   readonly replicas: number;
   readonly policy?: string;
-  /** Keys evicted since the server's start. */
+  /** Number of evicted keys since the server's start. */
   readonly evicted: number;
   readonly usedBytes: number;
   /** 0: no limit. */

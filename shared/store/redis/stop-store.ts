@@ -2,9 +2,8 @@
  * The guard (informer §11.9): texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot verify a MAC, so texts are verified
  * here and written by compare-and-set. Scripts stop if a text exists at all (GD6).
  *
- *     stop, resumed          of everything. While only namespaces are stopped, `stop` ends with their number: a build that knows no
- *                            namespaces stops everything, and two reports at once compare it
- *     stop:shop, resumed:shop   of the namespace shop
+ *     stop, resumed          of everything. While only namespaces are stopped, `stop` ends with their number, which concurrent reports\n
+ *     compare; a build without namespace support then stops everything stop:shop, resumed:shop   of the namespace shop
  */
 import { SIGNATURE_CHARACTERS } from "../signer.ts";
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
@@ -14,9 +13,9 @@ import { asList, asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { US } from "./rows.ts";
 
-/** Reports and resumes rarely collide, so more conflicts in a row than this cannot come from manual writes. */
+/** Reports and resumes rarely collide. More consecutive conflicts than this mean that another client writes the texts. */
 const ROUNDS_MAX = 8;
-/** As lib/stop.lua compares it. JSON has no unescaped quotes within a text. */
+/** The pattern of lib/stop.lua. JSON has no unescaped quotes within a text. */
 const OF_NAMESPACES = /"namespaces":\d+\}\}$/;
 
 /** The stored texts by field. */
@@ -26,7 +25,7 @@ export function createStopStore(context: Context): GuardStore {
   const { names } = context;
   const read = async (): Promise<Texts> =>
     new Map(asPairs(asList(await context.run(context.keys("readStop", { stop: names.stop }).call("", {})))));
-  /** Writes what differs between two states. The stored texts if they are not `texts` any more, or undefined. */
+  /** Writes the differences between two states. Returns the stored texts if they no longer equal `texts`, otherwise undefined. */
   const write = async (texts: Texts, next: Texts): Promise<Texts | undefined> => {
     const given = (text: string | undefined): string => (text === undefined ? "" : `=${text}`);
     const changed = [...new Set([...texts.keys(), ...next.keys()])].filter((field) => texts.get(field) !== next.get(field));
@@ -40,7 +39,7 @@ export function createStopStore(context: Context): GuardStore {
     await context.durable();
     return undefined;
   };
-  /** Writes what `decide` makes of the state; undefined: nothing. Answers the state then. */
+  /** Writes the state that `decide` returns; undefined: writes nothing. Returns the resulting state. */
   const change = async (decide: (state: GuardState) => GuardState | undefined): Promise<GuardState | undefined> => {
     let texts = await read();
     for (let round = 0; round < ROUNDS_MAX; round++) {
@@ -56,7 +55,7 @@ export function createStopStore(context: Context): GuardStore {
     guard: async () => stateOf(context, await read()),
     reportForeignWrites: async (writes, nowMs) => {
       const state = await change((before) => afterReport(before, writes, nowMs));
-      if (!state) throw new Error("the Store returned no state for the report"); // afterReport always answers one
+      if (!state) throw new Error("the Store returned no state for the report"); // afterReport always returns a state
       return state;
     },
     resume: async (request) => ((await change((state) => afterResume(state, request))) ? "resumed" : "changed"),
@@ -76,7 +75,7 @@ function stateOf(context: Context, texts: Texts): GuardState {
   return { ...of(""), namespaces: new Map([...namespaces].map((namespace) => [namespace, of(`:${namespace}`)])) };
 }
 
-/** The texts of `next`; unchanged ones are kept. */
+/** The texts of `next`; unchanged ones are reused. */
 function textsOf(context: Context, { state, texts }: { readonly state: GuardState; readonly texts: Texts }, next: GuardState): Texts {
   const all = new Map<string, string>();
   const put = (field: string, isSame: boolean, value: object | undefined): void => {
@@ -94,7 +93,7 @@ function textsOf(context: Context, { state, texts }: { readonly state: GuardStat
   return all;
 }
 
-/** The text for a build without namespaces. */
+/** The text for a build without namespace support. */
 function summary(stops: ReadonlyMap<string, Stop>): object | undefined {
   const seen = [...stops.values()].filter((stop) => stop.kind === "seen");
   const [newest] = seen.toSorted((a, b) => b.write.atMs - a.write.atMs);
@@ -107,7 +106,7 @@ function seal({ options: { signer, deployment } }: Context, field: string, value
   return signer.sign("g", [deployment, field, json]) + US + json;
 }
 
-/** Verifies the text of a stop that a script has read, with its field. */
+/** Verifies the text and field of a stop that a script has read. */
 export function openStop(context: Context, field: string, text: string): Stop {
   const value = open(context, field, text) as Extract<Stop, { kind: "seen" }> | undefined; // `seal` wrote it
   return value && isForeignWrite(value.write) ? value : { kind: "unbelieved" };
@@ -124,7 +123,7 @@ function open({ options: { signer, deployment } }: Context, field: string, text:
   return verdict === "current" || verdict === "former" ? (JSON.parse(json) as object) : undefined;
 }
 
-/** A later build may know more resources. */
+/** A later build may use more resources. */
 function isForeignWrite({ resource }: ForeignWrite): boolean {
   return CACHED_RESOURCES.includes(resource);
 }

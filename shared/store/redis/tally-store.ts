@@ -14,7 +14,7 @@ export function tallyPlace(resource: CachedResource | "unknown", lane: number): 
   return `${resource}:${lane}:`;
 }
 
-/** Arguments for items that ended outside of apply. */
+/** Arguments for items that end outside of apply. */
 export function endedArgs(ended: Ended | undefined): Pick<ArgsOf<"quarantine">, "place" | "fate" | "ended"> {
   if (ended === undefined) return { place: "", fate: "", ended: 0 };
   return { place: tallyPlace(ended.resource ?? "unknown", ended.lane ?? 0), fate: ended.fate, ended: ended.items };

@@ -37,8 +37,8 @@ export function createWorkQueue(context: Context): WorkQueue {
       try {
         return await take(context, run, known);
       } catch (error) {
-        // A slow server may still execute it, and no caller would use the lease: it is returned right behind it.
-        context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // then the lease runs out
+        // A slow server may still execute the take, and no caller would use its lease. So the lease is returned right after it.
+        context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // if this fails too, the lease expires
         throw error;
       }
     },
@@ -191,8 +191,8 @@ function unendedOf(reply: Reply | undefined): Pick<Snapshot, "unended"> {
 }
 
 /**
- * A primary that the queue knows and its slice does not has lost its entry: it is no more gone than a forged one (A14). An entry that is
- * not the one that row and queue name is an old one that was put back, or they were changed: it would be run for ever.
+ * A primary in the queue without an entry in its slice has lost that entry; it is treated like a forged one (A14), not as deleted. So is an
+ * entry that differs from row and queue: it was restored, or they were changed, and the key would run forever.
  */
 function primaryOf(
   context: Context,

@@ -33,7 +33,7 @@ export async function writeSecretFile(path: string, value: string): Promise<Answ
         if ((before.mode & OTHERS) === 0) await file.chmod(OWNER_ONLY | (before.mode & GROUP_READS));
       },
     });
-    await removeOldDrafts(place).catch(() => undefined); // best effort: they may belong to another user, and the value is written
+    await removeOldDrafts(place).catch(() => undefined); // best effort: the file may belong to another user, and the value is written
     return { value };
   } catch (error) {
     const problem = PROBLEMS[codeOf(error) ?? ""];
@@ -42,7 +42,7 @@ export async function writeSecretFile(path: string, value: string): Promise<Answ
   }
 }
 
-/** Problems of a replacement that failed; the old value remains. */
+/** Problems of a failed replacement; the old value remains. */
 const PROBLEMS: Readonly<Record<string, string>> = {
   EACCES: "cannot be replaced: the writer also needs write access to its directory (EACCES)",
   EPERM: "cannot be replaced with its owner and group kept: run this as its owner, or as root (EPERM)",
@@ -52,7 +52,7 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   EDQUOT: "cannot be replaced: the quota of its file system is used up (EDQUOT)",
 };
 
-/** Removes temporary files that a crash left, because they hold a value. */
+/** Removes temporary files that a crash left, because they contain a value. */
 async function removeOldDrafts(place: string): Promise<void> {
   const [directory, name] = [dirname(place), basename(place)];
   for (const each of await readdir(directory)) {

@@ -12,11 +12,11 @@ import type { Place } from "./reference.ts";
 import type { Answer, Service } from "./service.ts";
 
 export interface SecretsOptions extends AwsJsonOptions {
-  /** Per try. Default: shorter than the shortest function's timeout. */
+  /** Per attempt. Default: shorter than the shortest function's timeout. */
   readonly timeoutMs?: number;
 }
 
-/** A small read in the same region takes about 20 ms; three tries fit the first invocation of a function that has 5 s. */
+/** A small read in the same region takes about 20 ms; three attempts fit the first invocation of a function with a 5 s timeout. */
 export const TIMEOUT_MS = 1_000;
 
 export interface SecretReader extends Pick<Secrets, "read"> {
@@ -84,7 +84,7 @@ interface Placed {
 /** @throws {SecretError} */
 export function placed(reference: string): Placed {
   const place = placeOf(reference);
-  if (place === undefined) throw new SecretError(["invalid secret reference: expected a name, an ARN, ssm:/path or file:/path"]); // it may be a secret itself
+  if (place === undefined) throw new SecretError(["invalid secret reference: expected a name, an ARN, ssm:/path or file:/path"]); // the reference may be a secret itself
   return { reference, place };
 }
 

@@ -1,7 +1,7 @@
 /** One secret from its service, or the problem with it. */
 export type Answer = { readonly value: string } | { readonly problem: string };
 
-/** One service: `ids` in its own API's form. Rejects only without an answer. */
+/** One service: `ids` in its own API's form. Rejects only without a response. */
 export interface Service {
   /** Limit per call. */
   readonly idsMax: number;

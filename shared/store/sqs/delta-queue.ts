@@ -22,7 +22,7 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
         try {
           failed.push(...(await sendBatch(batch)));
         } catch (error) {
-          // Earlier entries have results: the rest is reported, not thrown, and not sent out of order.
+          // Earlier entries have results: the remaining ones are reported as failed, not thrown, and not sent out of order.
           if (sent === 0 && tooLarge.length === 0) throw error;
           const reason = messageOf(error);
           failed.push(...sendable.slice(sent).map(({ id }) => ({ id, reason, permanent: false })));

@@ -1,7 +1,7 @@
-/** The input with a lane for each node, below which its pods are. */
+/** Adds a lane for each node, with the node's pods below it. */
 import type { PodStep, SizeStep, TimelineInput, TimelineObject } from "../input.ts";
 
-/** Nodes follow the objects, so these keep their indexes. */
+/** Nodes are appended to the objects, whose indexes therefore stay valid. */
 export function byNode(input: TimelineInput): TimelineInput {
   const { objects } = input;
   const pods = Map.groupBy(
@@ -20,7 +20,7 @@ function nodeOf(name: string, pods: readonly TimelineObject[]): TimelineObject {
   return { kind: "Node", namespace: "", name, from: Math.min(...pods.map(({ from }) => from)), sizes: sizesOf(pods), changes: [] };
 }
 
-/** How many pods it has, and how many are ready. */
+/** The number of pods on the node, and how many are ready. */
 function sizesOf(pods: readonly TimelineObject[]): readonly SizeStep[] {
   const steps = pods.flatMap(({ from, until, states = [] }) => [
     { at: from, pods: 1, ready: 0 },

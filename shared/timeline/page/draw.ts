@@ -15,7 +15,7 @@ const [MARKS_HEIGHT, CLUSTER_PX] = [18, 22];
 export interface Scene {
   readonly model: Model;
   readonly view: View;
-  /** Those in sight, with the upper edge of each. */
+  /** The visible lanes, with the upper edge of each. */
   readonly rows: readonly { readonly lane: Lane; readonly top: number }[];
   readonly width: number;
   readonly height: number;
@@ -78,7 +78,7 @@ interface Frame {
 
 function drawGrid(context: CanvasRenderingContext2D, { model, view, width, height, palette }: Scene, x: Frame["x"]): void {
   const { startMs } = model.input;
-  // Ticks at round times of the clock.
+  // Ticks are at round clock times.
   const { step, ticks } = ticksOf(view.from + startMs, view.to + startMs, width);
   for (const tick of ticks) {
     const at = x(tick - startMs);
@@ -113,7 +113,7 @@ function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: numbe
     const end = Math.min(states[index + 1]?.[0] ?? until, until, view.to + (view.to - view.from));
     const left = Math.max(-2, x(Math.max(at, from)));
     const right = Math.min(width + 2, x(end));
-    // Of states in one pixel the first is drawn.
+    // Of several states within one pixel the first is drawn.
     if (right - begun < 1 && index < states.length - 1) continue;
     begun = right;
     context.fillStyle = palette.fills[state];
@@ -139,13 +139,13 @@ interface LabelPlace {
   readonly right: number;
   readonly y: number;
   readonly ink: string;
-  /** Behind the text, so that a pattern does not make it hard to read. */
+  /** Drawn behind the text, so that a pattern does not make it hard to read. */
   readonly back?: string;
 }
 
 function label(context: CanvasRenderingContext2D, text: string, { left, right, y, ink, back }: LabelPlace): void {
   const begin = Math.max(4, left);
-  // The estimate spares measuring most texts.
+  // The estimate avoids measuring most texts.
   const width = right - begin < text.length * 4.5 ? Infinity : context.measureText(text).width;
   if (width > right - begin) return;
   if (back !== undefined) {
@@ -156,7 +156,7 @@ function label(context: CanvasRenderingContext2D, text: string, { left, right, y
   context.fillText(text, begin, y);
 }
 
-/** Available as an area, ready as a line, desired as a dashed line. */
+/** Draws available replicas as an area, ready ones as a line, desired ones as a dashed line. */
 function drawSizes(context: CanvasRenderingContext2D, { object, sizeMax }: Lane, top: number, { view, x, palette, width }: Frame): void {
   const { sizes = [], until = Infinity } = object;
   const [base, full] = [top + OWNER_HEIGHT - 5, OWNER_HEIGHT - MARKS_HEIGHT - 9];

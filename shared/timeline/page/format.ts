@@ -2,7 +2,7 @@
 import type { TimelineObject } from "../input.ts";
 import type { Model } from "./model.ts";
 
-/** `10:02:11.5`, of a time after the start. */
+/** `10:02:11.5` for a time relative to the start. */
 export function clockText({ input: { startMs } }: Model, at: number, digits = 1): string {
   return new Date(startMs + at).toISOString().slice(11, digits === 0 ? 19 : 20 + digits);
 }
@@ -24,7 +24,7 @@ export function shortName({ kind, name }: TimelineObject): string {
   return `${SHORT[kind]}/${name}`;
 }
 
-/** The command that prints the same in a terminal. */
+/** The command that prints the same information in a terminal. */
 export function commandOf({ input: { source } }: Model, object: TimelineObject, at: number): string {
   const file = /^[\w./-]+$/.test(source) ? source : `'${source.replaceAll("'", String.raw`'\''`)}'`;
   return `deltaloop explain ${file} ${shortName(object)} -n ${object.namespace} --at ${sinceText(at)}`;

@@ -1,10 +1,10 @@
-/** Follows a running cluster: the whole input first and after each reconnect, then what is new. */
+/** Follows a running cluster: receives the whole input at first and after each reconnect, then updates. */
 import type { TimelineInput, TimelineUpdate } from "../input.ts";
 import { merged } from "./merge.ts";
 
-/** Updates between two frames are shown together. */
+/** Updates within this time are shown together. */
 const FRAME_MS = 200;
-/** After an answer that the browser does not try again, for example of a server that has ended. */
+/** Delay after a response that the browser does not retry, for example from a server that has stopped. */
 const RECONNECT_MS = 2_000;
 
 type Show = (input: TimelineInput, connection: "live" | "lost") => void;
@@ -25,7 +25,7 @@ export function follow(show: Show): void {
   };
   const connect = (): void => {
     const source = new EventSource("events");
-    source.addEventListener("whole", ({ data }) => hear(JSON.parse(data as string) as TimelineInput)); // of the same version
+    source.addEventListener("whole", ({ data }) => hear(JSON.parse(data as string) as TimelineInput)); // both have the same version
     source.addEventListener("update", ({ data }) => input && hear(merged(input, JSON.parse(data as string) as TimelineUpdate)));
     source.addEventListener("error", () => {
       isLive = false;

@@ -1,6 +1,6 @@
 import type { TimelineInput, TimelineUpdate } from "../input.ts";
 
-/** The input with what is new. */
+/** Merges an update into the input. */
 export function merged(input: TimelineInput, { objects: updates, marks, gaps, ...rest }: TimelineUpdate): TimelineInput {
   const objects = [...input.objects];
   for (const [index, object] of updates) {

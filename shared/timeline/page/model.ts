@@ -1,4 +1,4 @@
-/** The input with the links and orders that drawing needs. */
+/** The input with the links and orders needed for drawing. */
 import type { Change, Mark, PodState, SizeStep, TimelineInput, TimelineObject } from "../input.ts";
 
 export interface Lane {
@@ -9,7 +9,7 @@ export interface Lane {
   readonly children: Lane[];
   /** By time. */
   readonly marks: readonly LaneMark[];
-  /** The largest size in its tree: the top of its curves. */
+  /** The largest size in its tree, which scales its curves. */
   sizeMax: number;
 }
 
@@ -27,9 +27,9 @@ export interface LaneMark {
 
 export interface Model {
   readonly input: TimelineInput;
-  /** By the index of their objects. */
+  /** By object index. */
   readonly lanes: readonly Lane[];
-  /** As they are drawn: each before those that it owns. */
+  /** In drawing order: each lane before those that it owns. */
   readonly order: readonly Lane[];
   readonly namespaces: readonly string[];
 }
@@ -41,7 +41,7 @@ export function modelOf(input: TimelineInput): Model {
   const lanes: Lane[] = [];
   const order: Lane[] = [];
   const add = (index: number, parent: Lane | undefined): void => {
-    const object = objects[index] as TimelineObject; // of its keys
+    const object = objects[index] as TimelineObject; // the object has exactly its keys
     const sizeMax = (object.sizes ?? []).reduce((most, [, desired, ready]) => Math.max(most, desired, ready), 1);
     const lane: Lane = {
       ...{ index, object, depth: parent === undefined ? 0 : parent.depth + 1, children: [], sizeMax },
@@ -60,7 +60,7 @@ export function modelOf(input: TimelineInput): Model {
   return { input, lanes, order, namespaces: [...new Set(objects.map(({ namespace }) => namespace))].toSorted() };
 }
 
-/** Of owners in a cycle none counts. */
+/** Owner references that form a cycle are ignored. */
 function ownerOf(objects: readonly TimelineObject[], index: number): number | undefined {
   const seen = new Set([index]);
   for (let owner = objects[index]?.owner; owner !== undefined; owner = objects[owner]?.owner) {
@@ -70,7 +70,7 @@ function ownerOf(objects: readonly TimelineObject[], index: number): number | un
   return objects[index]?.owner;
 }
 
-/** Their ids stay when others are added. */
+/** Ids of existing marks stay when others are added. */
 function marksOf(lane: number, changes: readonly Change[], marks: readonly Mark[]): readonly LaneMark[] {
   const all = [
     ...changes.flatMap((change, n): readonly LaneMark[] =>
@@ -123,7 +123,7 @@ export function firstFrom(marks: readonly { readonly at: number }[], at: number)
 
 export type PodMoment = { readonly state: PodState; readonly reason?: string; readonly since: number };
 
-/** Undefined while it does not exist. */
+/** Undefined while the pod does not exist. */
 export function podAt({ from, until = Infinity, states = [] }: TimelineObject, at: number): PodMoment | undefined {
   if (at < from || at >= until) return undefined;
   const [since, state, reason] = states[Math.max(0, lastAt(states, at))] ?? [from, "pending"];

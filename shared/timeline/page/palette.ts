@@ -1,4 +1,4 @@
-/** Colours and patterns of the drawing, from the page's style, for the current theme. */
+/** Colours and patterns from the page's style, for the current theme. */
 import type { PodState } from "../input.ts";
 
 const NAMES = [
@@ -30,7 +30,7 @@ export interface Palette extends Readonly<Record<Colour, string>> {
 }
 
 type Pattern = "plain" | "dots" | "rising" | "falling" | "cross" | "outline";
-/** States differ without colour, too. */
+/** States can be distinguished without colour, too. */
 const PATTERNS: Readonly<Record<PodState, Pattern>> = {
   pending: "outline",
   starting: "dots",
@@ -47,9 +47,9 @@ export function paletteOf(element: Element): Palette {
   const style = getComputedStyle(element);
   const value = (name: string): string => style.getPropertyValue(`--${name}`).trim();
   const perState = <T>(of: (state: PodState) => T): Readonly<Record<PodState, T>> =>
-    Object.fromEntries(STATES.map((state) => [state, of(state)])) as Record<PodState, T>; // of all states
+    Object.fromEntries(STATES.map((state) => [state, of(state)])) as Record<PodState, T>; // has all states
   return {
-    ...(Object.fromEntries(NAMES.map((name) => [name, value(name)])) as Record<Colour, string>), // of all names
+    ...(Object.fromEntries(NAMES.map((name) => [name, value(name)])) as Record<Colour, string>), // has all names
     fills: perState((state) => pattern(value(state), value(`${state}-2`) || value(state), PATTERNS[state])),
     backs: perState(value),
     inks: perState((state) => value(`${state}-ink`)),

@@ -6,7 +6,7 @@ import type { Lane } from "./model.ts";
 import { clamp, spanOf, zoomed } from "./view.ts";
 import type { Shown } from "./view.ts";
 
-/** Around a glyph, a click is on it. */
+/** Clicks within this distance of a glyph select it. */
 const HIT_PX = 9;
 
 export interface Drawn {
@@ -26,14 +26,17 @@ interface Drag {
   isMoved: boolean;
 }
 
-/** A click selects, dragging moves, on the axis it sets the moment; the wheel and two fingers zoom, the wheel sideways or with Shift moves. */
+/**
+ * A click selects, dragging moves, a drag on the axis sets the moment. The wheel and two fingers zoom; the wheel sideways or with Shift
+ * moves.
+ */
 export function usePointer(
   { model, view, change }: Shown,
   { canvas, frame, glyphs, rows, size }: Drawn,
 ): Pick<CanvasHTMLAttributes<HTMLCanvasElement>, "onPointerDown" | "onPointerMove" | "onPointerUp" | "onPointerCancel"> {
   const { endMs } = model.input;
   const drag = useRef<Drag>(undefined);
-  /** Their distance from the left edge, by pointer. */
+  /** Distance of each pointer from the left edge. */
   const fingers = useRef(new Map<number, number>());
   const latest = useRef(view);
   latest.current = view;
@@ -60,7 +63,7 @@ export function usePointer(
     if (mark !== undefined) change({ lane: mark.lane, mark: mark.id, at: mark.at });
     else change({ at: timeAt(x), mark: undefined, ...(row && { lane: row.lane.index }) });
   };
-  /** The time below the other finger stays below it. */
+  /** The time at the other finger stays in its place. */
   const pinch = (other: number, before: number, x: number): void => {
     const factor = Math.max(1, Math.abs(before - other)) / Math.max(1, Math.abs(x - other));
     change(zoomed(latest.current, factor, timeAt(other), endMs));

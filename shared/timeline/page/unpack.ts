@@ -1,12 +1,12 @@
-/** The data of the page, parsed in a worker, so that the page answers meanwhile. */
+/** Unpacks and parses the data in a worker, so that the page stays responsive. */
 import type { TimelineInput } from "../input.ts";
 import { parsed } from "./parse.ts";
 import type { Part } from "./parse.ts";
 
-/** Of worker.ts; page-code.ts fills it in. */
+/** Code of worker.ts; page-code.ts inserts it. */
 declare const WORKER_CODE: string;
 
-/** Where no worker may be started, the page parses itself. */
+/** If no worker can be started, the page parses the data itself. */
 export function unpacked(base64: string): Promise<TimelineInput> {
   return inWorker(base64).catch(() => parsed(base64));
 }

@@ -1,23 +1,23 @@
-/** What is shown: kept in the URL's hash, so that a link shows the same. */
+/** The state of the view, kept in the URL's hash so that a link restores it. */
 import type { Kind, TimelineFinding } from "../input.ts";
 import type { Lane, Model } from "./model.ts";
 
 export interface View {
-  /** The drawn time. */
+  /** The visible time span. */
   readonly from: number;
   readonly to: number;
-  /** The moment of the state that is shown. */
+  /** The moment whose state is shown. */
   readonly at: number;
   readonly lane?: number;
   readonly mark?: string;
   readonly finding?: number;
-  /** Only the objects of the finding. */
+  /** Shows only the objects of the finding. */
   readonly only: boolean;
   readonly text: string;
   readonly kind: Kind | "";
   readonly namespace: string;
   readonly asTable: boolean;
-  /** Pods are below their nodes. */
+  /** Shows pods below their nodes. */
   readonly byNode: boolean;
   readonly closed: ReadonlySet<number>;
 }
@@ -30,10 +30,10 @@ export interface Shown {
   readonly change: (change: Change) => void;
 }
 
-/** Of one step. */
+/** Factor of one zoom step. */
 export const ZOOM = 0.6;
 const [SPAN_MIN_MS, MARGIN] = [20, 0.02];
-/** Beyond this, complete workloads begin closed. */
+/** With more lanes than this, complete workloads are initially collapsed. */
 const OPEN_MAX = 150;
 const KINDS: readonly string[] = ["Deployment", "ReplicaSet", "ReplicationController", "Pod"] satisfies Kind[];
 
@@ -69,7 +69,7 @@ export function initialView(model: Model, hash: string): View {
   };
 }
 
-/** @param follows without the times, so that a link shows the newest state, too */
+/** @param follows omits the times, so that the link shows the newest state */
 export function hashOf(
   { from, to, at, lane, mark, finding, only, text, kind, namespace, asTable, byNode, closed }: View,
   follows: boolean,
@@ -95,13 +95,13 @@ export function clamp(value: number, least: number, most: number): number {
   return Math.min(most, Math.max(least, value));
 }
 
-/** The capture, with a margin in which marks at its ends are visible. */
+/** The whole capture with a margin, so that marks at its ends are visible. */
 export function wholeSpan(endMs: number): Pick<View, "from" | "to"> {
   const margin = Math.max(endMs, SPAN_MIN_MS) * MARGIN;
   return { from: -margin, to: endMs + margin };
 }
 
-/** The span inside the capture. */
+/** Limits the span to the capture. */
 export function spanOf(from: number, to: number, endMs: number): Pick<View, "from" | "to"> {
   const whole = wholeSpan(endMs);
   const width = clamp(to - from, SPAN_MIN_MS, whole.to - whole.from);
@@ -109,19 +109,19 @@ export function spanOf(from: number, to: number, endMs: number): Pick<View, "fro
   return { from: begin, to: begin + width };
 }
 
-/** @param factor below 1 zooms in; the time `around` stays in its place */
+/** @param factor below 1 zooms in; the time `around` keeps its position */
 export function zoomed({ from, to }: View, factor: number, around: number, endMs: number): Pick<View, "from" | "to"> {
   const width = Math.max((to - from) * factor, SPAN_MIN_MS);
   const begin = around - ((around - from) * width) / (to - from);
   return spanOf(begin, begin + width, endMs);
 }
 
-/** Whether moment and span are at the end, where a running cluster adds to them. */
+/** Whether moment and span are at the end, so that they should follow a running cluster. */
 export function follows({ at, to }: View, { input: { endMs } }: Model): boolean {
   return at >= endMs && to >= endMs;
 }
 
-/** The view after an update: it follows the end if it showed it, and keeps its finding. */
+/** The view after an update: still at the end if it was there, and with the same finding. */
 export function followed(view: View, before: Model, after: Model): View {
   const [was, is] = [before.input, after.input];
   if (was.startMs !== is.startMs) {
@@ -135,7 +135,7 @@ export function followed(view: View, before: Model, after: Model): View {
   const { finding: _, ...rest } = view;
   const index =
     chosen === undefined ? -1 : is.findings.findIndex(({ workload, cause }) => workload === chosen.workload && cause === chosen.cause);
-  // Nodes follow the objects.
+  // Node lanes come after the object lanes, so their indexes shift.
   const moved = (lane: number): number => (lane < was.objects.length ? lane : lane + is.objects.length - was.objects.length);
   return {
     ...rest,
@@ -154,7 +154,7 @@ export function spanOfFinding({ from, until }: TimelineFinding, endMs: number): 
   return spanOf(from - margin, end + margin, endMs);
 }
 
-/** Matching lanes with their owners, in order, without those below a closed one. */
+/** Matching lanes with their owners, in order, without those below a collapsed one. */
 export function visibleLanes({ order, input }: Model, { text, kind, namespace, finding, only, closed }: View): readonly Lane[] {
   const needle = text.trim().toLowerCase();
   const chosen = only && finding !== undefined ? input.findings[finding] : undefined;

@@ -11,12 +11,12 @@ import type { Forged, SignerOf } from "./signed-body.ts";
 export interface DeadMessage {
   readonly kind: "dead";
   readonly cluster: string;
-  /** The resource that the message names, none of a view that this build does not know, or all. */
+  /** The resource that the message names; all if it is unknown; none for a view that this build does not know. */
   readonly resources: readonly CachedResource[];
   /** `pods, lane 3, sequence 42 of fence 812`, as far as it could be read. */
   readonly what: string;
   readonly why: string;
-  /** The items that end with the message (TY1). */
+  /** The items whose processing ends with this message (TY1). */
   readonly ended: Ended;
 }
 

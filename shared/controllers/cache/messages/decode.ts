@@ -16,13 +16,13 @@ export type Decoded =
   | ({ readonly kind: "undecodable"; readonly why: string } & Addressee)
   /** Written by a newer watcher: not acknowledged, the lane waits (deploy appliers before watchers). */
   | ({ readonly kind: "newer"; readonly why: string } & Addressee)
-  /** No valid signature: nothing else of it has been read. */
+  /** No valid signature: the rest of the message has not been read. */
   | Forged;
 
 interface Addressee {
   /** Cluster whose key signed the message. */
   readonly cluster: string;
-  /** As far as it could be read. */
+  /** Absent if it could not be read. */
   readonly resource?: CachedResource;
   /** A view that this build does not know: none of its caches can miss the message. */
   readonly view?: string;
@@ -55,14 +55,14 @@ function decodePayload(cluster: string, payload: string): Decoded {
     return { kind: "undecodable", why: `v is ${JSON.stringify(version)}, not an envelope version of this build`, ...addressee };
   if (version > ENVELOPE_VERSION)
     return { kind: "newer", why: `envelope version ${version}, this build reads up to ${ENVELOPE_VERSION}`, ...addressee };
-  // A message of another version may have it elsewhere; its signing key identifies it already.
+  // Another version may have the cluster id elsewhere; the signing key already identifies the cluster.
   const fault = head["c"] === cluster ? faultOf(head, view) : "c is another cluster than the one whose key signed it";
   if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
   if (view !== undefined) return { kind: "newer", why: `view ${view} is unknown to this build`, ...addressee };
   return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
 }
 
-/** The first error of the head, or of a body without items; items are checked one by one later. */
+/** The first error of the envelope's fields, or of a body without items; items are checked one by one later. */
 function faultOf(head: Readonly<Record<string, unknown>>, view: string | undefined): string | undefined {
   for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is no text`;
   for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is no whole number`;

@@ -9,7 +9,7 @@ import type { ManifestRow } from "@deltaloop/store/ports";
 
 /**
  * 2: the body is signed (signed-body.ts), and listed objects carry the version of their list. A build for version 2 does not read the
- * unsigned version 1: the epoch changes with it (identity.ts).
+ * unsigned version 1: the epoch changes as well (identity.ts).
  */
 export const ENVELOPE_VERSION = 2;
 

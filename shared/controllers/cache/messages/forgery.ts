@@ -1,4 +1,4 @@
-/** Reports messages that are not signed with a key of this deployment (design decision 15). */
+/** Reports messages that were not signed with a key of this deployment (design decision 15). */
 import type { Clock, Log } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
 import type { Store } from "@deltaloop/store/ports";

@@ -1,8 +1,8 @@
 const MANIFEST_ROWS_MAX = 6000;
-/** Limit before compression: random names do not compress, and base64 makes 961 KiB of it. */
+/** Limit before compression: random names do not compress, and base64 turns this size into 961 KiB. */
 const MANIFEST_BYTES_MAX = 720 * 1024;
 
-/** Splits a manifest into parts, by the size of the rows before. */
+/** Splits a manifest into parts by the total size of the rows so far. */
 export class ManifestPart {
   number = 1;
   #rows = 0;

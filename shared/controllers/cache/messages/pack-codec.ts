@@ -4,12 +4,12 @@ import type { Signer } from "@deltaloop/store/ports";
 import type { Envelope } from "./envelope.ts";
 import { signBody } from "./signed-body.ts";
 
-/** Below this size compression costs more time than the bytes. */
+/** Below this size, compression costs more time than it saves. */
 const COMPRESS_ABOVE_BYTES = 48 * 1024;
 
 /**
- * No payload of a watcher inflates to more: a pack holds at most one item of 900 Ki characters (2.7 MiB in UTF-8), a part of a
- * manifest 6,000 rows of under 500 characters. The limit protects against a bomb: 1 MiB deflated may inflate to 1 GiB.
+ * The watcher never sends a payload that inflates to more: a pack holds at most one item of 900 Ki characters (2.7 MiB in UTF-8), a part of
+ * a manifest 6,000 rows of under 500 characters. The limit protects against a bomb: 1 MiB deflated may inflate to 1 GiB.
  */
 const INFLATED_BYTES_MAX = 4 * 1024 * 1024;
 
@@ -33,7 +33,7 @@ export function encodePack(envelope: Envelope, signer: Signer): string {
   return signBody(signer, envelope.c, encodePackText(JSON.stringify(envelope)));
 }
 
-/** @throws {Error} if `encodePackText` cannot have made the payload; inflation stops at the limit */
+/** @throws {Error} if `encodePackText` cannot have made the payload; stops inflating at the limit */
 export function packText(payload: string): string {
   if (!payload.startsWith(DEFLATED)) return payload;
   return inflateRawSync(Buffer.from(payload.slice(DEFLATED.length), "base64"), { maxOutputLength: INFLATED_BYTES_MAX }).toString();

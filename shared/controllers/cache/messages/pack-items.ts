@@ -1,4 +1,4 @@
-/** Validates the items of a pack and limits them per call of the Store. The input is not yet known to be items. */
+/** Validates the items of a pack and limits them per call of the Store. The input is unvalidated. */
 import type { Cached, CachedResource } from "@deltaloop/kube/objects";
 import { ownerOfCached, isResourceVersion, maxResourceVersion, objectKey, splitKey } from "@deltaloop/kube/objects";
 import type { EnvelopeItem } from "./envelope.ts";
@@ -36,7 +36,7 @@ export function readable(resource: CachedResource, object: Cached | undefined): 
   }
 }
 
-/** The number of items for the next call: at most `size`, no key twice, and few whose objects are read live. */
+/** The number of items for the next call: at most `size`, each key once, and at most LIVE_PER_CALL_MAX live reads. */
 export function callLength(items: readonly (EnvelopeItem | null)[], size: number): number {
   const keys = new Set<unknown>();
   let [length, live] = [0, 0];
@@ -50,7 +50,7 @@ export function callLength(items: readonly (EnvelopeItem | null)[], size: number
   return length;
 }
 
-/** Includes quarantined items, because no other message will contain them (AP1). */
+/** Includes quarantined items, because no later message contains them (AP1). */
 export function highestVersion(items: readonly (EnvelopeItem | null)[]): string {
   return items.reduce((highest, item) => {
     const rv: unknown = item?.rv;

@@ -3,7 +3,7 @@
  *
  *     <cluster id>.<signature>.<payload>        5d3f00aa11bb.qYx0…22.{"v":2,…}
  *
- * The cluster id is in clear because keys are derived per cluster; it is signed too. The payload is read, inflated or parsed only after
+ * The cluster id is not encoded, because keys are derived per cluster; it is signed too. The payload is read, inflated or parsed only after
  * its MAC is verified. This includes the envelope's version, so the frame itself has none.
  */
 import { SIGNATURE_CHARACTERS } from "@deltaloop/store/ports";
@@ -17,7 +17,7 @@ export type Opened =
 export interface Forged {
   readonly kind: "forged";
   readonly why: string;
-  /** The configured cluster that it claims; absent = none. */
+  /** The configured cluster that it claims, if any. */
   readonly cluster?: string;
   /** The key id is unknown; it may be a newer key. */
   readonly unknownKey?: true;
@@ -26,7 +26,7 @@ export interface Forged {
 /** The verifier of a configured cluster. */
 export type SignerOf = (cluster: string) => Pick<Signer, "verify"> | undefined;
 
-/** Longer than any cluster id: limits the search for a frame in other text. */
+/** Longer than any cluster id; bounds the search for the separator in arbitrary text. */
 const CLUSTER_CHARACTERS_MAX = 64;
 const SEPARATOR = ".";
 

@@ -92,7 +92,7 @@ export interface Audit {
   readonly differences: readonly Difference[];
   /** Number of objects compared. */
   readonly compared: number;
-  /** Lanes whose watermark had not reached the list's version in time: surplus rows there were not seen. */
+  /** Lanes whose watermark did not reach the list's version in time; surplus rows in them were not detected. */
   readonly unsettledLanes: number;
 }
 
@@ -166,10 +166,10 @@ export interface AuditPorts {
   readonly clock: Clock;
 }
 
-/** Lanes compared at a time, which bounds memory (AU3); each needs a list. */
+/** Lanes compared at a time, each with its own list; bounds memory (AU3). */
 const LANES_AT_ONCE = 4;
 const ENTRIES_PER_READ = 500;
-/** Heartbeats (every 15 s) and bookmarks move watermarks. */
+/** Watermarks move with heartbeats (every 15 s) and bookmarks. */
 const SETTLE_POLL_MS = 5_000;
 
 /**
@@ -188,7 +188,7 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
     compared += found.compared;
     unsettledLanes += found.unsettled;
     const doubtful = new Set(found.differences.filter(isDoubtful).map(({ key }) => key));
-    // AU2. The second comparison does not wait, because waiting only allows more events.
+    // AU2. The second comparison does not wait for watermarks, because that would only allow more events.
     const again = doubtful.size > 0 ? (await compareLanes(ports, resource, lanes, 0, signal)).differences : [];
     differences.push(
       ...found.differences.filter((each) => !isDoubtful(each)),
@@ -239,7 +239,7 @@ async function viewOf(store: AuditPorts["store"], resource: CachedResource, lane
   return { watermark, rows: new Map(rows.map((row) => [row.key, row])), entries };
 }
 
-/** The objects of `lanes`, by lane. Not older than `floor`, so that the list is not older than the whole cache. */
+/** The listed objects of `lanes`, by lane. Reads at least at version `floor`, so that the list is not older than the whole cache. */
 async function listMetadata(
   { kube }: AuditPorts,
   resource: CachedResource,

@@ -1,8 +1,9 @@
 /**
- * Batching window of open packs. A message has a fixed cost (queue, function, Redis), so waiting pays exactly when more items arrive soon:
+ * Batching window of open packs. A message has a fixed cost (queue, function, Redis), so waiting is worthwhile only if more items arrive
+ * soon:
  *
- *     fewer than 300 items a second    1 ms   items that were read together travel together; others rarely share a lane
- *     a flow                          10 ms   at least, and 100 at most; less if packs hold 4 items on average, or nothing came for 20 ms
+ *     fewer than 300 items a second    1 ms   items of one read share a message; others rarely share a lane
+ *     more                            10 to 100 ms   shorter if packs hold 4 items on average, or nothing arrived for 20 ms
  *
  * For a ReplicaSet of 1,000 on two cores that gave 2.9 items a message instead of 1.6. A lane whose last message is in flight
  * waits for it anyway, so a slow queue makes larger packs (lane-sender.ts).
@@ -19,15 +20,18 @@ export interface PackFlow {
   readonly items: number;
   /** Number of open packs. */
   readonly packs: number;
-  /** Since the first item came. */
+  /** Since the first item arrived. */
   readonly ageMs: number;
-  /** Since the last item came. */
+  /** Since the last item arrived. */
   readonly quietMs: number;
   /** Whether the rate of earlier items suggests that more will follow (FlowMeter). */
   readonly isFlow: boolean;
 }
 
-/** Window of own writes (own-write.ts), which the cache already has: at least this, then until the clock shows a multiple of it. */
+/**
+ * Batching window of own writes (own-write.ts), which the cache already has: at least this, then up to the next multiple of it by the
+ * clock.
+ */
 const OWN_WRITES_WINDOW_MS = 200;
 
 /** ms until own writes that arrive now are sent, at least `fixedMs`. */
@@ -40,12 +44,12 @@ const IDLE_WINDOW_MS = 1;
 const FLOW_WINDOW_MS = 10;
 /** Longest batching window of an item. */
 const FLOW_WINDOW_MS_MAX = 100;
-/** Items within FLOW_MS that make a flow: 300 a second. */
+/** Items within FLOW_MS that count as a flow: 300 a second. */
 const ITEMS_FLOWING = 30;
 const FLOW_MS = 100;
 /** Average items per pack at which waiting stops. */
 const ITEMS_PER_PACK = 4;
-/** A pause of this length ends a flow; a busy machine delivers it in bursts. */
+/** A pause of this length ends a flow. It is long because a busy machine delivers items in bursts. */
 const QUIET_MS = 20;
 
 /** Detects whether arriving items are a flow. */
@@ -54,7 +58,7 @@ export class FlowMeter {
   readonly #times = new Float64Array(ITEMS_FLOWING).fill(Number.NEGATIVE_INFINITY);
   #next = 0;
 
-  /** Records an item. @returns whether 30 came in the last 100 ms, including this one */
+  /** Records an item. @returns whether 30 arrived in the last 100 ms, including this one */
   came(nowMs: number): boolean {
     this.#times[this.#next] = nowMs;
     this.#next = (this.#next + 1) % ITEMS_FLOWING;

@@ -1,12 +1,12 @@
 /**
- * A ReplicaSet without pods in the watcher's own namespace, which no tenant can write (informer §11.9). After a proof of another
- * controller's write anywhere, the watcher makes its status wrong. A controller that acts on the whole cluster corrects it; whoever only
- * may write statuses in one namespace cannot.
+ * A ReplicaSet without pods in the watcher's own namespace, which no tenant can write (informer §11.9). After proof of another controller's
+ * write anywhere, the watcher writes a wrong status to it. A cluster-wide controller corrects that status; a client with rights in one
+ * namespace cannot.
  *
  * CY1 only the status is changed: rights on its spec would let a stolen credential start pods with any service account of the namespace.
  * CY2 functions never see the canary, since they would correct it first.
  * CY3 the wrong status stays, so a controller that starts or reacts later corrects it too.
- * CY4 the change is made so late that the answer's time, in whole seconds, is after everything forgiven.
+ * CY4 the change is made late enough that the correction's timestamp, in whole seconds, is later than every forgiven write.
  */
 import { isObject, objectAt, textAt } from "@deltaloop/base";
 import type { Clock, Log } from "@deltaloop/base";
@@ -27,13 +27,13 @@ export interface CanaryPlace {
 
 export interface Canary {
   is(resource: CachedResource, object: unknown): boolean;
-  /** Changes it soon, at most once in ANSWER_MS. */
+  /** Schedules a change, at most one per ANSWER_MS. */
   change(): void;
-  /** `delayMs`: how long it waits before a change (CY4). `isSettled`: whether no answer is needed any more. */
+  /** `delayMs`: how long it waits before a change (CY4). `isSettled`: whether a correction no longer matters. */
   run(delayMs: () => number, isSettled: () => boolean, signal: AbortSignal): Promise<void>;
 }
 
-/** For the other controller's answer. A later one counts too. */
+/** How long to wait for the other controller's correction. A later one counts too. */
 const ANSWER_MS = 10_000;
 const RETRY_MS = 1_000;
 
@@ -42,7 +42,7 @@ export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, nam
   let isWanted = false;
   let wake = (): void => undefined;
 
-  /** Whether it was changed. Logs the first failure. */
+  /** Returns whether the status was changed. Logs the first failure. */
   const changed = async (isFirst: boolean): Promise<boolean> => {
     try {
       const live = await kube.get("replicasets", namespace, name);

@@ -1,8 +1,8 @@
 /**
  * The release of Kubernetes that the cluster runs, as the watcher publishes it in the Store (informer §11.12).
  *
- * - The version is read again whenever a stream connects or lists: after an upgrade every stream has to.
- * - While API servers of two releases answer, the lower one counts: what only the newer one knows is not used before all are upgraded.
+ * - The version is read again whenever a stream connects or lists: an upgrade breaks every stream.
+ * - While API servers of two releases answer, the lower one counts: no feature of the newer one is used before all are upgraded.
  * - A failed read changes nothing.
  */
 import { describeError } from "@deltaloop/kube/client";
@@ -27,7 +27,7 @@ export interface ClusterReleasePorts {
 
 /** How long a release counts after an API server reported it last. */
 const COUNTS_MS = 10 * 60_000;
-/** How often the version is read while two releases count. */
+/** How often the version is read while two releases are reported. */
 const UNSETTLED_MS = 60_000;
 const LOOK_MS_MIN = 1_000;
 
@@ -79,12 +79,12 @@ export function createClusterRelease(
   };
 }
 
-/** Of a recording. */
+/** The release of a recording, which never changes. */
 export function fixedRelease(name: string): ClusterRelease {
   return { look: () => Promise.resolve(), current: () => name };
 }
 
-/** `kube`, with a look at the release whenever a stream connects or lists. */
+/** `kube`, which also reads the release whenever a stream connects or lists. */
 export function lookingAtRelease(kube: KubeWatch, release: ClusterRelease | undefined): KubeWatch {
   if (release === undefined) return kube;
   return {

@@ -17,7 +17,7 @@ export interface DeltaSink {
   live(item: SinkItem): void;
   /** An object of a list at `listRV`. */
   listed(item: SinkItem, listRV: string, generation: number): void;
-  /** Every object of the resource at `listRV`, whether its payload was sent or not. `rows` is iterable more than once. */
+  /** Every object of the resource at `listRV`, with or without a sent payload. `rows` can be iterated more than once. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void;
   /** Everything up to `rv` is in the sink. */
   watermark(rv: string): void;

@@ -4,15 +4,15 @@
  *
  * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume. Times of
  *     writes have whole seconds, so a write in the first two seconds may not count; a controller at work writes again.
- * FG2 it is reported at once and again each second until the Store says that it is forgiven. So a stop that is lost with Redis or the
- *     Lease returns while this process lives.
- * FG3 of several writes the newest of each namespace is reported; forgiving it forgives the others.
+ * FG2 it is reported at once and then each second until the Store reports it as forgiven. So a stop that is lost with Redis or the Lease is
+ *     set again while this process runs.
+ * FG3 only the newest write of each namespace is reported; forgiving it forgives the older ones.
  * FG4 no term begins, so no gate opens in a new epoch, before the Store has answered and pending claims are verified (for at most
  *     ASK_MS_MAX, so that an unresponsive API server does not block everything).
- * FG5 a stop that exists when a term begins is from then on reported by this process too.
- * FG6 no write is dated later than now, by the API server's clock as measured at the beginning: a time beyond the allowed clock skew
- *     counts as now.
- * FG7 a write stops its namespace. Each one that stops a namespace, and each stop of FG5, has the canary changed; a write of the canary
+ * FG5 this process also reports stops that exist when its term begins.
+ * FG6 a write whose time is later than now plus the allowed clock skew, by the API server's clock as measured at the beginning, counts as
+ *     made now.
+ * FG7 a write stops its namespace. Each such write, and each stop of FG5, triggers a change of the canary; a write of the canary
  *     (canary.ts) stops everything. Its claim needs no proof, as no tenant can write it.
  */
 import { isObject, objectAt, textAt } from "@deltaloop/base";
@@ -33,9 +33,9 @@ export interface ForeignWriteGuardPorts extends InquiryPorts {
 }
 
 export interface ForeignWriteGuard {
-  /** This process leads from `nowMs` on, by the API server's clock, rounded up. */
+  /** This process leads since `nowMs`, by the API server's clock, rounded up. */
   begin(nowMs: number): void;
-  /** Inspects each incoming object, before it is stripped. `canary`: it is none of the functions' objects. */
+  /** Inspects each incoming object, before it is stripped. Returns `canary` for the canary, which functions must not see. */
   look(resource: CachedResource, object: unknown): "canary" | undefined;
   /** @throws if the Store does not answer; the term must not begin */
   beforeTerm(): Promise<void>;
@@ -45,13 +45,13 @@ export interface ForeignWriteGuard {
 
 const REPORT_MS = 1_000;
 const ASK_MS_MAX = 5_000;
-/** Of everything, among namespaces. */
+/** Key of the stop of everything, among namespaces. */
 const EVERYTHING = "";
 
 export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWriteGuardPorts, place: CanaryPlace): ForeignWriteGuard {
   let beginningMs = Infinity;
   let aheadMs = 0;
-  /** Up to when, by namespace; a Store that was flushed forgets it. */
+  /** Writes up to this time are forgiven, by namespace. A flushed Store loses it. */
   const forgiven = new Map<string, number>();
   /** Unforgiven writes, by namespace. */
   const seen = new Map<string, ForeignWrite>();
@@ -80,12 +80,12 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     else
       log.error("another controller is at work in a namespace: none of its keys is handed out until deltaloop resume", { namespace, why });
   };
-  /** Takes over what the Store says. */
+  /** Takes over the Store's stops and forgiven times. */
   const learn = (answer: GuardState): void => {
     for (const [namespace, of] of [[EVERYTHING, answer] as const, ...answer.namespaces])
       forgiven.set(namespace, Math.max(forgiven.get(namespace) ?? 0, of.forgivenMs));
     for (const [namespace, { atMs }] of [...seen]) {
-      if (atMs > forgivenMs(namespace)) continue; // also if it arrived during the call to the Store
+      if (atMs > forgivenMs(namespace)) continue; // also if the write arrived during the call to the Store
       seen.delete(namespace);
       const until = { until: new Date(forgivenMs(namespace)).toISOString() };
       log.warn("resumed by a user: earlier writes of the other controller are forgiven", {

@@ -1,6 +1,6 @@
 /**
  * Detects a status write of another controller (informer §11.9). `managedFields` alone prove nothing, because any client that may write
- * an object may set them. They make a claim, and the object as it was one version before proves it.
+ * an object may set them. They are a claim, which the object's previous version proves or disproves.
  *
  * FW1 a claim holds if a counted field changed in exactly this version and belongs to its manager. A status write takes ownership of
  *     each field that it changes from all other managers, whatever their entries say, and no other write changes a status. So the
@@ -56,7 +56,7 @@ interface ClaimedEntry {
 
 /** Claims by other managers' entries later than `afterMs`. Times in managedFields have whole seconds. */
 export function claimOf(resource: CachedResource, object: unknown, afterMs: number): Claim | undefined {
-  if (resource === "pods" || !isObject(object)) return undefined; // kubelets write pod statuses, and there are very many
+  if (resource === "pods" || !isObject(object)) return undefined; // kubelets write pod statuses, and there are too many to check
   const metadata = objectAt(object, "metadata");
   const entries = listAt(metadata, "managedFields").flatMap((entry): ClaimedEntry[] => {
     const owned = ownedFields(entry);

@@ -1,6 +1,6 @@
 /**
  * Verifies claims of another controller's writes (informer §11.9): reads the object from the API server as it was one version before.
- * Claims are rare unless two controllers fight or a user forges them, and cost one GET each.
+ * Claims are rare unless two controllers fight or a user forges them, and each costs one GET.
  *
  * IQ1 at most one claim per object waits, the first one; a user who forges claims delays others by at most one GET per object.
  * IQ2 while the API server does not answer, the claim is retried; it is dropped once that version is compacted, or after TRIES_MAX

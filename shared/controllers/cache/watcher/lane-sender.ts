@@ -1,5 +1,5 @@
 /**
- * From deltas to messages: packs items per lane, numbers the packs and sends them (informer §10.3–§10.5).
+ * Turns deltas into messages: packs items per lane, numbers the packs and sends them (informer §10.3–§10.5).
  *
  * LS1 a message holds items of one lane, kind and generation, in order of arrival; its sequence numbers have no gaps.
  * LS2 one call holds messages of several lanes, the next ones of each in order; no lane is in two calls at once. A failed message
@@ -70,7 +70,7 @@ interface Packed {
   readonly text: string;
   /** The item without its object. */
   readonly bare: string;
-  /** Characters it adds to a pack; an item that is read live fills a pack, so that a function reads one of them at a time. */
+  /** Characters it adds to a pack. An item that is read live fills a pack, so that a function reads only one of them at a time. */
   readonly size: number;
 }
 
@@ -82,7 +82,7 @@ interface Pack {
   readonly items: Packed[];
   readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;
   size: number;
-  /** Whether it holds more than own writes. */
+  /** Whether it holds items other than own writes. */
   isNews: boolean;
 }
 
@@ -158,7 +158,7 @@ export class LaneSender implements DeltaSink {
     signal.addEventListener("abort", () => this.#wake());
   }
 
-  /** Everything at or below this version is in the queue. */
+  /** All events at or below this version are in the queue. */
   get sentRV(): string {
     return this.#sentRV;
   }
@@ -210,7 +210,7 @@ export class LaneSender implements DeltaSink {
     for (const lane of this.#lanes) this.#mark(lane);
   }
 
-  /** Shows the gate that watcher and applier are alive: sends a watermark on each lane that was idle for 15 s. */
+  /** Shows the gate that watcher and applier are running: sends a watermark on each lane that was idle for 15 s. */
   heartbeat(): void {
     const now = this.#ports.clock.now();
     for (const lane of this.#lanes) if (now - lane.lastEnqueuedMs >= HEARTBEAT_MS) this.#mark(lane);
@@ -240,7 +240,7 @@ export class LaneSender implements DeltaSink {
         this.#wait(lane.open, item);
         return;
       }
-      this.#close(lane); // LS4, or the pack is full; and one call of the applier takes a key once
+      this.#close(lane); // LS4, or the pack is full. One call of the applier takes each key once.
     }
     if (lane.open && lane.open.size + packed.size > PACK_CHARACTERS_MAX) this.#close(lane);
     lane.open ??= { kind, generation, listRV, items: [], places: new Map(), size: 0, isNews: false };
@@ -352,7 +352,7 @@ export class LaneSender implements DeltaSink {
     return { entry: { group, id: `${group}-${epoch}-${fence}-${sequence}`, body }, bytes: Buffer.byteLength(body) };
   }
 
-  /** Runs after all lanes are filled: calls with the waiting messages until no free lane has any. */
+  /** Called after all lanes are filled: sends the waiting messages until no free lane has any. */
   #pump(): void {
     if (this.#pumping) return;
     this.#pumping = true;
@@ -450,7 +450,7 @@ function packedOf(item: SinkItem): Packed {
   return { text, bare, size: text.length };
 }
 
-/** The number of messages of each lane in the next call: first one of each, so that no lane waits for another's backlog. */
+/** The number of messages of each lane in the next call: one of each lane first, so that no lane waits for another's backlog. */
 function nextBatch(lanes: readonly Lane[]): ReadonlyMap<Lane, number> {
   const batch = new Map<Lane, number>();
   let [entries, bytes] = [0, 0];

@@ -1,21 +1,20 @@
 /**
  * The watcher's Lease: one active watcher per cluster and deployment, and the source of its fence (informer §7, §14).
  *
- * LE1 the fence is the resourceVersion that the API server gave the acquiring write, or a later deliberate one: it grows over
- *    acquisitions, also when the Lease was deleted and made again.
- * LE2 time is judged only by when this process saw the record change, so clocks may differ.
- * LE3 a leader that could not renew for the renew deadline has lost, whatever the record says. It counts from when it asked for
- *    the last renewal, a successor from when it saw it, which is later; so there is no moment with two of them.
- * LE4 every sender calls `holds` first, so a process that was suspended learns there that it lost the Lease, before any timer fires.
- * LE5 a leader writes its Lease over any version of it that is its own, so renewing, raising and releasing at the same time, or a
- *    person's label, make none of them fail.
+ * LE1 the fence is the resourceVersion of the acquiring write, or of a later raise. It grows over acquisitions, even if the Lease is
+ *     deleted and recreated.
+ * LE2 expiry is measured from when this process saw the record change, so clocks may differ.
+ * LE3 a leader that could not renew within the renew deadline has lost, whatever the record contains. It counts from the request of its
+ *     last renewal, a successor from when it saw that renewal. That is later, so two never lead at once.
+ * LE4 every sender calls `holds` first, so a suspended process detects the lost Lease before any timer fires.
+ * LE5 a leader retries a conflicting write as long as it holds the Lease. So concurrent renewals, raises and releases, or a user's label,
+ *     do not fail.
  * LE6 the Lease lists the leader's token and its last TERMS_MAX earlier terms (informer §11.11). Each acquisition and raise begins a term;
- *    a renewal raises the count once the Store has confirmed the last one. A term that was never sent to the Store leaves the list with
- *    the next write.
- *    A deleted Lease is made again with the terms that this process saw in it last: only a process of this cluster knows them.
- * LE7 a leader that finds another list than it wrote last overwrites nothing: the API server's history went back. The next raise empties
- *    the list.
- * LE8 a returned Lease names the final checkpoint. Each acquiring write erases it.
+ *    a renewal raises the count once the Store has confirmed the last one. The next write removes a term that was never sent to the Store.
+ *    A deleted Lease is recreated with the terms that this process last saw in it: only a process of this cluster knows them.
+ * LE7 a leader that finds a list other than the one it wrote last overwrites nothing: the API server's history went back. The next raise
+ *     empties the list.
+ * LE8 a released Lease records the final checkpoint. Each acquiring write removes it.
  */
 import type { Lease } from "@deltaloop/kube/objects";
 import type { Proof, TermToken } from "@deltaloop/store/ports";
@@ -38,20 +37,22 @@ export interface LeasePorts {
 export interface LeaseOptions {
   readonly namespace: string;
   readonly name: string;
-  /** Host and a random part of this process' start. */
+  /** Hostname and a random suffix of this process. */
   readonly identity: string;
 }
 
 /** A held Lease. Source: client-go tools/leaderelection: LeaseDuration 15 s, RenewDeadline 10 s, RetryPeriod 2 s. */
 export interface Leadership {
   readonly fence: () => string;
-  /** Whether it may still be sent under this Lease (LE3, LE4); a no has aborted `lost`. */
+  /** Whether sends are still allowed under this Lease (LE3, LE4). False has already aborted `lost`. */
   readonly holds: () => boolean;
-  /** Renews now, begins a term and answers the new, greater fence. `forgets`: the earlier terms are not listed any more. @throws when it cannot. */
+  /**
+   * Renews now, begins a term and returns the new, greater fence. `forgets`: drops the earlier terms from the list. @throws when it cannot.
+   */
   readonly raise: (forgets?: boolean) => Promise<string>;
   /** Aborts when the Lease is lost. */
   readonly lost: AbortSignal;
-  /** Gives the Lease away so that a successor need not wait, and with `final` need not list (LE8). */
+  /** Releases the Lease so that a successor need not wait, and with `final` need not list (LE8). */
   readonly release: (final?: Omit<Proof, "isExact">) => Promise<void>;
   /** Absent without a Lease: shadow mode and replay. */
   readonly lineage?: LeaseLineage;
@@ -63,20 +64,20 @@ export interface LeaseLineage {
   /** Earlier terms. */
   readonly listed: () => readonly TermToken[];
   readonly minted: ReadonlySet<string>;
-  /** The predecessor's final checkpoint in the returned Lease; of the first term only. */
+  /** The predecessor's final checkpoint in the released Lease; of the first term only. */
   readonly final: Proof | undefined;
-  /** The foreign epoch whose replacement a user has approved. */
+  /** The other cluster's epoch whose replacement a user has approved. */
   readonly approved: () => string | undefined;
   /** Called before the term is sent to the Store for the first time. */
   readonly use: () => void;
-  /** The Store holds that count of the term. */
+  /** The Store has stored that count of the term. */
   readonly confirm: (count: number) => void;
   readonly confirmed: () => number;
-  /** How often LE7 was found. */
+  /** Number of times that LE7 was detected. */
   readonly wentBack: () => number;
 }
 
-/** The Lease was not written: it lists other terms than were written last (LE7). */
+/** The Lease was not written: its list of terms is not the one written last (LE7). */
 class WentBackError extends Error {
   override readonly name = "WentBackError";
   constructor() {
@@ -90,16 +91,16 @@ const TERM_CHARACTERS = 12;
 const LEASE_SECONDS = 15;
 const RENEW_DEADLINE_MS = 10_000;
 const RETRY_MS = 2000;
-/** Differs from upstream, where candidates look every 2 s, too: a Lease that was given back is taken within 2 s. */
+/** Candidates poll this often, upstream's every 2 s: a released Lease is taken within 2 s. */
 const LOOK_MS = 1000;
 const JITTER = 1.2;
 /** Number of conflicting changes of our Lease that one write tolerates. */
 const WRITES_MAX = 3;
 
-/** The terms that a process saw in its Lease last, by its ports. */
+/** The terms that a process last saw in its Lease, by its ports. */
 const termsSeen = new WeakMap<LeasePorts, readonly TermToken[]>();
 
-/** The terms of a deleted Lease. Its leader may have raised the count once since this process looked. */
+/** The terms of a deleted Lease. Its leader may have raised the count once since the last read. */
 function termsOfDeleted(ports: LeasePorts): readonly TermToken[] {
   return (termsSeen.get(ports) ?? []).map((token, i, all) => (i === all.length - 1 ? { ...token, count: token.count + 1 } : token));
 }
@@ -160,13 +161,13 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
   let fence = versionOf(lease);
   let { listed, token, approved } = acquired;
   const minted = new Set([token.term]);
-  /** Of the token; undefined before the Store has answered any. */
+  /** The token's count; undefined before the Store has answered with any. */
   let confirmed: number | undefined;
   let isUsed = false;
-  /** LE7, until the next raise has been answered. */
+  /** LE7: true until the next raise succeeds. */
   let hasWentBack = false;
   let wentBack = 0;
-  /** Lists of writes, from the last answered one on. */
+  /** The lists of recent writes, starting with the last answered one. */
   let attempts = [termsText([...listed, token])];
   const kept = (): readonly TermToken[] => (isUsed ? [...listed, { ...token, count: confirmed ?? token.count }] : listed);
 
@@ -175,7 +176,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
     return !lost.signal.aborted;
   };
 
-  /** @returns whether the Lease was still ours to write. @throws when that cannot be known */
+  /** @returns whether the Lease was still held by this process. @throws when that is unknown */
   const writeOurs = async (terms: () => string, given: { readonly released?: true; readonly final?: string } = {}): Promise<boolean> => {
     for (let tries = 1; ; tries++) {
       const text = terms();
@@ -239,7 +240,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
       });
     }
   };
-  /** A call that hangs does not put the deadline off. */
+  /** A hanging call does not extend the deadline. */
   const watch = async (): Promise<void> => {
     while (!over.aborted && holds()) await clock.after(renewedMs + RENEW_DEADLINE_MS + 1 - clock.now(), over).catch(() => undefined);
   };
@@ -270,7 +271,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
   };
 }
 
-/** A call for the Lease ends within 5 s: one that hangs longer would keep us from noticing that we have lost. */
+/** A Lease call ends within 5 s: a longer one would delay detecting that the Lease is lost. */
 function retryBudgetOf({ clock }: LeasePorts): RetryBudget {
   return retryBudgetUntil(clock, clock.now() + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
 }
@@ -317,7 +318,7 @@ async function write(
     },
   };
   const request = { resource: "leases" as const, namespace: options.namespace, body, retryBudget: retryBudgetOf(ports) };
-  // The server answers a Lease to a Lease.
+  // The response to a Lease request is a Lease.
   return (current ? await ports.writer.replace({ ...request, name: options.name }) : await ports.writer.create(request)) as Lease;
 }
 

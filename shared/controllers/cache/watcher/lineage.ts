@@ -4,7 +4,7 @@
  *
  * EN1 an epoch is resumed only if the Lease lists the Store's term with at least that count, or this process minted the term.
  * EN2 a foreign epoch is replaced once its epoch, token and checkpoint have not changed for STILL_MS of this process' own clock; if one
- *    changes, the other cluster lives, and this leader releases its Lease and exits.
+ *     changes, the other cluster is active, and this leader releases its Lease and exits.
  * EN3 an epoch without a term is of an older build: it is resumed unless the Lease lists terms, which an older leader erases.
  * EN4 another identity (projection, digests, layout) replaces an epoch of its own lineage only.
  */
@@ -36,7 +36,7 @@ export interface OwnLineage {
   readonly isSameIdentity: (lineage: Lineage) => boolean;
 }
 
-/** A foreign epoch, when it was first seen as it is now. */
+/** Another cluster's epoch, and when its present state was first seen. */
 export interface Sighting {
   readonly text: string;
   readonly sinceMs: number;
@@ -64,7 +64,7 @@ export function decideEpoch(current: Lineage | undefined, own: OwnLineage, seen:
   return { kind: "resume", epoch: current.record.epoch, expected: current.token?.term };
 }
 
-/** EN1, EN3. */
+/** EN1, EN3: whether the epoch is another cluster's. */
 export function isForeign({ token }: Lineage, { lease }: Pick<OwnLineage, "lease">): boolean {
   if (!lease) return false;
   if (!token) return lease.listed.length > 0;
@@ -81,7 +81,7 @@ export function finalText({ token, checkpoint }: Omit<Proof, "isExact">, transit
   return `${tokenText(token)} ${checkpoint.fence} ${checkpoint.number} ${transitions}`;
 }
 
-/** The proof, if it was written for these `transitions`: an older build may keep an annotation that it does not know. */
+/** The proof, if it was written for these `transitions`: an older build may leave an outdated annotation in place. */
 export function parseFinal(text: string | undefined, transitions: number): Proof | undefined {
   const [token, fence, number, written] = (text ?? "").split(" ");
   const [parsed] = parseTerms(token);
@@ -93,7 +93,7 @@ export function tokenText({ term, count }: TermToken): string {
   return `${term}.${count}`;
 }
 
-/** Terms as the Lease's annotation has them, oldest first. What cannot be read is left out. */
+/** Parses the Lease's terms annotation, oldest first; skips unreadable terms. */
 export function parseTerms(text: string | undefined): readonly TermToken[] {
   return (text ?? "").split(" ").flatMap((part) => {
     const [, term, count] = /^([0-9a-z]+)\.(\d{1,15})$/.exec(part) ?? [];

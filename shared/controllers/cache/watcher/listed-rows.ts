@@ -7,13 +7,13 @@ import type { ObjectKey } from "@deltaloop/kube/objects";
 import type { ManifestRow } from "@deltaloop/store/ports";
 
 const CHUNK_BYTES = 64 * 1024;
-/** Numbers are exact up to 53 bits. */
+/** A double is exact up to 53 bits. */
 const HASH_BYTES = 6;
 
-/** The rows of a manifest in insertion order, changed ones last; iterable more than once. */
+/** The rows of a manifest in insertion order, changed ones last; can be iterated more than once. */
 export class ListedRows implements Iterable<ManifestRow> {
   readonly #full: Buffer[] = [];
-  /** Changes during the list, as objects because they are few. Undefined: deleted. */
+  /** Changes during the list; few, so they are kept as objects. Undefined: deleted. */
   readonly #changed = new Map<ObjectKey, ManifestRow | undefined>();
   #chunk = Buffer.alloc(CHUNK_BYTES);
   #used = 0;
@@ -48,14 +48,14 @@ export class ListedRows implements Iterable<ManifestRow> {
   }
 }
 
-/** Which versions the cache holds. */
+/** The object versions that the cache holds. */
 export interface CachedVersions {
   has(key: ObjectKey, uid: string, rv: string): boolean;
 }
 
 /**
- * CachedVersions as 48-bit hashes. With 150,000 objects one list in ten thousand treats a missing object as cached; its manifest
- * then reports that, and the next list repairs it.
+ * CachedVersions as 48-bit hashes. With 150,000 objects, one list in ten thousand treats a missing object as cached; its manifest detects
+ * that, and the next list repairs it.
  */
 export class VersionSet implements CachedVersions {
   readonly #hashes: Float64Array;

@@ -11,9 +11,9 @@ import type { CachedResource } from "@deltaloop/kube/objects";
 const OURS: ReadonlySet<string> = new Set(CONTROLLERS.map((controller) => `deltaloop-${controller}`));
 
 /**
- * managedFields hold the time of each manager's last write, in seconds. Our entry must be among the newest. With other entries of the
- * same second, a workload's write is ours if its status has the newest generation, which only we write, or if it was modified and
- * still has its first generation. Never true for a deleted object, or one that is being deleted: deletion has no manager.
+ * managedFields hold the time of each manager's last write, in seconds. Our entry must be among the newest. If other entries have the same
+ * second, a workload's write is ours if its status has the newest generation, which only we write, or if it was modified while still at its
+ * first generation. Never true for a deleted object, or one that is being deleted: deletion has no manager.
  *
  * Source: apimachinery pkg/util/managedfields/internal/managedfieldsupdater.go.
  */
@@ -34,7 +34,7 @@ export function isOwnWrite(resource: CachedResource, type: "A" | "M" | "D", obje
   return newest !== "" && ours && (!others || (resource !== "pods" && (isObserved(metadata, object) || isAsMade(type, metadata))));
 }
 
-/** A new object's first status write follows within a second of its creation, and has no generation yet. */
+/** Whether it looks like a new object's first status write: that follows the creation within a second. */
 function isAsMade(type: "A" | "M", metadata: JsonObject): boolean {
   return type === "M" && numberAt(metadata, "generation") === 1;
 }

@@ -24,12 +24,12 @@ export interface ResourceStreamPorts {
   readonly digester: Digester;
   readonly log: Log;
   readonly metrics?: Metrics | undefined;
-  /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects when the leader has lost its place. */
+  /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects once the leader is fenced off. */
   readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
-  /** Cached already: listed again, but without payload. */
+  /** Versions in the cache: listed objects at these versions are sent without payload. */
   readonly cachedVersions?: () => Promise<CachedVersions>;
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
-  /** Is shown each object that comes, before it is stripped. The guard's canary is not cached (informer §11.9). */
+  /** Called with each received object before it is stripped. The guard's canary is not cached (informer §11.9). */
   readonly look?: ((resource: CachedResource, object: unknown) => "canary" | undefined) | undefined;
 }
 
@@ -37,12 +37,12 @@ export class ResourceStream implements Listener {
   readonly #ports: ResourceStreamPorts;
   readonly #resource: CachedResource;
   readonly #loop: ListWatch;
-  /** The greatest version that has come: of an event, a bookmark or a whole list. */
+  /** The greatest version received: of an event, a bookmark or a complete list. */
   accepted: string | undefined;
 
   /**
-   * `resumeFrom`: the version up to which the cache is known to be whole; absent = list first. `known`: the greatest version that
-   * any part of it is whole up to.
+   * `resumeFrom`: the version up to which the cache is complete; absent: list first. `known`: the greatest version up to which any lane is
+   * complete.
    */
   constructor(ports: ResourceStreamPorts, resource: CachedResource, resumeFrom: string | undefined, known?: string) {
     this.#ports = ports;
@@ -83,7 +83,7 @@ export class ResourceStream implements Listener {
         const changed = await this.#read(type, object, "list");
         if (!changed) return;
         rows.change(changed.key, type === "D" ? undefined : changed);
-        // The manifest is what says that an object is gone.
+        // Deletions are not sent while listing: the manifest implies them.
         if (type === "M") sink.listed(changed, listRV, generation);
       },
       listed: (listRV) => {

@@ -3,7 +3,7 @@
  *
  * UK1 a resync enqueues keys and reads nothing from the API server; keys in backoff keep their delay.
  * UK2 an audit lists metadata only. Differing rows are repaired by a list of the stream, whose manifests are ordered with its
- *    events; a place that differs from its own row is read live and replaced (A14).
+ *    events; a stored value that contradicts its own row is read live and replaced (A14).
  * UK3 a failed job is retried at the next tick, as long as this process leads.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -57,7 +57,7 @@ export interface UpkeepOptions {
 }
 
 const NAMED_MAX = 10;
-/** Objects that one audit reads live; repair.ts limits each call, and the next audit finds the rest. */
+/** Objects that one audit reads live; repair.ts limits each call, and the next audit repairs the rest. */
 const REPAIRED_MAX = 500;
 
 /** Runs until `signal` aborts. */
@@ -77,7 +77,7 @@ export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, sign
     })),
     ...CACHED_RESOURCES.map((resource) => ({
       name: `audit ${resource}`,
-      // Jittered apart from the others, and early enough to finish within the period.
+      // Jittered relative to the other jobs, and early enough to finish within the period.
       afterMs: () => between(times.auditMs / 2, 0.75 * times.auditMs),
       run: () => audit(ports, options, resource, signal),
     })),
@@ -106,7 +106,7 @@ async function audit(ports: UpkeepPorts, options: UpkeepOptions, resource: Cache
     if (!isTooLargeResourceVersion(error)) throw error;
     return undefined;
   });
-  // The list finds out whether the server lags or its history went back (informer §10.7), which a watch never reports.
+  // The list detects a lagging server or a history that went back (informer §10.7); a watch never reports these.
   if (!found) return relist(resource, "the API server does not know the version that is cached");
   const { differences, compared, unsettledLanes } = found;
   ports.log.info("audit", { resource, count: compared, differences: differences.length, unsettledLanes });

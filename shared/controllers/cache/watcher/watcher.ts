@@ -3,21 +3,21 @@
  * generations in order (informer §10.6, §10.7, §11.7, §14).
  *
  * WA1 nothing is sent before every resource's fence is open, and nothing once the Lease is lost or was not renewed in time.
- * WA2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from what was merely sent.
- * WA3 a hole that outlives its limit, and a suspect resource, lead to a raised fence: all streams start again under it. No two
- *    terms send under one fence: each numbers its messages from 1, and an applier would take the second one's for repeats.
- * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new
- *    epoch: fresh keys, so that nothing old can win.
- * WA5 while it leads, every lane hears from it at least each 15 s, and lost doorbells are swept each 2 s.
- * WA7 a full Store is reported, and data of older epochs is deleted at once. What it left out is listed once it has had room for
- *    FULL_SETTLE_MS: before that a list would only be left out again.
- * WA8 nothing is sent into an epoch that another cluster's leader works on (lineage.ts EN1, EN2). While it waits, the leader keeps its Lease.
- *    If the epoch changes meanwhile, `runWatcher` releases the Lease and throws a SharedCacheError, and the supervisor restarts it.
- * WA9 an unproven hand-over lists: `openFence` marks every resource SUSPECT, and the list that ends the mark is a quorum read after the
+ * WA2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from the last sent version.
+ * WA3 a hole older than its limit, or a suspect resource, raises the fence: all streams restart under it. No two terms share a fence: each
+ *     numbers its messages from 1, so an applier would treat the second term's as duplicates.
+ * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new epoch with
+ *     fresh keys, so that no old data survives.
+ * WA5 a leader sends to every lane at least every 15 s and sweeps lost doorbells every 2 s.
+ * WA7 a full Store is reported, and data of older epochs is deleted at once. Skipped objects are listed once it has had room for
+ *     FULL_SETTLE_MS; an earlier list would be skipped again.
+ * WA8 nothing is sent into an epoch that another cluster's leader works on (lineage.ts EN1, EN2). While it waits, the leader keeps its
+ *    Lease. If the epoch changes meanwhile, `runWatcher` releases the Lease and throws a SharedCacheError, and the supervisor restarts it.
+ * WA9 an unproven takeover lists: `openFence` marks every resource SUSPECT, and the list that ends the mark is a quorum read after the
  *    fence was opened, so it is not older than the fence.
- * WA10 a version that a run has written through, and that is above what the API server has, is of another history: a new epoch.
- * WA6 a term begins with the fence of a Lease that was written by us, and answered, after the last one ended. So one that was paused
- *    in a history that is no more, whose fence is greater than any new one, opens nothing.
+ * WA10 a written-through version above the API server's newest one is from another history and leads to a new epoch.
+ * WA6 a term begins with the fence of a Lease write that this process made, and got answered, after its last term ended. So a process that
+ *     was paused in a lost history, whose fence exceeds any new one, opens no term.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { LANES } from "@deltaloop/store/ports";
@@ -55,7 +55,7 @@ export interface WatcherPorts {
   readonly signer: Signer;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** Takes the Lease, or in shadow and replay a fence from elsewhere; undefined when `signal` aborted first. */
+  /** Acquires the Lease, or in shadow mode and replay a fence from elsewhere; undefined when `signal` aborted first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
   /** Looks for another controller's writes. Absent: disabled. */
   readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
@@ -70,7 +70,7 @@ export interface WatcherOptions {
   readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
   /** A hole older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
   readonly holeRelistMs: number;
-  /** How long live events wait for company, in all at most BATCHING_WINDOW_MS_MAX; absent: up to 100 ms, as it is worth it. */
+  /** How long live events may wait for more, at most BATCHING_WINDOW_MS_MAX; absent: adaptive, up to 100 ms. */
   readonly batchingWindowMs?: number;
   /** False: nothing is written through, as in a replay, so own writes wait no longer than others. Default true. */
   readonly knowsOwn?: boolean;
@@ -80,12 +80,12 @@ export interface WatcherOptions {
 
 const FORGET_EVERY_CHECKPOINTS = FORGET_PERIOD_MS / CHECKPOINT_MS;
 const SWEEP_EVERY_CHECKPOINTS = SWEEP_PERIOD_MS / CHECKPOINT_MS;
-/** Lists of one resource that may leave a lane frozen in a row before the fence is raised. */
+/** Consecutive lists of one resource that may leave a lane frozen before the fence is raised. */
 const FAILED_LISTS_MAX = 5;
-/** Time for a list and its manifests before a lane that is still frozen requests another one. */
+/** Time for a list and its manifests; a lane that is still frozen afterwards requests another one. */
 const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
-/** How long a written version may be above its stream before the server's version is read (WA10). */
+/** How long a written version may exceed its stream's version before the server's version is read (WA10). */
 const ABOVE_STREAM_MS = 15_000;
 /** Digits that a double represents exactly, as upstream reports them. Source: client-go tools/cache/the_real_fifo.go. */
 const VERSION_DIGITS = 15;
@@ -94,9 +94,9 @@ const VERSION_DIGITS = 15;
 type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "raise"; readonly why: string }
-  /** `forgets`: the API server's history went back, so the earlier terms are not listed any more. */
+  /** `forgets`: the API server's history went back, so the earlier terms are dropped from the Lease. */
   | { readonly kind: "newEpoch"; readonly why: string; readonly forgets?: true }
-  /** The stored one is greater than ours. */
+  /** The stored fence is greater than this leader's. */
   | { readonly kind: "fenced"; readonly fence: string; readonly isOpening?: true }
   /** Another leader has taken the epoch since it was read. */
   | { readonly kind: "foreign" };
@@ -112,7 +112,7 @@ export class SharedCacheError extends Error {
   }
 }
 
-/** Runs until `signal` aborts; gives the Lease back at the end. */
+/** Runs until `signal` aborts; then releases the Lease. */
 export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const leadership = await ports.lead(signal);
@@ -133,7 +133,7 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
   }
 }
 
-/** WA1: after a standstill, calls whose time has come are made before any timer shows that another watcher leads. */
+/** WA1: after a pause, overdue calls run before any timer notices that another watcher leads. */
 function whileLeading(queue: DeltaQueue, leadership: Leadership): DeltaQueue {
   return { send: (entries) => (leadership.holds() ? queue.send(entries) : Promise.reject(leadership.lost.reason as Error)) };
 }
@@ -155,7 +155,7 @@ async function leadUntilLost(
   let proof = lineage?.final;
   while (!leading.aborted) {
     try {
-      // WA6: until this has succeeded we do not know that we still lead.
+      // WA6: until this succeeds, it is unknown whether this process still leads.
       if (raises) await leadership.raise(forgets);
       [raises, forgets] = [false, false];
       if (lineage && lineage.wentBack() > wentBack) [wentBack, replaceEpoch] = [lineage.wentBack(), epoch]; // LE7
@@ -196,8 +196,8 @@ async function leadUntilLost(
 }
 
 /**
- * Whether the stored fence is of a history that is no more. It was the version of an answered write of the Lease, so within one history
- * every later write of it gets a greater one; we write it now, and if that is ours to do and the answer is below, time went back.
+ * Whether the stored fence is from a lost history. A fence is the version of a Lease write, so in the same history a later write gets a
+ * greater version. This writes the held Lease; a lower version in the response proves that the history went back.
  */
 async function provesRegression(leadership: Leadership, stored: string): Promise<string | undefined> {
   const renewed = await leadership.raise().catch(() => undefined); // another holder has it
@@ -207,12 +207,13 @@ async function provesRegression(leadership: Leadership, stored: string): Promise
 
 interface ChosenEpoch {
   readonly epoch: string;
-  /** The stored term. */
+  /** The term that the Store is expected to hold. */
   readonly expected: string | undefined;
 }
 
 /**
- * The epoch to work in: the one in place if this cluster's leaders made it, else a new one over it (WA4, WA8); undefined when `leading` aborted.
+ * The epoch to work in: the present one if this cluster's leaders made it, else a new one in its place (WA4, WA8); undefined when `leading`
+ * aborted.
  * @throws {SharedCacheError}
  */
 async function chooseEpoch(
@@ -251,7 +252,7 @@ async function chooseEpoch(
           const token = lineage?.token();
           lineage?.use();
           const opened = await store.openEpoch(record, lineage ? decision.over : decision.over?.record.epoch, token);
-          if (opened.kind === "exists") break; // decided again
+          if (opened.kind === "exists") break; // the epoch changed: decide again
           log.info("epoch opened", { epoch: record.epoch, over: decision.over?.record.epoch, why: decision.why });
           return { epoch: record.epoch, expected: token?.term };
         }
@@ -287,7 +288,7 @@ function randomEpoch(random: Random): string {
   return Array.from({ length: 10 }, () => Math.floor(random.next() * 36).toString(36)).join("");
 }
 
-/** One stretch of leading under one epoch and one fence. */
+/** One period of leading under one epoch and one fence. */
 class Term {
   readonly #ports: WatcherPorts;
   readonly #options: WatcherOptions;
@@ -303,13 +304,13 @@ class Term {
   readonly #ended = new AbortController();
   #end: End = { kind: "stopped" };
   #beat = 0;
-  /** The last beat that the Store has answered: the Store must keep it. */
+  /** The last heartbeat that the Store has confirmed and must therefore keep. */
   #answered = 0;
-  /** When the Store was full last. */
+  /** When the Store was last full. */
   #fullMs = Number.NEGATIVE_INFINITY;
   #isFull = false;
 
-  /** The Store's last answer: the proof for the next term of this leader. */
+  /** The Store's last response: the proof for this leader's next term. */
   proof: Proof | undefined;
 
   constructor(
@@ -361,7 +362,7 @@ class Term {
     return this.#end;
   }
 
-  /** `from`: the resource's watermarks, if it is whole up to there. */
+  /** `from`: the resource's watermarks, if its cache is complete up to them. */
   #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
     const { store, clock, random, digester, log, metrics, guard, release } = this.#ports;
     const kube = lookingAtRelease(this.#ports.kube, release);
@@ -405,7 +406,7 @@ class Term {
     await runUpkeep({ ...this.#ports, ...upkeep }, { epoch: this.#epoch, times: upkeep, relist }, signal);
   }
 
-  /** Checkpoints, heartbeats and the sweeper, once a second or so. */
+  /** Writes checkpoints and heartbeats and runs the sweeper, about once a second. */
   async #tend(signal: AbortSignal): Promise<void> {
     for (let beat = 1; !signal.aborted; beat++) {
       await this.#ports.clock.after(CHECKPOINT_MS, signal).catch(() => undefined);
@@ -465,7 +466,7 @@ class Term {
     return this.#answered > before ? this.proof : undefined;
   }
 
-  /** WA10. Reads the server's newest version first, because the stream may only be late. */
+  /** WA10. Reads the server's newest version first, because the stream may just be late. */
   async #compareWritten({ resource, written }: ResourceHealth): Promise<void> {
     const { clock, kube } = this.#ports;
     const accepted = this.#streams.get(resource)?.stream.accepted;
@@ -523,7 +524,7 @@ class Term {
     await ring({ ...this.#ports, metrics: undefined }, bells);
   }
 
-  /** Removes keys of older epochs, which may be the memory that a Store needs to accept checkpoints. */
+  /** Removes keys of older epochs; a full Store may need that memory to accept checkpoints. */
   async #forget(): Promise<void> {
     const { store, log } = this.#ports;
     try {

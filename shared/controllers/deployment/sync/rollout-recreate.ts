@@ -12,7 +12,7 @@ import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
 import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
 import { because, beforeStatus, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
 
-/** Row limit of one write-through; one old pod is enough to wait for. */
+/** Row limit of one write-through; waiting needs only one old pod. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
 
 /** Source: recreate.go rolloutRecreate. */
@@ -64,11 +64,11 @@ async function cachedPods({ session, selector }: DeploymentSync, { oldRSs }: Rep
   const slices = await session.store.readSlices(
     oldRSs.map((rs) => ({ resource: "pods", owner: podOwnerId(rs.metadata.namespace, { kind: "ReplicaSet", ...rs.metadata }) })),
   );
-  const pods = slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // rows of pod slices
+  const pods = slices.flat().flatMap((row) => (row.gone ? [] : [row.object as CachedPod])); // pod slices hold only pods
   return session.release.behaviour.recreateAsksSelector ? pods.filter(({ labels }) => matches(selector, labels)) : pods;
 }
 
-/** Old pods from a live list. Running ones are written through, so that their end is noticed (S14). */
+/** Old pods from a live list. Running ones are written through, so that the end of each enqueues the key (S14). */
 async function livePods({ session, selector }: DeploymentSync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   const live = await session.list("pods", d.metadata.namespace, { selector });
   const pods = oldPods(

@@ -33,7 +33,7 @@ export async function rolloutRolling(sync: DeploymentSync, known: Known): Promis
   const old = await reconcileOldReplicaSets(sync, revised.known, split);
   if (old.kind === "ended") return old.result;
   if (old.kind === "stopped") {
-    // From 1.38 on nothing is cleaned up after an error.
+    // From 1.38 on, an error skips the clean-up.
     const isLast = old.failure !== undefined && sync.session.release.behaviour.writesStatusAfterFailure;
     return (isLast ? syncRolloutStatus : finishRollout)(sync, old.known, split, old.failure);
   }
@@ -44,7 +44,7 @@ export async function rolloutRolling(sync: DeploymentSync, known: Known): Promis
 interface Stopped {
   readonly kind: "stopped";
   readonly known: Known;
-  /** An error that does not end the sync but requeues the key. */
+  /** An error that requeues the key but does not end the sync. */
   readonly failure?: Error;
 }
 
@@ -82,7 +82,7 @@ async function reconcileOldReplicaSets(
   return third.kind === "goOn" ? { ...third, shrunk: first.shrunk || second.shrunk || steps.length > 0 } : third;
 }
 
-/** `left`: the ReplicaSets afterwards. */
+/** `left`: the ReplicaSets with their new sizes. */
 async function shrinkUnhealthy(
   sync: DeploymentSync,
   known: Known,

@@ -17,16 +17,16 @@ import { ownerOf, type PatchReplicaSet, type NotedWrite } from "../writes.ts";
 export interface DeploymentSync {
   readonly session: SyncSession;
   readonly selector: Selector;
-  /** Sends an Event asynchronously; awaited before the sync ends. */
+  /** Sends an Event in the background; it is awaited before the sync ends. */
   tell(note: EventNote | undefined): void;
 }
 
-/** State of the sync; every answer makes a new one. */
+/** State of the sync; every response to a write makes a new one. */
 export interface Known {
   readonly d: CachedDeployment;
   /** Claimed ReplicaSets. */
   readonly rss: readonly CachedReplicaSet[];
-  /** `rss` was listed live, and only own writes followed. */
+  /** `rss` was listed live, and only this sync's own writes followed. */
   readonly listed: boolean;
 }
 
@@ -100,7 +100,7 @@ export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readon
   return end ? ended(end) : { kind: "goOn", known };
 }
 
-/** Adopts and releases among `rss`, and returns the Deployment's own. @throws {Error} if a write failed */
+/** Sends adoptions and releases for `rss`, and returns the Deployment's own. @throws {Error} if a write failed */
 export async function claim(
   sync: DeploymentSync,
   d: CachedDeployment,
@@ -118,9 +118,9 @@ export async function claim(
 }
 
 /**
- * Lists the Deployment's ReplicaSets live; differences from the cache are written through. One that has lost its owner unnoticed is
- * adopted: otherwise a create would find its name taken and count a permanent collision.
- * Before a create the Deployment is read as well.
+ * Lists the Deployment's ReplicaSets live; differences from the cache are written through. One whose lost owner reference the cache does
+ * not show is adopted: otherwise a create would find its name taken and count a permanent collision. Before a create the Deployment is read
+ * as well.
  */
 export async function listReplicaSets(sync: DeploymentSync, { d, rss }: Known, purpose?: "create"): Promise<StepResult> {
   const { session, selector } = sync;

@@ -50,7 +50,7 @@ export interface WithNewReplicaSet extends ReplicaSetSplit {
   readonly newRS: CachedReplicaSet;
 }
 
-/** As syncRevision, and creates a missing new ReplicaSet, based on a live list (I2). */
+/** As syncRevision, but creates a missing new ReplicaSet, based on a live list (I2). */
 export async function syncRevisionOrCreate(sync: DeploymentSync, from: Known): Promise<StepResult<{ readonly split: WithNewReplicaSet }>> {
   const isMissing = splitReplicaSets(from.d, from.rss).newRS === undefined;
   const start: StepResult = isMissing && !from.listed ? await listReplicaSets(sync, from, "create") : { kind: "goOn", known: from };
@@ -87,7 +87,7 @@ async function create(sync: DeploymentSync, known: Known, oldRSs: readonly Cache
     }
     throw result.error;
   }
-  // Not tried, without an error: the live read showed that the Deployment is being deleted. Its own event follows.
+  // Without an error: not tried, because the live Deployment is being deleted. Its own event follows.
   if (error !== undefined) throw error;
   return ended(DONE);
 }
@@ -100,7 +100,7 @@ async function taken(
   { live, error }: Extract<WriteResult, { kind: "alreadyExists" }>,
 ): Promise<WithReplicaSet> {
   const { d, rss } = known;
-  // Gone again: no collision. The next attempt may use the name.
+  // The object is gone again: no collision. A retry may use the name.
   if (live === undefined) throw error;
   if (isControlledBy(live.metadata, d.metadata.uid) && sameTemplate(d.spec.template, live.spec.template))
     return withNew(live, await writeStatus(sync, { ...known, rss: [...rss, live] }, foundStatus(d, write)));

@@ -1,4 +1,4 @@
-/** Sync while paused or just resized: adjusts sizes, takes no rollout step (deployment §4.1, §10). */
+/** Sync while paused or just resized: adjusts sizes without a rollout step (deployment §4.1, §10). */
 import type { SyncResult } from "../../kit/run.ts";
 import { rollbackTo } from "../annotations.ts";
 import { scale } from "../scale.ts";

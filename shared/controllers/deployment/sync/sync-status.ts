@@ -12,21 +12,21 @@ export async function writeStatus(
   { session }: DeploymentSync,
   known: Known,
   write: UpdateStatus | undefined,
-  /** Set if it is the sync's last write. */
+  /** The sync's result, if this is its last write. */
   finalResult?: (d: CachedDeployment) => Succeeded,
 ): Promise<StepResult> {
   if (write === undefined) return { kind: "goOn", known };
   const { end, results, error } = await session.updateStatus(
     write,
     finalResult && { finalResult: (stored) => finalResult(stored as CachedDeployment) },
-  ); // as it wrote one
+  ); // a status write stores one object
   if (end !== undefined) return ended(end);
   const [result] = results;
   if (result?.kind !== "stored" || result.resource !== "deployments") throw error ?? new Error("the status was not written");
   return { kind: "goOn", known: { ...known, d: result.object } };
 }
 
-/** Writes a status that reports another failure; its own failure is only logged. */
+/** Writes a status that reports another failure; a failure of this write is only logged. */
 export async function tryStatus(sync: DeploymentSync, known: Known, write: UpdateStatus | undefined): Promise<void> {
   const { log, key } = sync.session;
   try {
@@ -51,7 +51,7 @@ export async function syncStatusOnly(sync: DeploymentSync, known: Known, split: 
   return written.kind === "ended" ? written.result : DONE;
 }
 
-/** Ends a rollout with no sizes to change; cleans up if it is complete. */
+/** Ends a rollout that needs no size change; cleans up if it is complete. */
 export async function finishRollout(sync: DeploymentSync, known: Known, split: ReplicaSetSplit, failure?: Error): Promise<SyncResult> {
   if (!deploymentComplete(known.d, known.d.status)) return syncRolloutStatus(sync, known, split, failure);
   const cleaning = cleanup(sync, known, split.oldRSs);
@@ -61,7 +61,7 @@ export async function finishRollout(sync: DeploymentSync, known: Known, split: R
   return syncRolloutStatus(sync, known, split, failure ?? cleaned.failure);
 }
 
-/** Ends a rollout step, with `failure` if an error occurred that must not delay the status. */
+/** Ends a rollout step. `failure`: an error that must not delay the status. */
 export async function syncRolloutStatus(
   sync: DeploymentSync,
   { d, ...rest }: Known,

@@ -7,7 +7,8 @@
  * DS2 nothing is created before the Deployment's ReplicaSets were listed live and the decision was made on that list (S2–S4).
  * DS3 available old pods are removed only after such a list (S6). With strategy Recreate nothing new starts before a live list of
  *    pods shows no old one (S14).
- * DS4 after a run of the key that failed or never ended its writes may have been executed unseen (S27), so sizes are decided on a live list.
+ * DS4 after a run of the key that failed or crashed, its writes may have been executed without a response (S27), so sizes are decided on a
+ *     live list.
  * DS5 after a lost race perform() has written the live object through, which queues this key.
  */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
@@ -93,8 +94,8 @@ async function route(sync: DeploymentSync, start: Known): Promise<SyncResult> {
 }
 
 /**
- * DS4: a call that was executed and answered with a 5xx, or not answered, is not in the cache until its event comes. Upstream decides on its
- * cache here; that is behind by milliseconds.
+ * DS4: the effect of a call that got a 5xx or no response is not in the cache until its event arrives. Upstream decides on its cache here,
+ * which lags by milliseconds only.
  */
 async function withOutcomes(sync: DeploymentSync, claimed: StepResult): Promise<StepResult> {
   const { mode, snapshot } = sync.session;

@@ -1,4 +1,4 @@
-/** What the calls of one run share: the gateway, the live owner, the rows read, and the write-through of answers. */
+/** State shared by the calls of one run: the gateway, the live owner, the rows read, and the write-through of responses. */
 import type { Cached, CachedResource, ObjectKey, KubeObject } from "@deltaloop/kube/objects";
 import { ownerOfCached, controllerRef, compareResourceVersions, CONTROLLER_INFO, objectKey, splitKey } from "@deltaloop/kube/objects";
 import { formatSelector, type Selector } from "@deltaloop/kube/selectors";
@@ -19,7 +19,7 @@ import type { LiveOwner } from "./live-owner.ts";
 export interface AnswersOf<R extends CachedResource> {
   readonly resource: R;
   readonly objects?: readonly KubeObject[];
-  /** Keys without a row when the run began: generated names. */
+  /** Keys that had no row when the run began: generated names. */
   readonly absent?: readonly ObjectKey[];
   readonly lower?: readonly string[];
   readonly plan?: WriteThrough["plan"];
@@ -27,7 +27,7 @@ export interface AnswersOf<R extends CachedResource> {
   readonly gone?: WriteThrough["gone"];
   readonly marks?: WriteThrough["marks"];
   readonly ownStatus?: boolean;
-  /** Set if nothing comes after this: returns the sync's result from the objects as they will be cached. */
+  /** Set on the run's last write: returns the sync's result from the objects as they will be cached. */
   readonly finalResult?: (objects: readonly Cached[]) => Succeeded;
 }
 
@@ -36,25 +36,25 @@ export interface ListOptions {
   readonly foresee?: Owner;
 }
 
-/** Rows as the snapshot shows them, and then as we wrote them: the Store compares, so a row that moved costs a second look. */
+/** Rows of the snapshot, updated with this run's writes. The Store compares, so a row that changed costs another read. */
 type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 
-/** Lives from take to done, for one run. A sync without writes uses nothing of it, so each part is created on first use. */
+/** Lives from take to done, for one run. Each part is created on first use, because a sync without writes needs none. */
 export class RunCalls {
   readonly ports: SyncPorts;
   run: Run;
-  /** Pod names drawn so far. */
+  /** Number of pod names generated so far. */
   names = 0;
-  /** How the run was ended by its last write-through, if it was. */
+  /** Set if the last write-through ended the run. */
   done: DoneResult | undefined;
   readonly #events: RunEvents;
   #gateway: RunGateway | undefined;
   #live: Promise<LiveOwner> | undefined;
-  /** `#live` is of before the last live list of dependents was answered. */
+  /** `#live` was read before the last live list of dependents. */
   #isOlderThanList = false;
   #foreseen: { readonly sentMs: number; readonly object: Promise<KubeObject | undefined> } | undefined;
   #rows: KnownRows | undefined;
-  /** Goes with the next write-through: a mark alone is worth no call of the Store. */
+  /** Sent with the next write-through: a mark alone is not worth a call of the Store. */
   #mark: NonNullable<WriteThrough["marks"]> = [];
 
   constructor(ports: SyncPorts, run: Run) {
@@ -63,25 +63,25 @@ export class RunCalls {
     this.#events = new RunEvents(ports, run);
   }
 
-  /** The only way to a mutating call: bound to the owner whose key was taken. */
+  /** The only way to mutating calls, bound to the owner whose key was taken. */
   get gateway(): RunGateway {
     const { key, snapshot } = this.run;
     return (this.#gateway ??= this.ports.gateway.forRun({ ...splitKey(key), uid: snapshot.primary?.uid ?? "" }));
   }
 
-  /** Read once per run, failures included, and written through if the cache shows another version. */
+  /** Reads the owner once per run, failures included, and writes it through if the cache has another version. */
   liveOwner(owner: Owner): Promise<LiveOwner> {
     return (this.#live ??= this.#foreseenOwner(owner));
   }
 
-  /** For pod creates: as `liveOwner`, or this invocation's own last write on the owner (HO1, HO2). */
+  /** As `liveOwner`, for pod creates. May return this invocation's own last write on the owner instead (HO1, HO2). */
   ownerToCreate(owner: Owner): Promise<LiveOwner> {
     const own = this.#live === undefined ? this.#ownResponse(owner) : undefined;
     return own ? Promise.resolve(own) : this.liveOwner(owner);
   }
 
   /**
-   * Read after what is to be adopted was listed: an owner that was deleted meanwhile, and let go of it, adopts nothing.
+   * Reads the owner after its dependents were listed, so that an owner deleted meanwhile does not adopt pods that it released.
    * Source: pkg/controller/controller_ref_manager.go CanAdopt.
    */
   ownerToAdopt(owner: Owner): Promise<LiveOwner> {
@@ -90,7 +90,7 @@ export class RunCalls {
     return (this.#live ??= this.#readOwner(owner, this.#get(owner)));
   }
 
-  /** Dependents as they are at this moment. With `foresee` that owner is read beside them, if it was not, for writes to come. */
+  /** Lists dependents live. `foresee`: reads that owner in parallel, if it was not read yet, for later writes. */
   async list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]> {
     return (await this.listWithVersion(resource, namespace, options)).items;
   }
@@ -105,7 +105,7 @@ export class RunCalls {
     return list;
   }
 
-  /** The run decides on `snapshot` from here on, which is newer than the one of its take. */
+  /** From here on the run decides on `snapshot`, which is newer than the one from its take. */
   goOnWith(snapshot: Snapshot, marks: NonNullable<WriteThrough["marks"]>): Snapshot {
     this.run = { ...this.run, snapshot };
     this.#mark = marks;
@@ -126,7 +126,7 @@ export class RunCalls {
     const { primary } = this.run.snapshot;
     if (primary?.uid !== uid) return undefined;
     const object = this.ports.readYourWrites?.get(uid, primary.rv, this.ports.clock.now());
-    // The row of that version in Redis may be forged; this is the API server's object.
+    // The row of that version in Redis may be forged; this object is from the API server.
     return object && liveOf(object, strip(resource, object, this.ports.digester), false);
   }
 
@@ -159,14 +159,14 @@ export class RunCalls {
     const order = primary?.uid === live.metadata.uid ? compareResourceVersions(primary.rv, live.metadata.resourceVersion) : undefined;
     const [written] = order === 0 ? [] : await this.save({ resource, objects: [live] });
     if (live.metadata.uid !== uid) return { kind: "otherUid", uid: live.metadata.uid };
-    // An equal version is an equal object; the primary's row is of the owner's resource.
+    // Equal versions are equal objects. The primary has the owner's resource type.
     const cached = written ?? (primary?.object as Cached<Owner["resource"]>);
     return liveOf(live, cached, order !== undefined && order > 0);
   }
 
   /**
-   * The dependent of that key and uid as this run has seen it last: in its own answers, else in its snapshot. A decision may still
-   * mean the object of the snapshot after an answer brought another one of that name; the API server then refuses it by its uid.
+   * The dependent with that key and uid as this run last saw it: in its responses, else in its snapshot. After a response with another
+   * object of that name, a decision may still refer to the snapshot's one; the API server then refuses the call by uid.
    */
   seenRow(namespace: string, { name, uid }: { readonly name: string; readonly uid: string }): SeenRow | undefined {
     const { snapshot, controller } = this.run;
@@ -178,8 +178,8 @@ export class RunCalls {
   }
 
   /**
-   * Writes calls down before they are made. A registration that was not answered may be carried out yet, by a Store that was only slow,
-   * and would hold the owner for OP_DEADLINE_MS though nobody makes its calls: it is taken back right behind.
+   * Registers calls before they are sent. A slow Store may still execute a registration that timed out, which would block the owner for
+   * OP_DEADLINE_MS although no call is sent. So it is revoked right after it.
    *
    * @throws StolenError without the lease
    */
@@ -197,12 +197,12 @@ export class RunCalls {
     if (answer === "stolen") throw new StolenError();
   }
 
-  /** As `save`, for a run that ends now because its Store does not answer: sent without waiting for the answer. */
+  /** As `save`, for a run that ends because its Store does not answer: does not wait for the response. */
   saveLate(answers: AnswersOf<"pods">): void {
-    this.save(answers).catch(() => undefined); // then the ops' deadline ends what they hold
+    this.save(answers).catch(() => undefined); // if this fails too, the ops' deadline releases the owner
   }
 
-  /** Writes answers through (one call of the Store), if there is anything to write. Answers the objects as cached. */
+  /** Writes responses through in one call of the Store, if there are any. Returns the objects as cached. */
   async save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]> {
     const { resource, objects = [], absent = [], lower = [], plan = [], hold = [], gone = [], finalResult } = answers;
     const { ownStatus = false } = answers;
@@ -216,7 +216,7 @@ export class RunCalls {
     this.#mark = [];
     const known = this.#known.get(resource);
     for (const key of absent) if (!known?.has(key)) known?.set(key, undefined);
-    // Events are sent while the key is leased.
+    // Events must be sent while the key is leased, so a run with Events is not ended here.
     const ends =
       finalResult && !this.#events.hasNotes ? { ends: (all: readonly Cached[]) => outcomeOf(finalResult(all), this.run.snapshot) } : {};
     const written = {
@@ -252,7 +252,7 @@ export class RunCalls {
     this.#events.note(owner, notes);
   }
 
-  /** Reports it. Never fails. */
+  /** Sends the recorded Events. Never fails. */
   sendEvents(): Promise<void> {
     return this.#events.send(() => this.gateway);
   }
@@ -288,7 +288,7 @@ function seenAs(object: Cached): SeenRow {
   return { namespace, name, uid, ...(controller && { controller }) };
 }
 
-/** The object of an answer. @throws {Error} if nothing was sent: shadow mode ends before any call. */
+/** The object of a response. @throws {Error} if nothing was sent, which is a bug: shadow mode ends before any call. */
 export function storedObject(answer: Answer): KubeObject | undefined {
   if (answer.kind === "notSent") throw new Error("a shadow run made a call");
   return answer.object;

@@ -14,7 +14,7 @@ export type ClaimWrite = WriteOf<"Adopt"> | WriteOf<"Release">;
 
 type Outcome = { readonly kind: "patched"; readonly object: KubeObject } | Exclude<WriteResult, StoredResult>;
 
-/** Answers per write-through: the Store's limit for one step. */
+/** Responses per write-through: the Store's limit for one step. */
 const CLAIMS_MAX = 500;
 
 /**
@@ -35,7 +35,7 @@ export async function claim(calls: RunCalls, writes: readonly ClaimWrite[]): Pro
   return { results, ...(error && { error }) };
 }
 
-/** Writes the answers through, even if some calls failed. @throws {LeaseEndsError} if some calls could not be sent */
+/** Writes the responses through, even if some calls failed. @throws {LeaseEndsError} if some calls could not be sent */
 async function claimGroup(
   calls: RunCalls,
   writes: readonly ClaimWrite[],
@@ -56,7 +56,7 @@ async function claimGroup(
 }
 
 function stored(resource: "pods" | "replicasets", object: Cached | undefined): StoredResult {
-  // `save` returns one object per object given, of the same resource.
+  // `save` returns one object per given object, of the same resource
   return { kind: "stored", resource, object } as StoredResult;
 }
 

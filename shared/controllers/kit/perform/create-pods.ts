@@ -23,7 +23,7 @@ type CreateOutcome =
   | { readonly kind: "namespaceTerminating" }
   | { readonly kind: "refused"; readonly error: Error; /** The object that already has the name. */ readonly other?: KubeObject }
   | { readonly kind: "unanswered"; readonly error: Error }
-  /** The lease ended first: no server refused the call, so no failure Event is emitted. */
+  /** The lease ended first: the call was not refused, so no failure Event is emitted. */
   | { readonly kind: "notSent" };
 
 export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
@@ -47,7 +47,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
 
   if (!run.mayWrite()) throw new LeaseEndsError();
   const unwanted = drop.map(({ id }) => id);
-  /** For ops whose calls are not sent. */
+  /** What the write-through removes for ops whose calls are not sent. */
   const untriedFrom = (index: number): Pick<WriteThrough, "lower" | "plan"> => {
     const { lower, plan } = giveUp(ops.slice(index), wasUnanswered);
     return { lower: [...unwanted, ...lower], plan };
@@ -67,7 +67,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     }
     const batch = ops.slice(tried, tried + size);
     tried += size;
-    // Bodies are built batch by batch: 500 at once would only occupy memory.
+    // Bodies are built batch by batch to save memory.
     // The probe was valid, and they differ only in their name.
     const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> }));
     const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
@@ -98,8 +98,8 @@ interface PodCreate {
 }
 
 /**
- * Creates a pod; a call that was answered 5xx is sent once more under the same name. A success, and a pod of this owner that has the name,
- * hold for both. A refusal, or a name without a pod, says nothing of the first, which may still take effect.
+ * Creates a pod; after a 5xx the call is sent once more with the same name. If that succeeds, or finds this owner's pod under the name,
+ * both calls are settled. After a refusal without such a pod, the first call may still take effect.
  */
 async function createPod(calls: RunCalls, create: PodCreate): Promise<CreateOutcome> {
   const first = await tryCreate(calls, create);
@@ -113,7 +113,7 @@ async function tryCreate(calls: RunCalls, { owner, op, body }: PodCreate): Promi
   const { name } = op;
   try {
     const object = storedObject(await calls.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
-    // Without an object in the answer the outcome is as unknown as without an answer.
+    // Without an object in the response, the outcome is as unknown as without a response.
     return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("a create was answered without an object") };
   } catch (thrown) {
     const error = toError(thrown);
@@ -126,7 +126,7 @@ async function tryCreate(calls: RunCalls, { owner, op, body }: PodCreate): Promi
   }
 }
 
-/** A pod of that name that our owner controls was created by the earlier, unanswered call. */
+/** Reads the pod of that name: if our owner controls it, the earlier, unanswered call created it. */
 async function whoHasTheName(
   { ports }: RunCalls,
   owner: WriteOf<"CreatePods">["owner"],
@@ -154,7 +154,7 @@ async function saveBatch(calls: RunCalls, batch: Batch): Promise<void> {
 }
 
 function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): AnswersOf<"pods"> {
-  // As the call of before was stamped: by the Store's time. The run may be a little older than that.
+  // The Store's time, as on the stamp of the earlier call; the run's clock may differ.
   const nowMs = calls.run.snapshot.pods?.atMs ?? calls.ports.clock.now();
   const done: string[] = [];
   const hold: string[] = [];
@@ -186,7 +186,7 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
 }
 
 /**
- * Ops that were refused or never tried. They are removed, but stay planned while an earlier call of that name may still take effect.
+ * Ops that were refused or never tried. They are removed, but stay planned while an earlier call with that name may still take effect.
  * An op that was not retried in this run stays planned in any case, because the cache may not show its pod yet.
  */
 function giveUp(

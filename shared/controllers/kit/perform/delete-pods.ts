@@ -15,7 +15,7 @@ type DeletePod = WriteOf<"DeletePod">;
 
 /**
  * Sends as many deletes at once as there are connections, without slow start; at most 500 by the decision's burst limit. A stale row costs
- * one GET and perhaps a second DELETE, a missing answer another: at most 500 GETs and 1,500 DELETEs a run.
+ * one GET and perhaps a second DELETE, a missing response one more: at most 500 GETs and 1,500 DELETEs a run.
  */
 export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]): Promise<Performed> {
   const [first] = writes;
@@ -63,18 +63,17 @@ type DeleteOutcome =
       readonly error: Error;
       /** Text of the Event. */
       readonly text: string;
-      /** The pod as read between the two tries. */
+      /** The pod as read between the two attempts. */
       readonly live?: KubeObject;
     }
-  /** The lease ended first: no server refused the call, so no failure Event is emitted. `live`: as above. */
+  /** The lease ended first: the call was not refused, so no failure Event is emitted. `live`: as above. */
   | { readonly kind: "notSent"; readonly live?: KubeObject };
 
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
 
 /**
- * Deletes a pod; a call without an answer is sent once more. Its uid and resourceVersion let at most one of the two succeed, so an answer
- * to the second holds for both. After a refusal of the second, or two calls without an answer, the first may still take effect: the next
- * sync chooses this pod before others.
+ * Deletes a pod; a call without a response is sent once more. The preconditions uid and resourceVersion let at most one of the two succeed,
+ * so the second's success settles both. Otherwise the first may still take effect: the next sync chooses this pod before others.
  */
 async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
   const first = await tryDelete(calls, write);
@@ -97,7 +96,7 @@ async function settled(calls: RunCalls, write: DeletePod, first: Answered): Prom
   try {
     live = await ports.reader.get("pods", owner.namespace, name);
   } catch {
-    return refused(first.error); // nothing was deleted, whatever the reason
+    return refused(first.error); // the pod was not deleted, whatever the reason
   }
   const reason = whyNot(live, write);
   if (live === undefined || reason !== undefined) {
@@ -140,7 +139,7 @@ function whyNot(live: KubeObject | undefined, { owner, uid }: DeletePod): string
   return live.metadata.deletionTimestamp === undefined ? undefined : "being deleted already";
 }
 
-/** The pod to cache: from the answer, or from the read between the two tries. */
+/** The pod to cache: from the response, or from the read between the two attempts. */
 function standingObject(outcome: DeleteOutcome): readonly KubeObject[] {
   if (outcome.kind === "deleted") return isTerminatingObject(outcome.object) ? [outcome.object] : [];
   return "live" in outcome && outcome.live ? [outcome.live] : [];
@@ -150,7 +149,7 @@ function isEnded(outcome: DeleteOutcome | undefined): boolean {
   return outcome?.kind === "gone" || (outcome?.kind === "deleted" && !isTerminatingObject(outcome.object));
 }
 
-/** Without a deletionTimestamp the answer is the last state of a pod that no longer exists. */
+/** Without a deletionTimestamp the response is the last state of a deleted pod. */
 function isTerminatingObject(object: KubeObject | undefined): object is KubeObject {
   return object?.metadata.deletionTimestamp !== undefined;
 }

@@ -33,7 +33,7 @@ export class RunEvents {
     }
   }
 
-  /** Sends all notes: one command of the Store, then one request per Event, each tried once. Never fails. */
+  /** Sends all notes: one command of the Store, then one request per Event, without retries. Never fails. */
   async send(gateway: () => RunGateway): Promise<void> {
     const notes = this.#notes.splice(0);
     const { controller, token, snapshot, mayWrite } = this.#run;
@@ -43,7 +43,7 @@ export class RunEvents {
     await Promise.all(eventRequests(notes, correlated, teller).map((request) => this.#sendOne(gateway(), request)));
   }
 
-  /** Correlates the notes. Without the Store nothing is remembered, as in a controller-manager that has just started. */
+  /** Correlates the notes. Without the Store there is no history, as in a controller-manager that has just started. */
   async #correlated({ controller }: Teller, happenings: readonly ToldHappening[]): Promise<readonly Correlated[]> {
     const { store, log, clock } = this.#ports;
     try {

@@ -1,4 +1,4 @@
-/** The live list that an owner's first creates and deletes are decided on, and what it leaves in the cache (replicaset §18). */
+/** The live list for an owner's first creates and deletes, and its write-through (replicaset §18). */
 import type { CachedPod, KubeObject, ObjectKey } from "@deltaloop/kube/objects";
 import { compareResourceVersions, controllerRef, objectKey, primaryAsOwner, splitKey } from "@deltaloop/kube/objects";
 import { matches } from "@deltaloop/kube/selectors";
@@ -10,17 +10,17 @@ import { rowOf } from "./calls.ts";
 import { isPodOf } from "./live-owner.ts";
 import type { RunCalls } from "./calls.ts";
 
-/** Of one write-through. */
+/** Items of one write-through. */
 const ITEMS_MAX = 500;
-/** Up to this number of cached pods that the list lacks are read one by one: relabelled ones are released, not gone. */
+/** Up to this number of cached pods that the list lacks are read one by one, to tell relabelled pods from deleted ones. */
 const LOOKS_MAX = 10;
 
 /**
- * Lists the pods that match the owner's selector and writes through what differs: new versions, and the flag `gone` for cached pods that
- * the list lacks although it is not older. Returns the snapshot as the list shows it; the run continues with that one. "suspect": the third
- * list within a minute that contradicts the cache, which is marked SUSPECT.
+ * Lists the pods that match the owner's selector and writes differences through: new versions, and the flag `gone` for cached pods that are
+ * missing from a list that is not older. Returns the snapshot according to the list, for the rest of the run. "suspect": this is the third
+ * list within a minute that contradicts the cache, which is then marked SUSPECT.
  *
- * Of more than LOOKS_MAX such pods, one that was relabelled a moment ago is flagged as well; flags are checked live after a minute (A14).
+ * With more than LOOKS_MAX such pods, a just relabelled one is flagged as well; flags are checked live after a minute (A14).
  *
  * @throws {Error} when the list fails or cannot be written through: nothing is created or deleted then.
  */
@@ -32,9 +32,9 @@ export async function listPods(calls: RunCalls, owner: Owner, selector: Selector
 
   const rows = [...snapshot.dependents, ...snapshot.orphans];
   const byKey = new Map<ObjectKey, Row>(rows.map((row) => [row.key, row]));
-  // Its own and orphans, as the cache sorts them: a reference that matches only in part is another owner's.
+  // Own pods and orphans, as in the cache: a reference that matches only partly belongs to another owner.
   const isOurs = (object: KubeObject): boolean => controllerRef(object.metadata) === undefined || isPodOf(owner, object);
-  const selected = rows.filter((row) => matches(selector, (row.object as CachedPod).labels)); // pod rows
+  const selected = rows.filter((row) => matches(selector, (row.object as CachedPod).labels)); // pod slices hold only pods
   const lacked = lackedBy(items, selected, listRV);
   const looked =
     lacked.length > LOOKS_MAX ? [] : await Promise.all(lacked.map(({ key: each }) => calls.ports.reader.get("pods", ...nameOf(each))));

@@ -1,5 +1,5 @@
 /**
- * What a sync may do with the live owner, which it reads before the first create, pod delete, adoption and copy of annotations
+ * Decides from the live owner, which is read before the first create, pod delete, adoption and copy of annotations, how a sync proceeds
  * (design decisions 5, 15, 16).
  */
 import type { Cached, KubeObject } from "@deltaloop/kube/objects";
@@ -21,17 +21,17 @@ export type LiveOwner =
   | { readonly kind: "otherUid"; readonly uid: string }
   | { readonly kind: "failed"; readonly error: Error };
 
-/** The watcher lists again within seconds; earlier runs would find the same. */
+/** The watcher lists again within seconds; an earlier run would see the same state. */
 const CACHE_AHEAD_MS = 1_000;
 
 /** Whether a create, a delete or a patch that copies annotations may proceed. */
 export type Standing =
   | { readonly kind: "asDecided"; readonly live: Sealed<KubeObject> }
-  /** Being deleted: creates nothing; the garbage collector deletes its pods. */
+  /** The owner is being deleted: creates nothing; the garbage collector deletes its pods. */
   | { readonly kind: "deleting"; readonly live: Sealed<KubeObject> }
   /**
-   * Done if the owner is gone. Requeued if the decision saw another generation, template, size or annotations: at once if the live
-   * object is now cached.
+   * Done if the owner is gone. Requeued if the decision saw another generation, template, size or annotations: at once if the live object
+   * has been cached.
    */
   | { readonly kind: "ended"; readonly end: SyncResult };
 

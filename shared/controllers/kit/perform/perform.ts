@@ -1,13 +1,14 @@
 /**
  * Executes the writes of all controllers: turns writes into calls and answers into cache rows.
  *
- * PF1 intents of a batch are registered before its first create or delete; the answer of each call removes its intent, keeps it as
- *    planned or leaves it pending.
- * PF2 no pod is created from a template that the decision did not see: the owner is read live first, once per run, or was just answered (HO1).
- * PF3 every object from an answer or a live read is written through, one call per group of concurrent answers.
+ * PF1 intents of a batch are registered before its first create or delete; the response to each call removes its intent, keeps it as
+ *     planned or leaves it pending.
+ * PF2 no pod is created from a template that the decision did not see: the owner is read live first, once per run, or taken from a recent
+ *     response (HO1).
+ * PF3 every object from a response or a live read is written through, one Store call per group of concurrent responses.
  * PF4 no call starts unless `run.mayWrite()`; otherwise LeaseEndsError.
- * PF5 in shadow mode nothing is sent, registered or written through. The decision is traced, with what would have depended on the
- *    answer; the sync ends as done.
+ * PF5 in shadow mode nothing is sent, registered or written through. The decision is traced, with the decisions that would have depended on
+ *     the response; the sync ends as done.
  *
  * Writes are executed in order. Adjacent claims or pod deletes run concurrently; the first group that fails ends the list.
  */
@@ -54,7 +55,7 @@ function traceAndStopInShadow({ ports, run }: RunCalls, writes: readonly Write[]
   }
   if (ports.gateway.mode !== "shadow") return undefined;
   const unsent = writes.map(({ kind }) => kind).join(", ");
-  // The trace contains each write.
+  // The trace already contains each write.
   if (!ports.trace) ports.log.info("decided and not sent: shadow mode", { key, controller, writes: unsent });
   for (const what of writes.slice(-1).flatMap(notDecided)) ports.trace?.({ controller, key, kind: "notDecided", what });
   return { end: { kind: "done" }, results: writes.map(() => ({ kind: "notTried" })) };

@@ -12,8 +12,8 @@ import { standing } from "./live-owner.ts";
 const resource = "replicasets";
 
 /**
- * From the live Deployment, if it is the one the decision saw. A taken name is an answer for the caller: ours with an equal
- * template is the new ReplicaSet, anything else a hash collision.
+ * Creates a ReplicaSet from the live Deployment, if that is unchanged since the decision. A taken name is a result, not an error: the
+ * Deployment's own ReplicaSet with an equal template is the new one, any other object a hash collision.
  * @throws {Error} when the owner cannot be read.
  */
 export async function createReplicaSet(calls: RunCalls, write: WriteOf<"CreateReplicaSet">, build: BuildReplicaSet): Promise<Performed> {
@@ -48,8 +48,8 @@ async function taken(
 }
 
 /**
- * Annotations that are copied from the Deployment cost a live read of it, once per run. A Deployment that is being deleted is
- * as good as any, as upstream's still keeps them in step then.
+ * Annotations copied from the Deployment need a live read of it, once per run. A Deployment that is being deleted is accepted, because
+ * upstream still copies them then.
  * @throws {Error} when the owner cannot be read.
  */
 export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchReplicaSet">): Promise<Performed> {
@@ -74,7 +74,7 @@ export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchRepl
   }
 }
 
-/** Another client wrote, deleted or replaced it first: writes the current object through, so that the next decision sees it. */
+/** Another client changed, deleted or replaced it first: writes the current object through, so that the next decision sees it. */
 async function lostRace(calls: RunCalls, { owner, name, uid }: WriteOf<"PatchReplicaSet">, error: Error): Promise<WriteResult> {
   const live = isNotFound(error) ? undefined : await calls.ports.reader.get(resource, owner.namespace, name);
   if (live === undefined) {
@@ -82,7 +82,7 @@ async function lostRace(calls: RunCalls, { owner, name, uid }: WriteOf<"PatchRep
     return { kind: "gone", error };
   }
   await calls.save({ resource, objects: [live] });
-  // 422 on the very object we meant is no race: the server does not like the patch.
+  // 422 for the same uid is no race: the API server rejects the patch itself.
   return isInvalid(error) && live.metadata.uid === uid ? { kind: "failed", error } : { kind: "conflict", error };
 }
 
@@ -111,7 +111,7 @@ export async function deleteReplicaSet(
   }
 }
 
-/** A ReplicaSet that was created just now has no pods: its first creates need no list (replicaset §18). */
+/** A new ReplicaSet has no pods: its first creates need no list (replicaset §18). */
 function createdMarks({ run: { snapshot } }: RunCalls, { metadata }: KubeObject): NonNullable<AnswersOf<typeof resource>["marks"]> {
   const { pods } = snapshot;
   if (pods === undefined) return [];
@@ -131,7 +131,7 @@ async function stored(
   return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
 }
 
-/** `alreadyExists` is an answer; every other failed write is an error. */
+/** `alreadyExists` is a result; every other failed write is an error. */
 function outcome(result: WriteResult): Performed {
   return { results: [result], ...("error" in result && result.kind !== "alreadyExists" && { error: result.error }) };
 }

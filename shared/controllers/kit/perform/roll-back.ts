@@ -12,8 +12,9 @@ import { standing } from "./live-owner.ts";
 type RollBack = WriteOf<"RollBack">;
 
 /**
- * Reads the owner and the target ReplicaSet live, because the cache holds no template. If one differs from what the decision saw, it is
- * written through, and the sync fails or runs again. The patch names the decided version; a conflict is written through and is an error.
+ * Reads the owner and the target ReplicaSet live, because the cache holds no template. If one changed since the decision, it is written
+ * through, and the sync fails or runs again. The patch requires the version of the decision; after a conflict the live object is written
+ * through and the sync fails.
  * @throws {Error} if the owner or the ReplicaSet cannot be read
  */
 export async function rollBack(calls: RunCalls, write: RollBack, build: BuildRollback): Promise<Performed> {
@@ -53,7 +54,7 @@ async function liveTarget(
 async function stored(calls: RunCalls, { owner: { resource } }: RollBack, object: KubeObject | undefined): Promise<Performed> {
   if (object === undefined) throw new Error("a patch was answered without an object");
   const [cached] = await calls.save({ resource, objects: [object] });
-  return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` answers an object of that resource
+  return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` returns objects of the given resource
 }
 
 async function refused(calls: RunCalls, { owner: { resource, namespace, name, uid } }: RollBack, error: Error): Promise<Performed> {

@@ -73,13 +73,13 @@ async function saveStored(
   object: KubeObject,
   { ownStatus, finalResult }: { readonly ownStatus: boolean; readonly finalResult?: NonNullable<StatusOptions["finalResult"]> },
 ): Promise<Performed> {
-  const ends = finalResult && { finalResult: ([stored]: readonly Cached[]): Succeeded => finalResult(stored as Cached) }; // it has one
+  const ends = finalResult && { finalResult: ([stored]: readonly Cached[]): Succeeded => finalResult(stored as Cached) }; // one object was stored
   const [cached] = await calls.save({ resource, objects: [object], ownStatus, ...ends });
-  return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` answers an object of that resource
+  return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` returns objects of the given resource
 }
 
 /**
- * The patch names every field that the status manages, so that no older value survives: `null` removes a field or an empty list of
+ * The patch contains every field that the status manages, so that no older value survives: `null` removes a field or an empty list of
  * conditions.
  */
 export function statusPatch({ owner, resourceVersion, status, absent, annotations }: UpdateStatus): PatchRequest {

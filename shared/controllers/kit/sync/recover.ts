@@ -29,8 +29,8 @@ export async function recover(session: SyncSession): Promise<SyncResult> {
 }
 
 /**
- * Pending ops whose calls can no longer take effect; the Store has assigned them to this run. The Store saw at least one, so if the
- * local clock lags behind, the oldest op is returned.
+ * Pending ops whose calls can no longer take effect; the Store has assigned them to this run. The Store found at least one, so if the local
+ * clock lags and none seems expired, the oldest op is returned.
  */
 export function expiredOps({ snapshot }: Pick<Run, "snapshot">, nowMs: number): readonly Intent[] {
   const pending = snapshot.intents.filter((op) => op.state === "pending");

@@ -1,4 +1,4 @@
-/** The interface of one key's sync: reads, the run's snapshot, and three ways to have an effect. */
+/** The interface of one key's sync: reads, the run's snapshot, and the ways to cause effects. */
 import type { Cached, CachedResource, KubeObject } from "@deltaloop/kube/objects";
 import type { WriteGateway } from "../write-gateway/gateway.ts";
 import { OWN_RELEASE } from "@deltaloop/kube/releases";
@@ -14,25 +14,25 @@ import type { Reason } from "../reason.ts";
 import type { Run, SyncPorts, SyncResult } from "../run.ts";
 import type { EventNote, Owner } from "../writes.ts";
 
-/** Made by the worker for one run, and gone with it. There is no gateway here: nothing is sent but by `perform` and `emit`. */
+/** Created by the worker for one run. It has no gateway: only `perform` and `emit` send anything. */
 export interface SyncSession
   extends Pick<Run, "key" | "snapshot" | "mayWrite">, Pick<SyncPorts, "reader" | "digester" | "clock" | "log" | "metrics"> {
   readonly store: Pick<SyncPorts["store"], "readSlices">;
   readonly mode: WriteGateway["mode"];
   readonly release: Release;
-  /** Of the Store: a loss between two checkpoints shows nowhere. */
+  /** Whether the Store can lose data between two checkpoints undetected. */
   readonly losesUnseen: boolean;
   /**
-   * Dependents as they are at this moment: what is adopted of them is adopted by an owner that was read after that. With `foresee` the
-   * owner is read beside them, for writes to come; not in shadow, where none is made.
+   * Lists dependents live. The owner that adopts them is read after this list. `foresee`: reads the owner in parallel for later writes; not
+   * in shadow mode, which has none.
    */
   list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]>;
   /**
-   * Lists the owner's pods live and writes what differs through. Returns the snapshot that the run continues with, or "suspect" when lists
+   * Lists the owner's pods live and writes differences through. Returns the snapshot for the rest of the run, or "suspect" if lists
    * contradicted the cache too often. @throws {Error} when the list fails.
    */
   listPods(owner: Owner, selector: Selector): Promise<Snapshot | "suspect">;
-  /** The status of the owner as creates or deletes read it, or undefined: `perform` says why there is none. */
+  /** The live status of the owner, as read for creates or deletes. Undefined if there is none; `perform` then reports why. */
   liveStatus(
     owner: Owner,
     purpose: "create" | "delete",
@@ -45,23 +45,23 @@ export interface SyncSession
   rollBack(write: WriteOf<"RollBack">, build: BuildRollback): Promise<Performed>;
   /** @throws as `perform` */
   updateStatus(write: WriteOf<"UpdateStatus">, options?: StatusOptions): Promise<Performed>;
-  /** Writes live reads through (one call of the Store), if there are any. Answers the objects as cached. */
+  /** Writes live reads through in one call of the Store, if there are any. Returns the objects as cached. */
   save<R extends CachedResource>(answers: AnswersOf<R>): Promise<readonly Cached<R>[]>;
-  /** Reports the reason of the next writes to a tracer, if there is one. */
+  /** Reports the reasons of the next writes to a tracer, if there is one. */
   because(...reasons: readonly Reason[]): void;
-  /** Notes Events about the owner. They leave together when the handler has ended, however it ends. */
+  /** Records Events about the owner. They are sent together when the handler has ended, however it ends. */
   emit(owner: Owner, notes: readonly EventNote[]): void;
 }
 
-/** As the worker has it. */
+/** The session with the worker's own methods. */
 export interface OpenSession extends SyncSession {
-  /** Sends the Events, each tried once. Never fails. */
+  /** Sends the Events without retries. Never fails. */
   sendEvents(): Promise<void>;
-  /** How the run was ended by its last write-through (WQ8), if it was. */
+  /** The result if the last write-through ended the run (WQ8). */
   done(): DoneResult | undefined;
 }
 
-/** A thrown error is the third way a sync ends: retry with back-off. */
+/** Besides returning, a handler may throw: the key is retried with backoff. */
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
 /** How the keys of one controller are synced. */

@@ -1,18 +1,19 @@
 /**
  * One doorbell, one sync: takes the key, keeps its lease alive, runs the handler and reports how it ended (informer §12).
  *
- * WK1 a doorbell that finds nothing to do (busy, empty, gated, another epoch) is answered by returning.
- * WK2 a delay under a second is waited for here, at most 1.5 s in all and before the lease begins; a longer one rings again.
- * WK3 the lease is renewed every 5 s while the handler runs; when it is lost, or the invocation ends too soon for a request,
- *    `mayWrite` says no and nothing more is sent. What the API server asks to wait for is waited for until then: the lease
- *    goes on being renewed, so it is the invocation that bounds the wait, and the lease is asked when it is over.
- * WK4 a handler's error becomes a retry with back-off in the Store, never a failed message. Only a Store that cannot be
- *    reached makes this throw.
- * WK5 a key whose runs have died three times in a row is not run again but has failed: it backs off and is dropped at its limit as if
- *    its handler had thrown, so a key that kills who runs it does not do so for ever.
- * WK6 where another controller is at work (informer §11.9) no key is handed out, and the reason is logged. A run that hears of it at its
- *    renewal begins no call any more; it has not failed, and its key is due again at once.
- * WK7 without the Lease's proof (lease-proof.ts) nothing is read live or written; the key has not failed, and is due again after a second.
+ * WK1 a doorbell without work (busy, empty, gated, another epoch) returns without an error.
+ * WK2 a delay under a second is waited for here, at most 1.5 s in total and before the lease begins; for a longer one the doorbell is sent
+ *     again.
+ * WK3 the lease is renewed every 5 s while the handler runs; once it is lost, or the invocation ends too soon for a request, `mayWrite`
+ *     returns false and nothing more is sent. The API server's Retry-After is honoured until then: renewals continue during the wait, the
+ *     invocation bounds it, and the lease is checked after it.
+ * WK4 a handler's error becomes a retry with back-off in the Store, never a failed message. This throws only if the Store is unreachable.
+ * WK5 a key whose runs crashed three times in a row is not run again but counts as failed: it backs off and is dropped at its limit as if
+ *     its handler had thrown. So a key that crashes its runs does not do so forever.
+ * WK6 while the guard has stopped a namespace (informer §11.9), none of its keys is handed out, and the reason is logged. A run that learns
+ *     of the stop at its renewal starts no more calls; it has not failed, and its key is due again at once.
+ * WK7 without the Lease's proof (lease-proof.ts) the run makes no live read and no write; the key has not failed, and is due again after a
+ *     second.
  */
 import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";
@@ -56,9 +57,9 @@ export interface WorkerOptions {
 const TAKES_MAX = 4;
 const WAIT_ONCE_MAX_MS = 1_000;
 const WAIT_MAX_MS = 1_500;
-/** A deploy, or a neighbour in the batch, may kill a run once or twice. */
+/** A deploy, or another key in the batch, may crash a run once or twice. */
 const UNENDED_MAX = 3;
-/** Bounds the work when a client damages rows continuously. */
+/** Bounds the work if a client damages rows continuously. */
 const MENDED_MS = 50;
 
 export async function runKey(
@@ -113,7 +114,7 @@ interface Take {
   readonly snapshot: Snapshot;
   readonly lineage: TakenLineage | undefined;
   readonly release: Release | undefined;
-  /** Before the call that took it, by our own clock: the Store's may differ, and a lease may only be thought too short. */
+  /** Read from the local clock before `take`: the Store's clock may differ, and so the lease can only seem too short. */
   readonly takenAtMs: number;
 }
 
@@ -134,14 +135,14 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
       case "ok":
       case "recover": {
         if (await ports.proof?.compare(before, taken.epoch, result.lineage)) {
-          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the gate is closed now, and its opening rings
+          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the gate has closed meanwhile; its opening rings the doorbell
           return nothing("the store was set back");
         }
         const release = releaseOfTake(ports, result.kind === "ok" ? result.release : undefined);
         return { kind: result.kind, snapshot: result.snapshot, lineage: result.lineage, release, takenAtMs };
       }
       case "moved":
-        // Four moves in a row are a storm of recreation: the key stays dirty and the sweeper rings it.
+        // Four moves in a row mean that the object is recreated in a loop: the key stays dirty and the sweeper rings it.
         if (++moves >= TAKES_MAX) return nothing("its object was replaced again and again");
         known = uidsOf(result);
         break;
@@ -170,7 +171,7 @@ async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promis
   }
 }
 
-/** @throws {Error} for a release without hash states here, which is a bug: the gate lets none through */
+/** @throws {Error} for a release whose hash states are missing here, which is a bug: the gate should block it */
 function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): Release | undefined {
   const known = release === undefined ? undefined : releaseOf(release, digester.releases);
   if (release !== undefined && known === undefined)
@@ -193,12 +194,12 @@ function uidsOf({ uid, owner }: Pick<Doorbell, "uid" | "owner">): Pick<Doorbell,
 
 interface HeldLease {
   readonly untilMs: () => number;
-  /** WK6. */
+  /** WK6: whether the guard has stopped the namespace. */
   readonly isStopped: () => boolean;
   readonly release: () => Promise<void>;
 }
 
-/** Renews every 5 s until released. A failed renewal is tried again 5 s later, as long as there is a lease. */
+/** Renews every 5 s until released. A failed renewal is retried 5 s later, until the lease expires. */
 function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): HeldLease {
   let untilMs = takenAtMs + LEASE_MS;
   let isStopped = false;
@@ -234,10 +235,7 @@ function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): HeldLea
   };
 }
 
-/**
- * A14: nothing is decided on rows that cannot be believed. They are put right, and the key runs again; not as a failure, of which a key
- * can have too many.
- */
+/** A14: no decision uses rows that fail their MAC. They are repaired, and the key runs again without counting as failed. */
 async function believing(
   ports: SyncPorts,
   run: Run,
@@ -263,7 +261,7 @@ async function believing(
 
 interface Ended {
   readonly outcome: Outcome;
-  /** The Store knows already (WQ8). */
+  /** Set if the Store already knows the result (WQ8). */
   readonly done?: DoneResult;
 }
 
@@ -288,7 +286,7 @@ async function endOf(
       return { outcome: { kind: "requeueAfter", delayMs: PROOF_RETRY_MS } };
     }
     const isFinal = error instanceof TerminalError || snapshot.failures >= maxRetries;
-    // A lost race is ordinary: another writer was faster, and the retry sees its write.
+    // A conflict is normal: another writer was faster, and the retry sees its write.
     const say = isConflict(error) && !isFinal ? ports.log.info : ports.log.error;
     say(isFinal ? "sync failed, key dropped" : "sync failed", {
       key,

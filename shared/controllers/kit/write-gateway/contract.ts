@@ -16,7 +16,7 @@ export interface ContractRow<R extends string = Resource> {
   readonly verb: "create" | "patch" | "delete";
   readonly resource: R;
   readonly subresource?: "status";
-  /** Patches only. */
+  /** For patches only. */
   readonly type?: PatchType;
   /**
    * Relation of the call's object to the run's owner (run-binding.ts): `self` the owner itself, `new` created for it and controlled
@@ -36,7 +36,7 @@ const STRATEGIC = "application/strategic-merge-patch+json";
 
 const IDENTITY = ["/metadata/uid", "/metadata/resourceVersion"];
 const ONE_OWNER = "/metadata/ownerReferences/0";
-/** Exactly one reference, which makes its owner the controller: a second entry would be `/metadata/ownerReferences/1`. */
+/** Exactly one reference, which makes its owner the controller: a second entry would add a path `/metadata/ownerReferences/1`. */
 const CONTROLLER_REFERENCE = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"].map(
   (field) => `${ONE_OWNER}/${field}`,
 );
@@ -70,7 +70,7 @@ function release(resource: "pods" | "replicasets"): ContractRow {
   };
 }
 
-/** A status patch names the object of the decision and every field it manages, so that no older value survives. */
+/** A status patch identifies the object of the decision and contains every field it manages, so that no older value survives. */
 function status(resource: Resource, fields: readonly string[], more: readonly string[] = []): ContractRow {
   const paths = [...IDENTITY, ...[...fields, "observedGeneration", "conditions"].map((field) => `/status/${field}`)];
   return {
@@ -139,7 +139,7 @@ const CREATE_POD: ContractRow = {
   ],
 };
 
-/** The pod at the version that the decision saw, and no other of that name. */
+/** Requires the pod's uid and the version that the decision saw. */
 const DELETION = { require: ["/uid", "/resourceVersion"], allow: ["/uid", "/resourceVersion"] } as const;
 
 const DELETE_POD: ContractRow = { what: "delete a pod", verb: "delete", resource: "pods", of: "owned", ...DELETION };

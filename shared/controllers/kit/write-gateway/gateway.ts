@@ -3,7 +3,7 @@
  *
  * GW1 a call that the controller's contract does not list is refused with a TerminalError before it is sent.
  * GW2 so is a request without the precondition that its contract names.
- * GW3 in shadow mode nothing is sent, Events included: the answer is `notSent`.
+ * GW3 in shadow mode nothing is sent, Events included: the result is `notSent`.
  *
  * A call belongs to a run, and a run to one owner: (namespace, kind, name, uid). The kind is the controller's own. Whatever the
  * cache shows, these calls are refused with a TerminalError that names paths and objects, never a value:
@@ -37,7 +37,7 @@ export interface RunGateway {
   delete(request: DeleteRequest, row: SeenRow | undefined): Promise<Answer>;
 }
 
-/** An existing object, as the run's snapshot or a later answer shows it. */
+/** An existing object, as the run's snapshot or a later response shows it. */
 export interface SeenRow {
   readonly namespace: string;
   readonly name: string;
@@ -46,5 +46,5 @@ export interface SeenRow {
   readonly controller?: { readonly kind: string; readonly name: string; readonly uid: string };
 }
 
-/** The writer's errors (shared/kube/client/errors.ts) pass through for refusals and missing answers. */
+/** Errors of the writer (shared/kube/client/errors.ts) pass through for refusals and missing responses. */
 export type Answer = { readonly kind: "stored"; readonly object: KubeObject | undefined } | { readonly kind: "notSent" };

@@ -25,12 +25,12 @@ function keysOf(pointer: string): readonly string[] {
   return keys;
 }
 
-/** The value at `pointer` (one of the contract's), or undefined. */
+/** The value at `pointer` (a path of the contract), or undefined. */
 export function valueAt(value: unknown, pointer: string): unknown {
   let current = value;
   for (const key of keysOf(pointer)) {
     if (typeof current !== "object" || current === null || !Object.hasOwn(current, key)) return undefined;
-    current = (current as Readonly<Record<string, unknown>>)[key]; // an own property, checked above
+    current = (current as Readonly<Record<string, unknown>>)[key]; // hasOwn is checked above
   }
   return current;
 }

@@ -1,4 +1,4 @@
-/** The write gateway (contract in gateway.ts): a contract and the run's owner in front of a KubeWriter. */
+/** The write gateway (described in gateway.ts): checks the contract and the run's owner before it calls a KubeWriter. */
 import type { Controller, KubeObject } from "@deltaloop/kube/objects";
 import { TerminalError } from "@deltaloop/kube/client";
 import type { KubeWriter } from "@deltaloop/kube/client";
@@ -10,7 +10,7 @@ import { bindingProblem } from "./run-binding.ts";
 import type { BoundCall } from "./run-binding.ts";
 
 export function createWriteGateway(writer: KubeWriter, controller: Controller, mode: WriteGateway["mode"]): WriteGateway {
-  // Same name in every function, because two functions may sync keys of one controller.
+  // The same name in every function, because several functions may sync keys of one controller.
   const fieldManager = `deltaloop-${controller}`;
   return {
     mode,

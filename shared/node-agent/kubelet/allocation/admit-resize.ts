@@ -12,7 +12,7 @@ const RESIZED = ["cpu", "memory"] as const;
 /**
  * Why a resize is refused, if it is. Infeasible if it exceeds the node's capacity, otherwise Deferred.
  *
- *     4 CPUs, another pod has 3, asked for 2 → Deferred        asked for 5 → Infeasible
+ *     4 CPUs, another pod has 3, requested 2 → Deferred        requested 5 → Infeasible
  *
  * Source: pkg/kubelet/allocation/handlers.go, allocation_manager.go canAdmitPod. Differs from upstream: v1.36 leaves infeasible resizes to
  * the API server. Older API servers accept them, so this reports them with the messages of older kubelets.

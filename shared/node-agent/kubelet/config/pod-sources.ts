@@ -38,7 +38,7 @@ export class PodSources {
     await handled;
   }
 
-  /** Serialized with the messages, so that each sees the previous grants. */
+  /** Serialized with the messages, so that each decision includes the previous grants. */
   async retryResizes(): Promise<void> {
     const retried = this.#last.then(() => retryPendingResizes(this.#ports));
     this.#last = retried.catch(() => undefined);

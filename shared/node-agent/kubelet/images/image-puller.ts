@@ -4,7 +4,7 @@
  * IP1 the policy limits concurrent pulls: one, N or unlimited. First come, first served.
  * IP2 an aborted pull leaves the queue at once and delays no other.
  * IP3 each started pull takes a token; without one it fails without a registry call. Rate 0 is unlimited.
- * IP4 the queue is volatile: a place belongs to an operation (operations.ts), and a restart requests it again. Equal images are not
+ * IP4 the queue is in memory only: each entry belongs to an operation (operations.ts), which a restart requests again. Equal images are not
  *    deduplicated, as in upstream.
  *
  * The queue holds at most one pull per pod. Source: pkg/kubelet/images/puller.go, helpers.go.

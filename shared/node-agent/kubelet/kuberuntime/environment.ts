@@ -95,7 +95,7 @@ function fieldValue({ hostIps, pod, podIps }: EnvironmentInput, fieldPath: strin
   }
 }
 
-/** Without a name, the container's own resources; ephemeral containers have no other way. */
+/** Without a container name, the container's own resources, which is the only way for ephemeral containers. */
 function resourceValue({ allocatable, container, pod }: EnvironmentInput, reference: NonNullable<ValueSource["resourceFieldRef"]>): string {
   if (reference.containerName) return asConfigError(() => resourceFieldText(pod, reference, allocatable));
   const alone = { ...pod, spec: { ...pod.spec, containers: [container], initContainers: [] } };

@@ -3,7 +3,7 @@
  *
  * KN1 the state comes from the caller's fresh list; a cached status is used only if both say running.
  * KN2 a sandbox without an address is not cached, except with host networking.
- * KN3 each change of container resources calls `forget`, which also discards reads in flight.
+ * KN3 each change of container resources calls `forget`, which also discards running reads.
  * KN4 entries that the latest full list, or the caller's list, does not show as running are dropped: Docker can restart a container,
  *   and a sandbox can get a new address.
  *

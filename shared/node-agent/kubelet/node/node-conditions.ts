@@ -62,10 +62,7 @@ export function conditionOf(conditions: readonly NodeCondition[] | undefined, ty
   return conditions?.find((condition) => condition.type === type);
 }
 
-/**
- * Several errors read as a Go aggregate, `[a, b]`. Source: setters.go ReadyCondition; several errors read as Go prints an aggregate, `[a,
- * b]`.
- */
+/** Several errors read as a Go aggregate, `[a, b]`. Source: setters.go ReadyCondition. */
 function readyCondition({ runtimeError, networkError, shuttingDown, missingCapacity }: NodeHealth): Observed {
   const missing = missingCapacity.length > 0 ? `missing node capacity for resources: ${missingCapacity.join(", ")}` : undefined;
   const errors = [...new Set([runtimeError, networkError, shuttingDown && "node is shutting down", missing])].filter(

@@ -50,7 +50,7 @@ async function ensureProbes(ports: Pick<NodePorts, "store" | "clock" | "random" 
 }
 
 /**
- * A container started or ready before this agent started stays so until its probe says otherwise. Prevents an outage when the agent
+ * A container started or ready before this agent started stays so until its probe reports another result. Prevents an outage when the agent
  * restarts. Source: pkg/kubelet/prober/worker.go ChangeContainerStatusOnKubeletRestart.
  */
 function resumed(
@@ -136,7 +136,7 @@ export async function runProbe(
     published = after.published ?? published;
   }
   const next = record;
-  const isGone = ports.pods.get(uid) === undefined; // while the probe ran
+  const isGone = ports.pods.get(uid) === undefined; // changed while the probe ran
   if (isGone || next === undefined || next.stopped === true) await ports.store.unschedule("probes", key);
   if (isGone) return;
   await ports.store.update("probes", key, () => next);

@@ -36,7 +36,7 @@ export function mergePodStatus(api: PodStatus | undefined, cached: PodStatus, co
   };
 }
 
-/** Its time is when it is sent, not when it was decided. */
+/** The condition's time is when it is sent, not when it was decided. */
 function withDisruption(others: readonly PodCondition[], disruption: PodCondition, nowText: string): readonly PodCondition[] {
   const was = others.find(({ type }) => type === DISRUPTION_TARGET);
   const lastTransitionTime = was?.status === disruption.status ? (was.lastTransitionTime ?? nowText) : nowText;

@@ -16,7 +16,7 @@ import { countsForEviction } from "../eviction/usage.ts";
 import type { NodePod, VolumeSpec } from "../types/pod.ts";
 import { volumePlans } from "./volumes.ts";
 
-/** Jitter up to 100 %. Source: pkg/kubelet/apis/config/v1beta1/defaults.go VolumeStatsAggPeriod; jitter up to as much again. */
+/** Jitter up to 100 %. Source: pkg/kubelet/apis/config/v1beta1/defaults.go VolumeStatsAggPeriod. */
 const PERIOD_MS = 60_000;
 /** Rest time as a multiple of the measuring time. */
 const REST_FACTOR = 9;

@@ -10,7 +10,7 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 
 export interface DoorbellFaults extends QueueFaults {
-  /** The call fails; each bell may or may not have been rung. */
+  /** The call fails; each doorbell may or may not have been rung. */
   readonly unanswered?: number;
 }
 
@@ -23,9 +23,9 @@ export interface MemoryDoorbellsOptions {
   readonly visibilityMs?: number;
   /** Default 5. */
   readonly maxReceiveCount?: number;
-  /** Does not ring late bells, as on SQS (DB3); otherwise rings all, for tests without a sweeper. */
+  /** Omits late doorbells, as on SQS (DB3). Absent: rings all, for tests without a sweeper. */
   readonly leavesLate?: boolean;
-  /** Evaluated at each use; none by default. `drop` loses a bell. */
+  /** Evaluated at each use; none by default. `drop` loses a doorbell. */
   readonly faults?: () => DoorbellFaults;
 }
 
@@ -33,7 +33,7 @@ export interface MemoryDoorbells extends Doorbells {
   /** The queue of each controller's workers. */
   readonly sources: { readonly [C in Controller]: MessageSource };
   deadLetters(controller: Controller): readonly ReceivedMessage[];
-  /** Bells that are not yet acknowledged. */
+  /** Doorbells that are not yet acknowledged. */
   size(controller: Controller): number;
 }
 

@@ -1,8 +1,8 @@
 /**
- * A message queue in memory with the awkward properties of SQS and its emulators, and more faults on request.
+ * A message queue in memory with the weak guarantees of SQS and its emulators, and optional faults.
  *
  * MQ1 at most one message of a group is in flight, and one receive returns at most one of each group.
- * MQ2 ids are remembered for five minutes in the whole queue, also of messages that were lost or removed.
+ * MQ2 ids are remembered for five minutes in the whole queue, including those of lost or removed messages.
  * MQ3 a receipt is valid until its visibility ends or the message is received again.
  */
 import type { Clock, Random } from "@deltaloop/base";
@@ -26,7 +26,7 @@ export interface QueueOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly visibilityMs: number;
-  /** Received more often than this, a message goes to the dead letters. */
+  /** A message that is received more often than this moves to the dead-letter queue. */
   readonly maxReceiveCount: number;
   /** Evaluated for each message, so that a simulation may switch faults on and off. */
   readonly faults?: () => QueueFaults;
@@ -43,7 +43,7 @@ export interface NewMessage {
 
 export interface MemoryQueue extends MessageSource {
   put(message: NewMessage): void;
-  /** Messages that are neither removed nor dead. */
+  /** Messages that are neither removed nor dead-lettered. */
   size(): number;
   deadLetters(): readonly ReceivedMessage[];
 }
@@ -197,7 +197,7 @@ function received({ messageId, receipt, body, receiveCount, group, sentAtMs }: S
   return { messageId, receipt, body, receiveCount, sentAtMs, ...(group !== undefined && { group }) };
 }
 
-/** Fisher–Yates, or as it is. */
+/** A Fisher–Yates shuffle if `really`, otherwise `values`. */
 function shuffle<T>(values: readonly T[], really: boolean, random: Random): readonly T[] {
   if (!really) return values;
   const shuffled = [...values];

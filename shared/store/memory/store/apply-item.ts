@@ -1,8 +1,8 @@
 /**
- * One object's change by the rules A4–A10: the register of its key, and what moves with it in the same step (IX3).
+ * Applies one object's change by the rules A4–A10, with everything that changes in the same step (IX3).
  *
- * Order matters: stale items are recognised before look-ups are compared (what they would have concerned is not looked at),
- * rows and intents move before effects are judged (known uids and dependents are those after the item).
+ * Order matters: stale items are detected before look-ups are compared, so they need none. Rows and intents change before effects are
+ * applied, which use the uids and dependents after the item.
  */
 import { deepFreeze } from "@deltaloop/base";
 import { primaryAsOwner, compareResourceVersions, maxResourceVersion, isCurrent, controllerOf, splitKey } from "@deltaloop/kube/objects";
@@ -26,17 +26,17 @@ export interface Step {
   readonly resource: ResourceData;
   readonly ring: Ring;
   readonly nowMs: number;
-  /** `stream` a delta or the sweep of a manifest, `list` a listed object, `own` an answer or live read of a run. */
+  /** `stream`: a delta or the sweep of a manifest; `list`: a listed object; `own`: a response or live read of a run. */
   readonly source: "stream" | "list" | "own";
-  /** The version of the list that the items are of (IX9). */
+  /** The version of the list that contains the items (IX9). */
   readonly listRV?: string;
   /** Set when an item replaced a row or tombstone of a lost history (IX9). */
   isHistoryLost?: boolean;
-  /** The key whose own status write is answered: that write does not queue it. */
+  /** The key whose own status write this is: that write does not queue the key. */
   readonly exempt?: { readonly controller: Controller; readonly key: ObjectKey };
 }
 
-/** IX8: `moved` changes nothing. */
+/** `moved` (IX8): a look-up is outdated, and nothing changed. */
 export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   const lane = laneOfKey(step.resource, item.key);
   const row = lane.rows.get(item.key);
@@ -52,17 +52,17 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   return replace(step, lane, row, item, row);
 }
 
-/** A14: a value that fails its MAC is removed, and the object read live afterwards replaces it; A6 does not apply. */
+/** A14: a value that fails its MAC is removed, and the object read live after it replaces it; A6 does not apply. */
 function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
   if (!stands(step.resource, found, forged)) return "moved";
   const isForged = forged.some(({ where }) => where === "row");
-  // Read live before a newer version came: read again.
+  // a newer version came after the live read: read again
   if (item.type === "put" && found && !isForged && compareResourceVersions(found.rv, item.rv) > 0) return "moved";
   const row = removeForged(step.resource, lane, found, forged);
   return replace(step, lane, row, item, undefined);
 }
 
-/** The item takes the place of `row`; a put inherits the flag of `before` (A7). */
+/** Replaces `row` by the item; a put inherits the flag of `before` (A7). */
 function replace(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange, before: Row | undefined): "changed" {
   if (row) removeRow(step, lane, row);
   if (item.type === "put") addRow(step, lane, before, item);
@@ -76,7 +76,7 @@ function replace(step: Step, lane: LaneData, row: Row | undefined, item: ItemCha
   return "changed";
 }
 
-/** The effects of a changed row: lowered intents and affected keys. */
+/** Applies the effects of a changed row: settles intents and queues affected keys. */
 function settle(step: Step, item: ItemChange): void {
   lowerAnswered(step, item);
   for (const effect of item.effects) queueEffect(step.epoch, effect, step.ring, step.nowMs, step.exempt);
@@ -91,7 +91,7 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
   return "changed";
 }
 
-/** A4, A5, A6 for a put, IX9. A listed object missing below the watermark means a damaged row, so it is accepted. */
+/** A4, A5 and A6 for a put, and IX9. A listed object missing below the watermark means a damaged row, so it is accepted. */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
   if (row) return isCurrent(row.rv, item.rv, step.listRV) ? "same" : undefined;
   const tombstone = lane.tombstones.get(item.key);
@@ -99,12 +99,12 @@ function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
   return step.source !== "list" && compareResourceVersions(item.rv, lane.watermark) <= 0 ? "absent" : undefined;
 }
 
-/** A8 for a delete: the row is a newer incarnation. */
+/** A8: whether the row is newer than the delete. */
 function isNewer(row: Row | undefined, rv: string): ItemOutcome | undefined {
   return row && compareResourceVersions(row.rv, rv) > 0 ? "same" : undefined;
 }
 
-/** IX10. Anything but an absent or an equal row, such as a tombstone or a flag, is read first. */
+/** IX10. Any state except an absent or an equal row, such as a tombstone or a flag, must be read first. */
 function isAsGuessed(resource: ResourceData, lane: LaneData, row: Row | undefined, item: ItemChange): boolean {
   const { type, key, rv, uid, owner, expected } = item;
   if (type !== "put" || lane.tombstones.has(key) || forgedRow(resource, key) || forgedTombstone(resource, key)) return false;
@@ -116,12 +116,12 @@ export function isAsExpected(row: Row | undefined, expected: ItemChange["expecte
   return row?.rv === expected?.rv && row?.uid === expected?.uid && row?.owner === expected?.owner;
 }
 
-/** IX8: namespace counts are compared once, at the start of a call; its own changes do not count. */
+/** IX8: namespace counts are compared once, at the start of a call; the call's own changes do not count. */
 export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[]): boolean {
   return counts.some(({ resource, namespace, count }) => (epoch.resources.get(resource)?.counts.get(namespace) ?? 0) !== count);
 }
 
-/** A7: the flag `gone` stays while the uid is the same, and the history: a newer row is replaced by IX9 alone. */
+/** A7: the flag `gone` stays while the uid is unchanged, unless IX9 replaces a newer row of a lost history. */
 function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
   if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
   const gone = before?.gone === true && before.uid === item.uid && compareResourceVersions(before.rv, item.rv) < 0;
@@ -137,7 +137,7 @@ function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemC
   putRow(step.name, step.resource, lane, put, sinceMs);
 }
 
-/** `goneSinceMs`: since when the row is flagged, if it is. */
+/** `goneSinceMs`: when the row was flagged, if it is. */
 export function putRow(name: CachedResource, resource: ResourceData, lane: LaneData, row: Row, goneSinceMs: number | undefined): void {
   deepFreeze(row);
   overwrite(resource, row);
@@ -161,7 +161,7 @@ function countChange(resource: ResourceData, key: ObjectKey): void {
   resource.counts.set(namespace, (resource.counts.get(namespace) ?? 0) + 1);
 }
 
-/** The work queue knows primaries as the index does; intents go with the uid they were made for (IT4). */
+/** Updates the work queue's record of a primary; intents are deleted with the uid they were made for (IT4). */
 function followPrimary(step: Step, before: Row | undefined, item: ItemChange): void {
   const controller = controllerOf(step.name);
   if (!controller) return;
@@ -183,7 +183,7 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
   }
 }
 
-/** Bounded as in the scripts: the greatest version of the dropped ones applies to every key. */
+/** Bounded as in the scripts: the greatest version of the dropped entries then applies to every other key. */
 function notePredecessor(resource: ResourceData, { key, rv }: ItemChange): void {
   const all = [...resource.predecessors, { key, rv }];
   const dropped = all.slice(0, -PREDECESSORS_MAX);
@@ -192,7 +192,7 @@ function notePredecessor(resource: ResourceData, { key, rv }: ItemChange): void 
     resource.predecessorsFloor = resource.predecessorsFloor === "" ? each.rv : maxResourceVersion(resource.predecessorsFloor, each.rv);
 }
 
-/** An op that the stream answers may unblock a create or delete, so its key is queued; a run's own answers are quiet. */
+/** An op that the stream settles may unblock a create or delete, so its key is queued; a run's own responses queue nothing. */
 function lowerAnswered(step: Step, item: ItemChange): void {
   for (const { owner, op } of item.lowers) {
     if (op === LEFT_FIELD) {

@@ -39,7 +39,7 @@ function enter(data: MemoryData, pack: Omit<PackHeader, "kind">, items: readonly
   return { kind: "enter", epoch, resource, lane };
 }
 
-/** A3: a redelivered message may have lost its doorbells, so those of keys that are still dirty are rung again. */
+/** A3: a redelivered message may have lost its doorbells, so they are rung again for keys that are still dirty. */
 function stillDirty(epoch: EpochData, items: readonly ItemChange[], nowMs: number): readonly Doorbell[] {
   const ring = createRing(epoch, nowMs);
   for (const { controller, key } of items.flatMap((item) => item.effects)) {
@@ -78,7 +78,7 @@ export function applyPack(
     outcomes.push(outcome);
   }
   if (step.isHistoryLost === true) for (const name of CACHED_RESOURCES) markSuspect(data, name, HISTORY_LOST);
-  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // items that are redelivered are not counted yet
+  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // redelivered items are not counted yet
   if (moved !== undefined) {
     const found = items[moved]?.unread ? rowsOf(data, pack.resource, items.slice(moved)) : undefined;
     return { kind: "retry", index: moved, bells: ring.bells(), outcomes, ...(found && { found }) };
@@ -87,7 +87,7 @@ export function applyPack(
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 
-/** IX10. */
+/** IX10: the rows from an unread item on. */
 function rowsOf(data: MemoryData, resource: CachedResource, items: readonly ItemChange[]): Pick<IndexView, "rows" | "current"> | undefined {
   const rows = items.map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv }) }));
   const { forged, rows: older, current = [] } = readIndex(data, { rows });
@@ -96,13 +96,13 @@ function rowsOf(data: MemoryData, resource: CachedResource, items: readonly Item
   return forged || isElsewhere ? undefined : { rows: older, current };
 }
 
-/** TY1: counts acknowledged items; `noEpoch` and `notOpen` are redelivered. */
+/** TY1: counts the items of acknowledged messages; `noEpoch` and `notOpen` are redelivered. */
 function tallyRefused(data: MemoryData, pack: PackHeader, items: number, entry: Exclude<Entry, { readonly kind: "enter" }>): void {
   if (entry.kind === "duplicate") tally(data, pack, items, { duplicate: items });
   if (entry.kind === "dropped") tally(data, pack, items, entry.why === "fence" ? { fenced: items } : { otherEpoch: items });
 }
 
-/** One item per key: effects of a later one would be based on a row that the earlier one changes. */
+/** One item per key, because the effects of a second one depend on the row that the first one changes. */
 export function assertDistinct(items: readonly ItemChange[], itemsMax: number): void {
   if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
   if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("a call carries two items of one key");
@@ -141,7 +141,7 @@ export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): 
   return stash?.generation === pack.generation ? { rows: stash.rows.map((row) => ({ ...row })), parts: stash.parts } : nothing;
 }
 
-/** §11.5. Applies the whole lane at `listRV`, or changes only the freeze. */
+/** §11.5. Applies a manifest to the whole lane at `listRV`, or only changes whether the lane is frozen. */
 export function applyManifest(
   data: MemoryData,
   pack: Omit<PackHeader, "kind">,
@@ -188,7 +188,7 @@ export function applyManifest(
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 
-/** A listed object is cached in this version or one after the list, or was deleted after the list (IX9). */
+/** Whether a listed object is cached at this or a later version, or was deleted after the list (IX9). */
 function isCovered(lane: LaneData, listed: ManifestRow, listRV: string): boolean {
   const row = lane.rows.get(listed.key);
   if (row) return isCurrent(row.rv, listed.rv, listRV);
@@ -223,7 +223,7 @@ function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly Ob
   for (const key of keys) resource.needed.add(key);
 }
 
-/** §11.5 step 4: all keys are synced once when all lanes first reach a generation, and after SUSPECT. */
+/** §11.5 step 4: all keys are synced once when the last lane reaches a generation, and after SUSPECT. */
 function reachGeneration(store: Synced, name: CachedResource, resource: ResourceData, step: Step, options: MemoryStoreOptions): void {
   const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
   if (reached <= resource.syncedGeneration) return;

@@ -1,6 +1,6 @@
 /**
- * What the memory Store remembers. Several Stores may be made over one `MemoryData`, as several functions look at one Redis;
- * every verb changes it in one synchronous step.
+ * The data of the memory Store. Several Stores may share one `MemoryData`, as several functions share one Redis; every verb changes it in
+ * one synchronous step.
  */
 import { noCorrelations } from "@deltaloop/kube/events";
 import type { CorrelatorMemory } from "@deltaloop/kube/events";
@@ -26,43 +26,43 @@ import type {
 import type { CheckedClock } from "./store-time.ts";
 
 export interface MemoryData {
-  /** Identity of this memory: another one models another primary (SL1, SL2). */
+  /** Identity of this memory: a new one models a failover to another primary (SL1, SL2). */
   primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];
   /** Events that each controller has sent. */
   events: { readonly [C in Controller]: CorrelatorMemory };
-  /** `<resource>:<lane>` to what became of the items that came. */
+  /** `<resource>:<lane>` to the number of items by fate. */
   readonly tallies: Map<string, LaneTally>;
-  /** Outside of epochs (GD2). */
+  /** Outside epochs (GD2). */
   guard: GuardState;
-  /** When the last epochs were opened (LN5). */
+  /** Times of the last opened epochs (LN5). */
   openedMs: readonly number[];
 }
 
 export interface EpochData {
   record: EpochRecord;
   readonly resources: Map<CachedResource, ResourceData>;
-  /** Of which resources a fence was opened. */
+  /** Resources for which a fence was opened. */
   readonly opened: Set<CachedResource>;
   readonly queues: { readonly [C in Controller]: QueueData };
-  /** By the owner, then by op id. */
+  /** By owner, then by op id. */
   readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
   quarantine: readonly QuarantineEntry[];
-  /** By the owner, like `intents`, and deleted with them. */
+  /** By owner, like `intents`, and deleted with them. */
   readonly marks: Map<OwnerId, DecisionMark>;
   readonly left: Map<OwnerId, number>;
-  /** When it is the turn of what is done seldom. */
+  /** When each periodic job is due next. */
   readonly turns: Map<string, number>;
-  /** The last checkpoint, and of which fence. */
+  /** The last checkpoint and its fence. */
   checkpoint: Checkpoint | undefined;
   clock: CheckedClock | undefined;
   token: TermToken | undefined;
-  /** The fence that the token came with. */
+  /** The fence that was opened with the token. */
   tokenFence: string;
   /** LN2: whether the token's leader had a proof. */
   isProven: boolean;
-  /** SUSPECT marks so far. */
+  /** Number of SUSPECT marks so far. */
   suspectMarks: number;
 }
 
@@ -74,47 +74,47 @@ export interface ResourceData {
   term: string | undefined;
   /** The greatest version that a run has written through. */
   written: string | undefined;
-  /** Last one opened. */
+  /** The last opened generation. */
   generation: number;
-  /** Last one that every lane has reached. */
+  /** The last generation that every lane has reached. */
   syncedGeneration: number;
   state: ResourceState;
   suspectReason: string | undefined;
-  /** The generation that was open when it became suspect: a later one ends that. */
+  /** The generation that was open when the resource became suspect; a later one ends that. */
   suspectGeneration: number;
-  /** How often it became suspect. */
+  /** Number of times it became suspect. */
   suspects: number;
-  /** resourceVersion up to which the watcher has everything in the queue. */
+  /** resourceVersion up to which the watcher has sent everything to the queue. */
   sent: string | undefined;
   readonly lanes: readonly LaneData[];
   /** Slice name (sliceName) to rows. */
   readonly slices: Map<string, Map<ObjectKey, Row>>;
   /** Namespace to rows. For primaries only: no caller lists all pods of a namespace. */
   readonly namespaces: Map<string, Map<ObjectKey, Row>>;
-  /** Namespace to how often a primary of it appeared, disappeared or changed what look-ups rest on. */
+  /** Namespace to the number of relevant changes: primaries added, removed, or changed in a field that look-ups use. */
   readonly counts: Map<string, number>;
-  /** Primaries that are gone, with the version by which they were, the latest first to go. */
+  /** Deleted primaries, each with a version by which it was gone, the next to be dropped last. */
   predecessors: readonly { readonly key: ObjectKey; readonly rv: string }[];
-  /** The greatest version of those that were dropped. */
+  /** The greatest version among dropped predecessors. */
   predecessorsFloor: string;
-  /** Keys whose payload a manifest found missing. */
+  /** Keys whose payload is missing according to a manifest. */
   readonly needed: Set<ObjectKey>;
-  /** Tampered entries (forged.ts), by their place. */
+  /** Forged entries (forged.ts), by location. */
   readonly forged: Map<string, Forged>;
-  /** Since when rows are flagged `gone`. */
+  /** When each row was flagged `gone`. */
   readonly goneSinceMs: Map<ObjectKey, number>;
 }
 
 export interface LaneData {
-  /** Last contiguous sequence of the fence. */
+  /** The fence's last contiguous sequence number. */
   last: number;
   watermark: string;
   generation: number;
   frozen: boolean;
-  /** Sequences applied out of order, with the watermark that each carries. */
+  /** Sequence numbers applied out of order, each with its message's watermark. */
   readonly holes: Map<number, string | undefined>;
   holeSinceMs: number | undefined;
-  /** When a message was last applied in its turn. */
+  /** When a message was last applied in sequence. */
   contiguousAtMs: number | undefined;
   readonly rows: Map<ObjectKey, Row>;
   /** Key to the resourceVersion of deletes above the watermark. */
@@ -123,20 +123,20 @@ export interface LaneData {
 }
 
 export interface QueueData {
-  /** Key to when it may run. */
+  /** Key to the earliest start of its next run. */
   readonly ready: Map<ObjectKey, number>;
-  /** `unended`: the starts right before it that never ended. */
+  /** `unended`: the preceding starts that never ended. */
   readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number; readonly unended: number }>;
   readonly failures: Map<ObjectKey, number>;
   /** The primaries as indexed. */
   readonly primaries: Map<ObjectKey, PrimaryId>;
   /** The outstanding doorbell of a key. */
   readonly bells: Map<ObjectKey, { readonly rungAtMs: number; readonly dueMs: number; readonly rings: number }>;
-  /** When the last run ended. */
+  /** When each key's last run ended. */
   readonly endedAtMs: Map<ObjectKey, number>;
-  /** Keys of primaries whose last run gave up, and after how many failures in a row. */
+  /** Parked primaries, with their number of consecutive failures. */
   readonly parked: Map<ObjectKey, number>;
-  /** When the token bucket is full again, seen from its last withdrawal. */
+  /** When the token bucket will be full again, as of its last withdrawal. */
   bucketMs: number;
 }
 
@@ -146,7 +146,7 @@ export interface PrimaryId {
   readonly owner: OwnerId | undefined;
 }
 
-/** An intent and the key whose run registered it: lowering by the stream queues that key. */
+/** An intent and the key whose run registered it; the stream queues that key when it settles the intent. */
 export interface StoredIntent {
   readonly intent: Intent;
   readonly controller: Controller;
@@ -238,7 +238,7 @@ function newLane(): LaneData {
   };
 }
 
-/** @throws {RangeError} for a lane that the resource does not have: the caller counts lanes otherwise than its epoch. */
+/** @throws {RangeError} for a lane that the resource does not have: the caller uses another number of lanes than the epoch. */
 export function laneAt(resource: ResourceData, lane: number): LaneData {
   const data = resource.lanes[lane];
   if (!data) throw new RangeError(`no lane ${lane}: there are ${resource.lanes.length} lanes`);
@@ -254,7 +254,7 @@ export function sliceName(owner: OwnerId | undefined, namespace: string): string
   return owner ?? `-${namespace}`;
 }
 
-/** Rows of a slice in the order of their keys, so that two reads are equal. */
+/** Rows of a slice in key order, so that reads are repeatable. */
 export function readSlice(resource: ResourceData | undefined, slice: string): readonly Row[] {
   return sortedRows(resource?.slices.get(slice));
 }
@@ -263,7 +263,7 @@ export function sortedRows(rows: ReadonlyMap<ObjectKey, Row> | undefined): reado
   return [...(rows?.values() ?? [])].sort(byKey);
 }
 
-/** Adds to a map of maps; `removeFrom` leaves no empty one behind. */
+/** Adds to a map of maps; `removeFrom` removes maps that become empty. */
 export function addTo<V>(maps: Map<string, Map<string, V>>, name: string, key: string, value: V): void {
   const map = maps.get(name);
   if (map) map.set(key, value);

@@ -16,10 +16,10 @@ type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
 type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
 
 const QUARANTINE_MAX = 1_000;
-/** The fence before any was opened. */
+/** The fence before any is opened. */
 const NO_FENCE = "0";
 
-/** How many times of openings are kept. */
+/** Number of opening times that are kept. */
 const OPENED_MAX = 8;
 
 export function openEpoch(
@@ -69,7 +69,7 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   };
 }
 
-/** A new stream counts from 1; re-sent messages are compared with W, which stays. */
+/** A new stream numbers from 1; re-sent messages are compared with the watermark, which stays. */
 function raiseFence(resource: ResourceData, fence: string): void {
   resource.fence = fence;
   for (const lane of resource.lanes) {
@@ -96,8 +96,8 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
 }
 
 /**
- * Every open resource, and every one that the caller streams, must have exactly the caller's fence: a
- * greater one means another leader, a smaller one that this Store was set back (SL1).
+ * Every open resource, and every one that the caller streams, must have exactly the caller's fence: a greater one means another leader, a
+ * smaller one a Store that was set back (SL1).
  */
 export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serverMs: number): Answer<"checkpoint"> {
   const { nowMs } = storeTime(data.epoch?.clock, serverMs);
@@ -130,7 +130,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   return { kind: "ok", resources };
 }
 
-/** SL1, SL3: every gate closes in this step, and no earlier run continues; its key is due at once. */
+/** SL1, SL3: closes every gate in this step and ends all earlier runs; their keys are due at once. */
 function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs: number): Answer<"checkpoint"> {
   for (const resource of epoch.resources.values()) suspect(epoch, resource, why);
   for (const queue of Object.values(epoch.queues)) {

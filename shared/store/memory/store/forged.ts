@@ -1,6 +1,6 @@
 /**
- * A14 in memory. No other writer has this memory, so there are no MACs: a test or a simulation marks a location as spoilt, and it is
- * then treated like one that fails its MAC.
+ * A14 in memory. Memory has no other writer, so there are no MACs: a test or simulation marks a location as forged, and it is treated like
+ *     one that fails its MAC.
  */
 import type { ObjectKey, CachedResource } from "@deltaloop/kube/objects";
 import type { Forged, Row } from "../../ports/store.ts";
@@ -11,7 +11,7 @@ import { splitKey } from "@deltaloop/kube/objects";
 /** A flag `gone` is trusted for this long. */
 const GONE_MS_MAX = 60_000;
 
-/** Marks the text at a location as spoilt, or plants one there. */
+/** Marks the text at a location as forged, or adds a forged text there. */
 export function spoil({ epoch }: MemoryData, forged: Forged): void {
   epoch?.resources.get(forged.resource)?.forged.set(placeOf(forged), forged);
 }
@@ -32,7 +32,7 @@ export function forgedEntry(resource: ResourceData, row: Row): Forged | undefine
   return resource.forged.get(`entry ${sliceName(row.owner, splitKey(row.key).namespace)} ${row.key}`);
 }
 
-/** The rows of a slice, and its spoilt ones. Without `nowMs` a flag `gone` is trusted at any age. */
+/** The rows of a slice, and its forged ones. Without `nowMs` a flag `gone` is trusted at any age. */
 export function openSlice(
   name: CachedResource,
   resource: ResourceData | undefined,
@@ -60,12 +60,12 @@ function isStale(resource: ResourceData, row: Row, nowMs: number): boolean {
   return !(Math.abs(nowMs - (resource.goneSinceMs.get(row.key) ?? -Infinity)) <= GONE_MS_MAX);
 }
 
-/** Whether each of them is unchanged. */
+/** Whether all of them are unchanged. */
 export function stands(resource: ResourceData, row: Row | undefined, forged: readonly Forged[]): boolean {
   return forged.every((each) => (each.text === GONE ? row?.gone === true : resource.forged.has(placeOf(each))));
 }
 
-/** Removes them, and the row if it was one of them. */
+/** Removes the forged texts, and the row if it is one of them. */
 export function removeForged(resource: ResourceData, lane: LaneData, row: Row | undefined, forged: readonly Forged[]): Row | undefined {
   let left = row;
   for (const each of forged) {
@@ -81,14 +81,14 @@ export function removeForged(resource: ResourceData, lane: LaneData, row: Row | 
   return left;
 }
 
-/** A new row replaces the spoilt one. */
+/** A new row replaces the forged one. */
 export function overwrite(resource: ResourceData, row: Row): void {
   if (resource.forged.size === 0) return;
   resource.forged.delete(`row  ${row.key}`);
   resource.forged.delete(`entry ${sliceName(row.owner, splitKey(row.key).namespace)} ${row.key}`);
 }
 
-/** All spoilt locations of a lane: rows and tombstones. */
+/** All forged locations of a lane: rows and tombstones. */
 export function forgedInLane(resource: ResourceData, lane: LaneData): readonly Forged[] {
   return [...resource.forged.values()].filter(({ where, key }) => where !== "entry" && laneOfKey(resource, key) === lane);
 }

@@ -1,4 +1,4 @@
-/** Whether keys of a controller are handed out (informer §11.6), and the bookkeeping of lanes that it rests on (A11–A13). */
+/** Decides whether keys of a controller are handed out (informer §11.6), and keeps the state of lanes that this depends on (A11–A13). */
 import { dropTombstones } from "./tombstones.ts";
 import { compareResourceVersions, CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
@@ -13,7 +13,7 @@ import type { MemoryStoreOptions } from "./store-time.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
 import { stopFor } from "./guard-store.ts";
 
-/** In every lane a message was applied in its turn within this time; heartbeats come every 15 s. */
+/** Longest time without a message applied in sequence, for each lane; heartbeats come every 15 s. */
 const SILENCE_MS_MAX = 60_000;
 const CLOCK_SET_BACK = "the store's clock was set back: waiting for the next checkpoint";
 
@@ -42,7 +42,7 @@ export function gateReason(
   return undefined;
 }
 
-/** A build never reads what another projection, digest or hash layout wrote (T46). */
+/** A build never reads data of another projection, digest or hash layout (T46). */
 function identityReason(record: EpochRecord, identity: StoreIdentity): string | undefined {
   for (const part of ["projection", "digestPrefix", "hashLayout"] as const) {
     if (identity[part] !== "" && record[part] !== identity[part])
@@ -73,8 +73,8 @@ export function isCommitted(lane: LaneData, sequence: number): boolean {
 }
 
 /**
- * A11: the next sequence advances the lane past the sequences behind the hole; a later one opens a hole. A hole that moved starts its time
- * again: a queue without order nearly always has one, and each is short.
+ * A11: the next sequence advances the lane past the sequences behind the hole; a later one opens a hole. The age of a hole restarts when it
+ * moves: an unordered queue nearly always has some hole, and each is short.
  */
 export function commitSequence(lane: LaneData, sequence: number, watermark: string | undefined, nowMs: number): void {
   if (sequence !== lane.last + 1) {
@@ -93,7 +93,7 @@ export function commitSequence(lane: LaneData, sequence: number, watermark: stri
   lane.holeSinceMs = lane.holes.size > 0 ? nowMs : undefined;
 }
 
-/** A12: what is deleted at or below the watermark needs no tombstone any more, A6 speaks for it. A13: not while frozen. */
+/** A12: deletes at or below the watermark need no tombstone, because A6 applies. A13: not while frozen. */
 function raiseWatermark(lane: LaneData, watermark: string | undefined): void {
   if (watermark === undefined || lane.frozen || compareResourceVersions(watermark, lane.watermark) <= 0) return;
   lane.watermark = watermark;

@@ -1,4 +1,4 @@
-/** The guard (informer §11.9). No other writer has this memory, so everything is trusted. */
+/** The guard (informer §11.9). Memory has no other writer, so all texts are trusted. */
 import { splitKey } from "@deltaloop/kube/objects";
 import type { ObjectKey } from "@deltaloop/kube/objects";
 import type { ForeignWrites, GuardState, ResumeRequest, Stop } from "../../ports/store.ts";
@@ -18,7 +18,7 @@ export function resume(data: MemoryData, request: ResumeRequest): "resumed" | "c
   return "resumed";
 }
 
-/** The stop that applies to a key; without one, that of everything (GD7). */
+/** The stop that applies to a key: its namespace's, or otherwise that of everything (GD7). */
 export function stopFor({ guard }: Pick<MemoryData, "guard">, { ignoresStop = false }: StoreOptions, key?: ObjectKey): Stop | undefined {
   if (ignoresStop) return undefined;
   return guard.stop ?? (key === undefined ? undefined : guard.namespaces.get(splitKey(key).namespace)?.stop);

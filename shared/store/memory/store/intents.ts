@@ -1,8 +1,8 @@
 /**
- * Intents: calls of an owner that were, may be or will be made (informer §13 layers 1 and 4).
+ * Intents: calls for an owner that were, may be or will be sent (informer §13 layers 1 and 4).
  *
  * A worker changes only ops of its own token, and a recovering run takes over the expired ones (IT1). They are stored under the
- * owner and are removed with it (IT4).
+ * owner and removed with it (IT4).
  */
 import { deepFreeze, EXPECTATION_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
 import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
@@ -14,7 +14,7 @@ export function intentsOf(epoch: EpochData, owner: OwnerId): readonly Intent[] {
   return [...stored(epoch, owner)].map(({ intent }) => intent).sort((a, b) => (a.id < b.id ? -1 : 1));
 }
 
-/** Deadline of the first pending op; `undefined` without one. */
+/** Deadline of the first pending op; undefined if there is none. */
 export function pendingDeadlineMs(epoch: EpochData, owner: OwnerId): number | undefined {
   let earliestMs: number | undefined;
   for (const { intent } of stored(epoch, owner)) {
@@ -23,7 +23,7 @@ export function pendingDeadlineMs(epoch: EpochData, owner: OwnerId): number | un
   return earliestMs;
 }
 
-/** @returns the expired pending ops, now under the token of `run`, so that the former run can no longer lower them */
+/** @returns the expired pending ops, now under the token of `run`, so that the former run can no longer settle them */
 export function adoptExpired(epoch: EpochData, owner: OwnerId, run: Taken, nowMs: number): readonly Intent[] {
   const expired = [...stored(epoch, owner)].filter(({ intent }) => intent.state === "pending" && intent.deadlineMs <= nowMs);
   for (const op of expired) put(epoch, owner, { ...op, intent: { ...op.intent, token: run.token } });
@@ -53,7 +53,7 @@ export function register(
   restamp(epoch, owner, run.token, nowMs);
 }
 
-/** Settles the run's own ops. Planned ones that were removed stay away: the stream has seen their pod. */
+/** Settles the run's own ops. Removed planned ones are not restored: the stream has seen their pod. */
 export function settle(epoch: EpochData, owner: OwnerId, run: Taken, write: WriteThrough, nowMs: number): void {
   for (const id of write.lower) {
     if (own(epoch, owner, run.token, id)) removeFrom(epoch.intents, owner, id);
@@ -81,7 +81,7 @@ export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: 
   }
 }
 
-/** IT2: by name or uid, whatever run registered it. @returns the key whose run did, if the op existed */
+/** IT2: settles an op by name or uid, whichever run registered it. @returns that run's key, if the op existed */
 export function lowerOp(
   epoch: EpochData,
   owner: OwnerId,

@@ -1,4 +1,4 @@
-/** Cluster lineage (shared/store/ports/lineage.ts) as the memory Store keeps it. */
+/** Cluster lineage (shared/store/ports/lineage.ts) in the memory Store. */
 import { compareResourceVersions } from "@deltaloop/kube/objects";
 import { recentEpochs } from "../../ports/lineage.ts";
 import type { EpochStore, Lineage, Proof } from "../../ports/store.ts";
@@ -15,7 +15,7 @@ function lineageText({ record, token, checkpoint }: Lineage): string {
 }
 
 export function lineageOf({ record, token, tokenFence, checkpoint }: EpochData): Lineage {
-  // An older build has led since the token came.
+  // an older build has led since the token was stored
   const isStale = checkpoint !== undefined && compareResourceVersions(checkpoint.fence, tokenFence) > 0;
   return { record, ...(token && !isStale && { token }), ...(checkpoint && { checkpoint }) };
 }

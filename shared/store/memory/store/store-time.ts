@@ -1,4 +1,4 @@
-/** The Store's time (informer §12.5) as the memory Store keeps it; the server's clock is the process's. */
+/** The Store's time (informer §12.5) in the memory Store; the process provides the server's clock. */
 import { CLOCK_TRUST_MS } from "@deltaloop/base";
 import type { Clock } from "@deltaloop/base";
 import type { StoreOptions } from "../../store-options.ts";
@@ -7,25 +7,25 @@ import type { EpochStore } from "../../ports/store.ts";
 /** The reference times that a checkpoint stores. */
 export interface CheckedClock {
   readonly fence: string;
-  /** The server's clock then. */
+  /** The server's clock at the checkpoint. */
   readonly serverMs: number;
   /** Milliseconds by which the server's clock is ahead of the Store's time. */
   readonly aheadMs: number;
-  /** The leader's clock then. */
+  /** The leader's clock at the checkpoint. */
   readonly leaderMs: number;
 }
 
 export interface MemoryStoreOptions extends StoreOptions {
-  /** The server's. */
+  /** The server's clock. */
   readonly clock: Clock;
 }
 
 export interface StoreTime {
-  /** The Store's time: it advances from the last checkpoint by the server's clock, by CLOCK_TRUST_MS at most (ST2). */
+  /** The Store's time: advances with the server's clock from the last checkpoint on, by at most CLOCK_TRUST_MS (ST2). */
   readonly nowMs: number;
   /** The same without that limit. */
   readonly uncheckedMs: number;
-  /** By the server's clock, since the last checkpoint. */
+  /** Time since the last checkpoint, by the server's clock. */
   readonly sinceCheckedMs: number;
   readonly isSure: boolean;
 }
@@ -37,7 +37,7 @@ export function storeTime(clock: CheckedClock | undefined, serverMs: number): St
   return { nowMs, uncheckedMs, sinceCheckedMs, isSure: Math.abs(sinceCheckedMs) <= CLOCK_TRUST_MS };
 }
 
-/** ST3. */
+/** ST3: compares the clocks at a checkpoint. */
 export function checkClock(
   clock: CheckedClock | undefined,
   { fence, nowMs: leaderMs }: Pick<Parameters<EpochStore["checkpoint"]>[0], "fence" | "nowMs">,
@@ -48,7 +48,7 @@ export function checkClock(
   return { fence, serverMs, leaderMs, aheadMs: (clock?.aheadMs ?? 0) + jumpMs(clock ? serverMs - clock.serverMs : 0, passedMs) };
 }
 
-/** By how much the server's clock went on too far, or went back. */
+/** How far the server's clock jumped forward or back. */
 function jumpMs(serverPassedMs: number, passedMs: number | undefined): number {
   if (serverPassedMs < 0) return serverPassedMs - Math.min(passedMs ?? 0, CLOCK_TRUST_MS);
   if (passedMs === undefined || serverPassedMs - passedMs <= CLOCK_TRUST_MS) return 0;

@@ -1,7 +1,6 @@
 /**
- * The Store in memory: the whole contract of shared/store/ports/store.ts in one process, for the demo without Redis, for tests and
- * for replay. Each verb is one synchronous step behind a promise, so it is atomic by construction; the decisions are in the files beside
- * this one.
+ * The Store in memory: the whole contract of shared/store/ports/store.ts in one process, for the demo without Redis, tests and replay.
+ * Each verb is one synchronous step and therefore atomic; the files beside this one make the decisions.
  */
 import { primaryAsOwner, CONTROLLERS } from "@deltaloop/kube/objects";
 import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
@@ -30,7 +29,7 @@ import { writeThrough } from "./write-through.ts";
 const SWEEP_MAX = 500;
 
 /**
- * @param data what several Stores share, as several functions share one Redis; left out, this one has its own.
+ * @param data shared by several Stores, as several functions share one Redis; default: data of its own.
  * @throws {TypeError} without a clock: the memory Store has no time of its own.
  */
 export function createMemoryStore(given: StoreOptions, data: MemoryData = createMemoryData()): Store {
@@ -55,7 +54,7 @@ export function createMemoryStore(given: StoreOptions, data: MemoryData = create
   };
 }
 
-/** Of the Store's time. */
+/** Returns the Store's time. */
 type StoreClock = Pick<Clock, "now">;
 
 type Verbs<K extends keyof Store> = Pick<Store, K>;
@@ -86,7 +85,7 @@ function epochVerbs(
     lineage: async () => lineage(data, clock.now()),
     forgetRecentEpochs: async () => void (data.openedMs = []),
     openEpoch: async (record, over, token) => openEpoch(data, record, over, token, clock.now()),
-    forgetEpochs: async () => 0, // openEpoch keeps nothing of the one before
+    forgetEpochs: async () => 0, // openEpoch keeps nothing of the previous epoch
     openFence: async (request) => openFence(data, request),
     openGeneration: async (request) => openGeneration(data, request),
     checkpoint: async (request) => checkpoint(data, request, options.clock.now()),
@@ -139,7 +138,7 @@ function indexVerbs(
     registerIntents: async (run, ownerUid, intents) => {
       const epoch = epochNamed(data, run.epoch);
       const queue = epoch?.queues[run.controller];
-      // Ops under the uid of a primary that has been replaced meanwhile would never be removed (IT4).
+      // Ops under the uid of a replaced primary would never be removed (IT4).
       if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
       if (!isOfLineage(epoch, run) || (run.lineage && run.lineage.marks !== epoch.suspectMarks)) return "stolen"; // LN4
       register(epoch, primaryAsOwner(run.controller, run.key, ownerUid), run, intents, clock.now());
@@ -193,7 +192,7 @@ function queueVerbs(
   };
 }
 
-/** WQ5. Keys of a closed gate are not rung: a doorbell would find GATED. */
+/** WQ5. Keys of a closed gate are not rung: a worker could not take them. */
 function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowMs: number): readonly Doorbell[] {
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];

@@ -1,4 +1,4 @@
-/** SyncAll (informer §15): what a controller missed while it was not synced is found by looking at every key once. */
+/** SyncAll (informer §15): looks at every key once, to find what a controller missed while it was not synced. */
 import type { Controller } from "@deltaloop/kube/objects";
 import type { GuardState } from "../../ports/store.ts";
 import type { EpochData } from "./data.ts";
@@ -7,7 +7,7 @@ import type { Ring } from "./ring.ts";
 import type { MemoryStoreOptions } from "./store-time.ts";
 import { addKey, dirtyKeys } from "./work-queue.ts";
 
-/** Keys become due one per millisecond, over this time at most. */
+/** Keys become due one per millisecond, within this time at most. */
 const SPREAD_MS_MAX = 30_000;
 /** The sweeper rings the rest. */
 const BELLS_MAX = 500;
@@ -20,7 +20,7 @@ export interface Synced {
   readonly openedMs: readonly number[];
 }
 
-/** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open now. */
+/** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open. */
 export function syncAll(store: Synced, controllers: readonly Controller[], ring: Ring, options: MemoryStoreOptions, nowMs: number): void {
   const { epoch } = store;
   let bellsLeft = BELLS_MAX;

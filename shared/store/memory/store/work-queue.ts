@@ -1,8 +1,8 @@
 /**
- * The work queue's truth (informer §12.2): which keys are dirty since when, who runs which, and which doorbells are out.
+ * The state of the work queue (informer §12.2): dirty keys with their times, runs with their keys, and outstanding doorbells.
  *
- * `ready` is a set, so adds collapse; a run takes the key out first, so an add during the run stays (WQ1). `runs` has one entry
- * a key; only the holder of its token may go on (WQ2).
+ * `ready` is a set, so adds collapse; a run first removes its key, so an add during the run stays (WQ1). `runs` has one entry per key; only
+ * the holder of its token may continue (WQ2).
  */
 import {
   compareResourceVersions,
@@ -26,19 +26,19 @@ import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";
 import type { StoreTime } from "./store-time.ts";
 
-/** A doorbell younger than this is believed to be on its way. */
+/** A younger doorbell counts as not yet delivered. */
 const BELL_MS = 5_000;
 const SWEEP_GRACE_MS = 5_000;
-/** A doorbell that the sweeper has rung n times already is left alone for 5 s × 2^n, at most this long. */
+/** The sweeper does not repeat a doorbell that it has rung n times for 5 s × 2^n, at most this long. */
 const SWEEP_PATIENCE_MS_MAX = 300_000;
 /** Doorbells of one resync; the sweeper sends the rest. */
 const RESYNC_BELLS_MAX = 500;
-/** How long changes that only concern a status are collected: 1 ms a dependent, at most this. */
+/** How long changes that only affect a status are collected: 1 ms per dependent, at most this. */
 const STATUS_MS_MAX = 1_000;
 
 /**
- * `add` of §12.2. @returns whether a doorbell must be rung: newly dirty or earlier, none young enough is out for it, and no run holds the
- * key: it would find it busy, and the run's end rings.
+ * `add` of §12.2. @returns whether a doorbell must be rung: the key is newly dirty or due earlier, has no young doorbell, and no run holds
+ * it. During a run a doorbell would find the key busy, and the end of the run rings.
  */
 export function addKey(queue: QueueData, key: ObjectKey, atMs: number, nowMs: number): boolean {
   const readyAtMs = queue.ready.get(key);
@@ -51,7 +51,7 @@ export function addKey(queue: QueueData, key: ObjectKey, atMs: number, nowMs: nu
   return true;
 }
 
-/** Queues what an item's change concerns; `exempt` is the key whose own status write the item answers. */
+/** Queues the keys that an item affects; `exempt` is the key whose own status write the item is. */
 export function queueEffect(
   epoch: EpochData,
   effect: Effect,
@@ -68,7 +68,7 @@ export function queueEffect(
   if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
 }
 
-/** End of the last run (now, while one is in progress) + 1 ms for each dependent, at most a second. */
+/** End of the last run (now, while one is in progress) plus 1 ms per dependent, at most a second. */
 function statusAtMs(epoch: EpochData, { controller, key, uid }: Effect, nowMs: number): number {
   const queue = epoch.queues[controller];
   const slices = epoch.resources.get(CONTROLLER_INFO[controller].dependents)?.slices;
@@ -82,7 +82,7 @@ function isLive(queue: QueueData, key: ObjectKey, nowMs: number): boolean {
   return run !== undefined && run.leaseUntilMs > nowMs;
 }
 
-/** LN4: term and fence are those that the run was taken under. */
+/** LN4: whether term and fence are those under which the run was taken. */
 export function isOfLineage({ token, tokenFence }: EpochData, { lineage }: Taken): boolean {
   return lineage?.token === undefined || (token?.term === lineage.token.term && tokenFence === lineage.fence);
 }
@@ -103,7 +103,7 @@ export function holds(queue: QueueData, key: ObjectKey, token: string): boolean 
   return queue.runs.get(key)?.token === token;
 }
 
-/** `take` behind the gate. A doorbell for the key has been consumed, whatever the answer is. */
+/** `take` behind the gate. Each call has consumed a doorbell of the key, whatever the result. */
 export function takeKey(
   epoch: EpochData,
   run: Taken,
@@ -134,7 +134,7 @@ export function takeKey(
   return begin(epoch, run, primary?.uid, leaseUntilMs, nowMs);
 }
 
-/** IT3: expired ops of a dead token are looked up before anything is decided; younger ones bring the key back in time. */
+/** IT3: expired ops of a dead token are read live before any decision; younger ones requeue the key for their deadline. */
 function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
   const queue = epoch.queues[run.controller];
   const owner = uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, uid);
@@ -158,7 +158,7 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
       lineage: takenLineage(epoch, run.controller),
     };
   }
-  if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, and the sweeper if we die
+  if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, or the sweeper if this run crashes
   const { release } = epoch.record;
   const lineage = takenLineage(epoch, run.controller);
   return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage, ...(release !== undefined && { release }) };
@@ -222,7 +222,7 @@ export function renewLease(queue: QueueData, run: Taken, nowMs: number): number 
   return leaseUntilMs;
 }
 
-/** The run has ended, and a dirty key needs a doorbell. */
+/** Ends the run; a dirty key then needs a doorbell. */
 export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs: number): DoneResult {
   const queue = epoch.queues[run.controller];
   const { key } = run;
@@ -246,7 +246,7 @@ export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs:
       queue.failures.delete(key);
       break;
     case "requeueAfter":
-      // Forget, then AddAfter: it has succeeded.
+      // Forget, then AddAfter: the run has succeeded.
       queue.failures.delete(key);
       addKey(queue, key, nowMs + outcome.delayMs, nowMs);
       break;
@@ -262,7 +262,7 @@ export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs:
   return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
 }
 
-/** Overdue keys without a run and keys whose run was abandoned, oldest first, unless a doorbell is out for them. */
+/** Overdue keys without a run and keys of abandoned runs, oldest first, except those with an outstanding doorbell. */
 export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isStopped: (key: ObjectKey) => boolean): readonly ObjectKey[] {
   const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
   const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();
@@ -289,7 +289,7 @@ export function resyncKeys(queue: QueueData, spreadMs: number, nowMs: number): r
     .slice(0, RESYNC_BELLS_MAX);
 }
 
-/** Dirty keys, the one ready first first. */
+/** Dirty keys, the earliest due first. */
 export function dirtyKeys(queue: QueueData): readonly ObjectKey[] {
   return [...queue.ready]
     .map(([key, atMs]) => ({ key, atMs }))

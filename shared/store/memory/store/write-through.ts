@@ -1,4 +1,4 @@
-/** A run's own answers and live reads, and what became of its ops, in one step (informer §13 layers 2 and 4). */
+/** Writes a run's own responses and live reads, and settles its ops, in one step (informer §13 layers 2 and 4). */
 import { maxResourceVersion, primaryAsOwner } from "@deltaloop/kube/objects";
 import type { OwnerId } from "@deltaloop/kube/objects";
 import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../ports/store.ts";
@@ -14,9 +14,9 @@ import { addKey, finishRun, isOfLineage } from "./work-queue.ts";
 const ITEMS_MAX = 500;
 
 /**
- * Facts are applied from any caller, also without the lease, because the row rules decide. Intents belong to the token.
- * The key is queued when a row changed, and when an answer was dropped by A5 or A6: its pod is gone already, and no other caller knows that
- * it belonged to this run. That also holds for items before a `retry`, since the caller sends only the rest.
+ * Rows are accepted from any caller, even without the lease, because the row rules decide. Intents belong to the token. The key is queued
+ * when a row changed, and when A5 or A6 dropped a response: its pod is gone already, and only this run knows that it created it. That also
+ * applies to items before a `retry`, since the caller resends only the rest.
  */
 export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, nowMs: number): WriteThroughResult {
   assertDistinct(write.items, ITEMS_MAX);
@@ -49,7 +49,7 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
   return { kind: "ok", bells: ring.bells(), outcomes, ...(done && { done }) };
 }
 
-/** Marks of owners that are known by their uid. */
+/** Stores marks of owners whose uid the Store knows. */
 function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThrough, owner: OwnerId): void {
   for (const each of marks) {
     if (epoch.queues[each.controller].primaries.get(each.key)?.uid === each.uid)
@@ -61,7 +61,7 @@ function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThroug
   else epoch.left.delete(owner);
 }
 
-/** The DELETE was answered without an object: until the stream confirms it, readers treat the row as deleted. */
+/** The DELETE got a response without an object: until the stream confirms it, readers treat the row as deleted. */
 function flagGone(step: Step, { key, uid }: WriteThrough["gone"][number]): boolean {
   const lane = laneOfKey(step.resource, key);
   const row = lane.rows.get(key);

@@ -1,6 +1,6 @@
-/** The names of KEYS and ARGV of every script, as data alone: a bundle has it deflated (infra/build/inline-scripts.ts). */
+/** The names of KEYS and ARGV of every script, as plain data: bundles contain it compressed (infra/build/inline-scripts.ts). */
 
-/** Keys that scripts use together. The first has no constant: it is at the base itself. */
+/** Keys that scripts use together. The first one is at the base itself and needs no constant. */
 export const BLOCKS = {
   queue: ["q", "p", "f", "u", "b", "z"],
   lane: ["l", "v", "t", "h", "mp"],

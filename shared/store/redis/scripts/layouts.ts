@@ -14,7 +14,7 @@
  *            ops: ["id", …]    opsCount, opsAt, opsEnd, and OPS_ID …, OPS_SIZE, which are replaced by their numbers:
  *                              ARGV[at + OPS_ID] of the record at `at`; `for at = opsAt, opsEnd, OPS_SIZE` visits all
  *
- * Arguments named `…Slot` and `…Base` are slots of KEYS: no script derives a key from data (a rule of Redis Cluster). 0: there is none.
+ * Arguments named `…Slot` and `…Base` are slots of KEYS, because Redis Cluster forbids deriving keys from data. 0: none.
  */
 
 import { BLOCKS, type CHANGES, type GATE, LAYOUTS } from "./layout-table.ts";
@@ -61,15 +61,15 @@ function planOf(script: ScriptName): NonNullable<ReturnType<typeof PLANS.get>> {
   return plan;
 }
 
-/** KEYS after `ep`, in order: names, and blocks of names. */
+/** KEYS after `ep`, in order: names and blocks of names. */
 export function keyList<S extends ScriptName>(script: S, keys: KeysOf<S>): readonly (string | readonly string[])[] {
-  return planOf(script).keys.map(([name]) => (keys as Readonly<Record<string, string | readonly string[]>>)[name] ?? []); // KeysOf says so
+  return planOf(script).keys.map(([name]) => (keys as Readonly<Record<string, string | readonly string[]>>)[name] ?? []); // ensured by KeysOf
 }
 
 /** ARGV after the clock, in order. */
 export function argList<S extends ScriptName>(script: S, epoch: string, args: ArgsOf<S>): readonly string[] {
   const { scalars, lists } = planOf(script);
-  const given = args as Readonly<Record<string, unknown>>; // ArgsOf gives each name a value of its kind
+  const given = args as Readonly<Record<string, unknown>>; // ensured by ArgsOf
   const out = [epoch];
   for (const { name } of scalars) {
     const value = given[name];
@@ -83,7 +83,7 @@ export function argList<S extends ScriptName>(script: S, epoch: string, args: Ar
   return out;
 }
 
-/** Lua locals for the part of a script's layout that `parts` (its libraries and text) use. */
+/** Lua locals for the part of a script's layout that `parts` (its libraries and text) uses. */
 export function prelude(script: ScriptName, parts: readonly string[]): string {
   const { keys, scalars, lists } = planOf(script);
   const lines: string[] = [];
@@ -130,7 +130,7 @@ function wordsOf(part: string): ReadonlySet<string> {
   return found;
 }
 
-/** `lua` with numbers in place of the constants of the lists among `args`: Lua allows a function 200 locals. */
+/** `lua` with numbers instead of the constants of the lists in `args`: Lua allows 200 locals per function. */
 export function numbered(args: Readonly<Record<string, ArgKind>>, lua: string): string {
   const numbers = new Map<string, number>();
   for (const [name, fields] of Object.entries(args)) {

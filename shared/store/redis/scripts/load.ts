@@ -1,12 +1,12 @@
 /**
- * The scripts as text: each with the names of its KEYS and ARGV (layouts.ts) and the libraries it needs in front.
+ * The scripts as text, each preceded by the names of its KEYS and ARGV (layouts.ts) and the libraries it needs.
  *
  * Contract with the build (infra/build): a bundle has no .lua files beside it, so every expression of exactly this form,
  *
  *     readFileSync(new URL("./<path>.lua", import.meta.url), "utf8")
  *
- * with a literal path relative to this file, is replaced by the file's content as a string literal. Run unbuilt, it reads
- * the file. Nothing else here touches the file system, and no other module reads a script.
+ * with a literal path relative to this file, is replaced by the file's content as a string literal. Without a build the files are read.
+ * Nothing else here uses the file system, and no other module reads a script.
  */
 import { readFileSync } from "node:fs";
 
@@ -48,7 +48,7 @@ const lineage = lineageRules + readFileSync(new URL("./lib/lineage.lua", import.
 const stop = readFileSync(new URL("./lib/stop.lua", import.meta.url), "utf8");
 const gate = stop + numbered(GATE, readFileSync(new URL("./lib/gate.lua", import.meta.url), "utf8"));
 
-/** The text of a script, with the libraries that it needs. lib/base.lua is in front of each. */
+/** Each script's text after its libraries. All start with lib/base.lua. */
 const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   add: [queue, readFileSync(new URL("./work-queue/add.lua", import.meta.url), "utf8")],
   applyManifest: [
@@ -99,14 +99,14 @@ const TEXTS: Readonly<Record<ScriptName, readonly string[]>> = {
   writeThrough: [times, queue, ending, intents, index, readFileSync(new URL("./intents/write-through.lua", import.meta.url), "utf8")],
 };
 
-/** The parts of each script, by the name under which ../connection.ts runs it. */
+/** The parts of each script, by its name in ../connection.ts. */
 export const SCRIPTS = Object.fromEntries(
   (Object.keys(TEXTS) as ScriptName[]).map((script) => {
     const own = TEXTS[script].length - 1;
     const parts = TEXTS[script].map((part, i) => (i === own ? numbered(LAYOUTS[script].args, part) : part));
     return [script, [base, prelude(script, parts), ...parts]];
   }),
-) as unknown as Readonly<Record<ScriptName, readonly [string, ...string[]]>>; // the names of TEXTS
+) as unknown as Readonly<Record<ScriptName, readonly [string, ...string[]]>>; // the same names as TEXTS
 
 function locals(values: Readonly<Record<string, number>>): string {
   return Object.entries(values)

@@ -1,8 +1,8 @@
--- correlateEvents: `correlate` of shared/kube/events/event-correlator.ts, for one happening after another (EV1). A memory is a hash and a sorted
+-- correlateEvents: `correlate` of shared/kube/events/event-correlator.ts, for each happening in order (EV1). A memory is a hash and a sorted
 -- set of its fields by their last use; a value of another form counts as absent (EV5). The epoch is not compared.
 -- KEYS  groups: last ms, recent keys · groupsOrder · events: count, nanos · eventsOrder · budgets: tokens, ms · budgetsOrder
 -- ARGV  sources: source, group · happenings: number of its source and group from 1, key, nanos
--- Returns for each happening: nanos, count, 1 if it is combined, 1 if it is held back
+-- Returns for each happening: nanos, count, 1 if it is combined, 1 if it is dropped by the rate limit
 local function parts(value)
   local list = {}
   for part in string.gmatch(value, "[^" .. US .. "]+") do list[#list + 1] = part end
@@ -34,7 +34,7 @@ function budgets.parse(list)
 end
 function budgets.format(entry) return string.format("%.17g", math.max(0, entry.tokens)) .. US .. text(entry.at) end
 
--- Read once, changed in place, and written by `save`: every value read is changed.
+-- Read once and changed in place; `save` writes all of them, because every value read is changed.
 local function recall(of, field)
   local entry = of.entries[field]
   if not entry then
@@ -79,7 +79,7 @@ local function isCombined(name, key)
   return isOver
 end
 
--- Go's x/time/rate: less than 1 ns is no time to wait.
+-- Go's x/time/rate: a delay of less than 1 ns counts as none.
 local function isHeldBack(source)
   local budget = recall(budgets, source)
   local left = math.min(EVENT_BURST, budget.tokens + (now - budget.at) / 1000 * EVENTS_PER_SECOND) - 1

@@ -1,4 +1,4 @@
--- noteForgery: adds an entry to the last ones. Forgeries are kept across epochs: they concern the operator, not a cache.
+-- noteForgery: adds an entry and keeps the last ones. Forgeries are kept across epochs, because they are for the operator and belong to no cache.
 -- KEYS  forgeries
 -- ARGV  entry · kept: how many are kept
 -- Returns { "ok" }

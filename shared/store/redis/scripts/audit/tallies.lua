@@ -1,4 +1,4 @@
--- tallies: how many items of each lane had which fate. The epoch is not compared.
+-- tallies: the number of items of each lane by fate. The epoch is not compared.
 -- KEYS  tally
 -- ARGV  none
 -- Returns { "<resource>:<lane>:<fate or received>", count, … }

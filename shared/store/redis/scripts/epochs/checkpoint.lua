@@ -1,14 +1,14 @@
 -- checkpoint: records what was sent, proves the fence, and reports a loss (SL1, SL3) and what the watcher must repair.
 -- KEYS  none
--- ARGV  fence · beat: number of this checkpoint · answered: number of the last one that was answered · leaderNow: its clock, or ""
---       term: of the leader, or "" · termCount · confirmed: the greatest count that was answered (LN3)
---       release: of the cluster, or "" for the one that is stored · queues: their bases
---       resources: with their number of lanes as the caller believes and the RV that was sent, or "". Every open resource, and every one
+-- ARGV  fence · beat: number of this checkpoint · answered: number of the last one with a response · leaderNow: its clock, or ""
+--       term: of the leader, or "" · termCount · confirmed: the greatest count with a response (LN3)
+--       release: of the cluster, or "" to keep the stored one · queues: their bases
+--       resources: with the caller's assumed number of lanes and the sent RV, or "". Every open resource, and every one
 --         with a sent RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis
 --         lost writes
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
 --         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws, written through or "" }, … }
-local FULL_MS = 10000 -- what was refused comes again each 5 s
+local FULL_MS = 10000 -- refused messages are redelivered every 5 s
 
 if otherEpoch() then return { "noEpoch" } end
 storeFull()
@@ -35,7 +35,7 @@ for at = resourcesAt, resourcesEnd, RESOURCES_SIZE do
 end
 if less(fence, greatest) then return { "fenced", greatest } end
 
--- Every gate closes in this step, and no earlier run continues; its key is due at once.
+-- Closes every gate in this step and ends all earlier runs; their keys are due at once.
 local function lost(kind, why)
   for _, resource in ipairs(resources) do suspect(resource.m, why) end
   for at = queuesAt, queuesEnd do

@@ -1,4 +1,4 @@
--- forgetOpened: forgets when epochs were opened (LN5).
+-- forgetOpened: removes the times of opened epochs (LN5).
 -- KEYS  opened
 -- ARGV  none
 -- Returns 1

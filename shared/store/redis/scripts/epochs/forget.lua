@@ -1,7 +1,7 @@
 -- forget: removes keys of epochs that are not current.
 -- KEYS  stale
 -- ARGV  none
--- Returns how many keys it removed; 0 with another epoch
+-- Returns the number of removed keys; 0 with another epoch
 if otherEpoch() then return 0 end
 local removed = 0
 for i = staleFrom, #KEYS, MAX_ARGS do

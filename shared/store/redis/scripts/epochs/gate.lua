@@ -1,4 +1,4 @@
--- gate: whether keys of a controller are handed out, and if not why.
+-- gate: whether keys of a controller are handed out, or the reason why not.
 -- KEYS  none
 -- ARGV  GATE (lib/gate.lua): the resources that the controller reads
 -- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number } · { "open" } · { "stopped", field and text of the stop } · { "closed", reason }

@@ -1,7 +1,7 @@
--- openFence: makes a fence the stream of a resource (informer §14 step 3): a greater one resets sequences and holes and keeps W.
+-- openFence: sets the fence of a resource's stream (informer §14 step 3): a greater one resets sequences and holes and keeps W.
 -- KEYS  meta: of the resource · lanes: l, v, t, h, mp of each
 -- ARGV  fence · laneCount · isBoundToPrimary: 1: another primary may lack writes (SL2); 0: a failover loses none · resource
---       term: of the leader, or "" · termCount · expected: the stored term that it has seen · proofTerm: "" for no proof (LN2) · proofCount
+--       term: of the leader, or "" · termCount · expected: the stored term that it has read · proofTerm: "" for no proof (LN2) · proofCount
 --       proofFence · proofNumber · isProofExact · unprovenReason
 -- Returns { "foreign" }: another term than expected · { "equalFence" }: stored under another term · { "noEpoch" } · { "damaged", why } (SL3) · { "fenced", stored fence } · { "lanes", number } if the epoch has another number
 --         { "open", state, syncedGen, last, W, gen, frozen 0|1, … for each lane }
@@ -11,7 +11,7 @@ local fields = call("HMGET", metaKey, "fence", "lanes", "state", "syncedGen", "p
 local stored, lanesStored = fields[1], fields[2]
 if stored and less(fence, stored) then return { "fenced", stored } end
 if lanesStored and lanesStored ~= laneCount then return { "lanes", tonumber(lanesStored) } end
--- `ep` records what was opened in this epoch, so that a leader that comes after a loss sees it.
+-- `ep` records the resources opened in this epoch, so that a leader after a loss detects missing ones.
 if not stored and call("HGET", epochKey, "opened:" .. resource) then return { "damaged", resource .. " is not there" } end
 if stored then
   for base = lanesFrom, #KEYS, LANE_SIZE do

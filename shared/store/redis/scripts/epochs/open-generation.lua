@@ -1,6 +1,6 @@
--- openGeneration: starts a LIST-equivalent; the floor is the greatest W.
+-- openGeneration: starts a list; the floor is the greatest W, and the list must not be older.
 -- KEYS  meta · needed: of the resource · lanes: l of each
--- ARGV  fence · resource · laneCount: as the caller believes
+-- ARGV  fence · resource · laneCount: as the caller assumes
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "open", generation, floor }
 if otherEpoch() then return { "noEpoch" } end
 evenIfFull()

@@ -1,4 +1,4 @@
--- setStop: writes texts, if all of them are still what the caller has read. The epoch is not compared.
+-- setStop: writes texts, if none of them has changed since the caller read it. The epoch is not compared.
 -- An empty stored text counts as a text: another writer set it.
 -- KEYS  stop
 -- ARGV  texts: field, old, new; each "=<text>", or "" for none

@@ -1,4 +1,4 @@
--- applyManifest: verifies a lane against the list, sweeps what is not listed, and with the last lane of a generation
+-- applyManifest: verifies a lane against the list, removes rows that are not listed, and with the last lane of a generation
 -- makes the resource SYNCED (§11.5, §11.6, §15 SyncAll). All or nothing.
 -- KEYS  lane · meta · needed: of the resource · tally
 -- ARGV  fence · generation · sequence · listRV · resource · lanePrefix: of the lane's members of `need`
@@ -31,7 +31,7 @@ refused = otherLanes()
 if refused then return refused end
 if not isWhole then return { "incomplete" } end
 
--- Verify: every listed row is cached in this version or one after the list, or was deleted after the list (IX9).
+-- Verify: every listed row is cached at this version or a later one than the list's, or was deleted after the list (IX9).
 local rowsKey, tombsKey = KEYS[laneBase + V], KEYS[laneBase + T]
 local listed = {}
 for at = rowsAt, rowsEnd, ROWS_SIZE do listed[#listed + 1] = ARGV[at + ROWS_KEY] end

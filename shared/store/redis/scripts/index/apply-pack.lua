@@ -3,11 +3,11 @@
 -- ARGV  fence · kind: D|L|W · sequence
 --       mark: "" if it is not the last call, "-" without watermark, else the watermark · listRV: or ""
 --       historyLostReason: why all resources are suspect if their history is lost · place: in the tally
---       leavesOut: 1: items for which a full store has no room are left out (FU2), 0: the call is refused, unless its lane is frozen
+--       leavesOut: 1: skips items for which a full store has no room (FU2), 0: refuses the call, unless its lane is frozen
 --       CHANGES (lib/index.lua) · metas: with a list: slots of m of all resources
 -- Returns OOM · { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } · { "duplicate", doorbells }
 --         { "applied", doorbells, outcomes }
---         { "retry", doorbells, outcomes, items done } · and if the next one is unread, what is stored for it and those after it:
+--         { "retry", doorbells, outcomes, items done } · and if the next one is unread, the stored values of it and of all later ones:
 --           { row, tombstone, entry, … }, "" for none
 local came = itemsCount
 local full = storeFull()

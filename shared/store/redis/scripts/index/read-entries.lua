@@ -1,6 +1,6 @@
 -- readEntries: entries of named slices, the second half of the wrapper's readIndex.
 -- KEYS  slices
--- ARGV  sizes: how many of the entries are of each slice · entries: their keys, slice after slice
+-- ARGV  sizes: number of entries in each slice · entries: their keys, slice after slice
 -- Returns { "otherEpoch", current epoch or "" } · { "ok", entry or false, … in order }
 if otherEpoch() then return { "otherEpoch", current or "" } end
 local out, first = { "ok" }, entriesAt

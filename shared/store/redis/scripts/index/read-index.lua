@@ -1,7 +1,7 @@
--- readIndex: namespace counts, then version rows and primaries, which name the slices of the objects (second half: readEntries).
+-- readIndex: namespace counts, then version rows and primaries, which reference the slices of the objects (second half: readEntries).
 -- KEYS  none
--- ARGV  resources: with their number of lanes as the caller believes · counts: slot of n, namespace
---       lanes: slot of v (t is the next one), how many of the rows are in it · rows: keys, lane after lane
+-- ARGV  resources: with the caller's assumed number of lanes · counts: slot of n, namespace
+--       lanes: slot of v (t is the next one), number of rows in it · rows: keys, lane after lane
 --       namespaces: slots of k and of u
 -- Returns { "otherEpoch", current epoch or "" } · { "lanes", resource, number }
 --         { "ok", counts, rows (row or false, in order), namespaces (each: key, "uid 0x1F owner", …),

@@ -1,4 +1,4 @@
--- replace: replaces texts of hashes, each only if it and its row are still as they were read.
+-- replace: replaces texts of hashes, each only if neither it nor its row has changed since it was read.
 -- KEYS  none
 -- ARGV  texts: slot of the hash, field, old text, new text ("" removes the field), slot of v (0: no row is compared), row ("": none)
 -- Returns { "otherEpoch", current epoch or "" } · { "ok", 1 or 0 for each in order }

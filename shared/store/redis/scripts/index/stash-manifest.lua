@@ -1,6 +1,6 @@
 -- stashManifest: stores a part of a manifest that is not its last, and commits its sequence (§11.5 step 1).
 -- KEYS  lane
--- ARGV  fence · generation · sequence · part: rows, as the caller wants them back
+-- ARGV  fence · generation · sequence · part: rows, returned unchanged later
 -- Returns { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } { "duplicate", {} } { "early" } { "applied", {}, "" }
 local refused = otherEpoch()
 if refused then return { refused } end
@@ -9,7 +9,7 @@ refused = otherFence(state, fence)
 if refused then return { refused } end
 if isDuplicate(state, sequence) then return { "duplicate", {} } end
 if sequence ~= state.last + 1 then return early(state) end
-evenIfFull() -- otherwise no list could close a hole of a full Store, and sweep
+evenIfFull() -- otherwise no list could close a hole and sweep while the Store is full
 local stash = KEYS[laneBase + MP]
 for _, field in ipairs(call("HKEYS", stash)) do -- parts of an abandoned generation
   if string.match(field, "^%d+") ~= generation then call("HDEL", stash, field) end

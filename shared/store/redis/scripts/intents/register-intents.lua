@@ -13,7 +13,7 @@ if opsCount > 0 then
   local ids, fields = {}, {}
   for at = opsAt, opsEnd, OPS_SIZE do ids[#ids + 1] = ARGV[at + OPS_ID] end
   for i, value in ipairs(hmget(intentsKey, ids)) do
-    if value then lowerOp(intentsKey, ids[i], parseOp(value)) end -- a planned name is used, or an op is registered again
+    if value then lowerOp(intentsKey, ids[i], parseOp(value)) end -- replaces a planned name, or an op that is registered again
   end
   for at = opsAt, opsEnd, OPS_SIZE do
     fields[#fields + 1] = ARGV[at + OPS_ID]

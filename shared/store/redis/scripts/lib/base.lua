@@ -1,4 +1,4 @@
--- What every script starts with. The names of KEYS and ARGV are declared by ../layouts.ts, in front of this and of the script: here
+-- Prepended to every script. ../layouts.ts declares the names of KEYS and ARGV in front of this and of the script: here
 -- `epochKey` (ep), `clock` (in place of the server's, ms; empty: the server's) and `epoch` (the caller's). Values are joined with 0x1F. resourceVersions and fences are compared as strings
 -- (length, then bytes), never as numbers: Lua's are doubles. No script decodes an object.
 local call, KEYS, ARGV = redis.call, KEYS, ARGV
@@ -13,9 +13,9 @@ else
   serverNow = tonumber(clock)
 end
 
--- The Store's time (informer §12.5): `now` advances from the last checkpoint by the server's clock, by CLOCK_TRUST_MS at most (ST2).
--- `uncheckedNow` is without that limit. Field `clock` of ep: the checkpoint that wrote it, the server's time then, what the server's clock
--- is ahead of the Store's, the leader's time. It is void once an older build has checkpointed.
+-- The Store's time (informer §12.5): `now` advances from the last checkpoint with the server's clock, by CLOCK_TRUST_MS at most (ST2).
+-- `uncheckedNow` is without that limit. Field `clock` of ep: the checkpoint that wrote it, the server's time then, how far the server's
+-- clock is ahead of the Store's, the leader's time. It is invalid once an older build has checkpointed.
 local header = call("HMGET", epochKey, "epoch", "checkpoint", "clock")
 local checkpointed, checkedAt, clockAhead, leaderAt = string.match(header[3] or "", "^(%d+\31%d+)\31(%d+)\31(%-?%d+)\31(%d+)$")
 if not checkpointed or checkpointed ~= header[2] then checkedAt, clockAhead, leaderAt = nil, 0, nil end
@@ -32,15 +32,15 @@ local function less(a, b)
   return a < b
 end
 
--- Whether a cached version `cached` is kept when `came` arrives, from a list at `listRV` if it is not "" (IX9). The same as
+-- Whether a cached version `cached` is kept when `came` arrives; `listRV`: the version of its list, or "" (IX9). The same as
 -- isCurrent in shared/kube/objects/resource-version.ts.
 local function isCurrent(cached, came, listRV)
   if cached == came then return true end
   return less(came, cached) and (listRV == "" or less(listRV, cached))
 end
 
--- The serving primary: the replication id, which differs after every restart and every promotion; a replica is none. Empty if the server
--- does not report it. Managed services allow INFO where they refuse CONFIG.
+-- The serving primary: the replication id, which differs after every restart and every promotion; empty on a replica, or if the
+-- server does not report it. Managed services allow INFO although they refuse CONFIG.
 local function primaryNow()
   local info = redis.pcall("INFO", "replication")
   if type(info) ~= "string" then return "" end
@@ -49,13 +49,13 @@ local function primaryNow()
 end
 local OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing"
 
--- Closes the gate until a generation opened after this has been listed. `meta`: m of the resource. One that was never listed
--- stays INIT: its gate is closed, and it will be listed anyway.
+-- Closes the gate until a generation opened after this has been listed. `meta`: m of the resource. A resource that was never
+-- listed stays INIT: its gate is closed, and it will be listed anyway.
 local function suspect(meta, reason)
   local fields = call("HMGET", meta, "state", "gen")
   if (fields[1] or "INIT") ~= "INIT" then
     call("HSET", meta, "state", "SUSPECT", "suspect", reason, "suspectGen", fields[2] or "0")
-    call("HINCRBY", meta, "suspects", 1) -- decision marks of before do not count any more
+    call("HINCRBY", meta, "suspects", 1) -- invalidates earlier decision marks
     call("HINCRBY", epochKey, "marks", 1)
   end
 end
@@ -70,7 +70,7 @@ local function head(value)
   return at and string.sub(value, 1, at - 1) or value
 end
 
--- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and nothing of an epoch may be touched.
+-- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and the script must not access keys of an epoch.
 local current = header[1]
 local function otherEpoch()
   if not current then return "noEpoch" end
@@ -78,19 +78,19 @@ local function otherEpoch()
   return nil
 end
 
--- FU1: the following writes succeed in a full store, too. Redis asks a script's first write alone whether it may take memory, and this one
--- takes none. For what frees, or is small and does not add up.
+-- FU1: lets the following writes succeed in a full store. Redis checks memory only at a script's first write, and this one takes none.
+-- Use it for writes that free memory, or that are small and do not accumulate.
 local function evenIfFull()
   call("HDEL", epochKey, "")
 end
 
--- The error of a full store for a write that takes memory; nil while there is room. The script continues (FU1), and the time is recorded: a
--- moment later, without this very call's own text in its memory, it may have room for small things (FU4). To be asked
--- before the first write.
+-- The error of a full store for a write that takes memory; nil while there is room. The script continues (FU1) and records the time,
+-- because after this call, whose own arguments take memory, there may be room for small values again (FU4). Call it before
+-- the first write.
 local FULL = "the store is full: what came had no room"
 local function storeFull()
   if not current then return nil end
-  local answer = redis.pcall("HSETNX", epochKey, "epoch", "") -- it is there: nothing is written
+  local answer = redis.pcall("HSETNX", epochKey, "epoch", "") -- the field exists, so nothing is written
   if type(answer) ~= "table" or not string.find(answer.err, "OOM command not allowed", 1, true) then return nil end
   evenIfFull()
   call("HSET", epochKey, "full", text(now))

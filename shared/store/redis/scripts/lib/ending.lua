@@ -1,4 +1,4 @@
--- The end of a run (informer §12.2): a failed key backs off, and a dirty key is rung.
+-- Ends a run (informer §12.2): a failed key backs off, and a dirty key's doorbell is rung.
 local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
 local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller: 10 a second, 100 at once
 

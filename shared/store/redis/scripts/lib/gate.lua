@@ -1,4 +1,4 @@
--- The gate (informer §11.6): `GATE` of ../layouts.ts. Its resources come with their number of lanes as the caller believes, and the slot
+-- The gate (informer §11.6): `GATE` of ../layouts.ts. Each resource has the caller's assumed number of lanes, and the slot
 -- of the first lane's `l`.
 local SILENCE_MAX_MS = 60000
 
@@ -11,7 +11,7 @@ for at = gateAt, gateEnd, GATE_SIZE do
 end
 local stop = stopSlot > 0 and stopOf(KEYS[stopSlot])
 
--- { "lanes", resource, number } when the caller believes in another number of lanes, and so named the wrong KEYS.
+-- { "lanes", resource, number } when the caller assumed another number of lanes, and so passed the wrong KEYS.
 local function otherLanes()
   for _, resource in ipairs(gateResources) do
     local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary", "fence", "suspects")
@@ -22,10 +22,10 @@ local function otherLanes()
   return nil
 end
 
--- Why a controller that reads `names` (nil: all that were passed) gets nothing, or nil when the gate is open. After otherLanes().
+-- Why a controller that reads `names` (nil: all passed ones) gets no keys, or nil when the gate is open. Call after otherLanes().
 local closedReason, servedBy, isOverEpochsMax = {}, nil, nil
 local function resourceClosed(resource)
-  if resource.primary ~= "" then -- SL2; asked here, within the step, since a client may not know yet whom it talks to
+  if resource.primary ~= "" then -- SL2; checked within the step, because a client may not know yet which primary it talks to
     servedBy = servedBy or primaryNow()
     if servedBy ~= resource.primary then return OTHER_PRIMARY end
   end
@@ -36,7 +36,7 @@ local function resourceClosed(resource)
   for i = 0, resource.lanes - 1 do
     local fields = call("HMGET", KEYS[resource.l + i], "ts", "holeSince", "W")
     local W = fields[3] or "0"
-    if not resource.W or less(W, resource.W) then resource.W = W end -- the least one; complete when the gate is open
+    if not resource.W or less(W, resource.W) then resource.W = W end -- the least watermark; considers all lanes if the gate is open
     local ts, hole = tonumber(fields[1] or ""), tonumber(fields[2] or "")
     local where = resource.name .. ": lane " .. i
     if not ts or uncheckedNow - ts > SILENCE_MAX_MS then return where .. " has been silent for more than " .. SILENCE_MAX_MS .. " ms" end
@@ -54,7 +54,7 @@ local function identityDiffers()
   return nil
 end
 
--- The same text as otherRelease in ../../../store-options.ts. `releases` is "" for a caller that decides nothing.
+-- The same text as otherRelease in ../../../store-options.ts. `releases` is "" for a caller that makes no decisions.
 local function otherRelease()
   local release = call("HGET", epochKey, "release")
   if not release or releases == "" or string.find(", " .. releases .. ",", ", " .. release .. ",", 1, true) then return nil end

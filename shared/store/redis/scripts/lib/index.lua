@@ -1,9 +1,9 @@
--- The index: what one change does (A4–A10). A lane is consecutive KEYS from `base` (V, T, H, MP after it):
+-- The index: the effects of one change (A4–A10). A lane is consecutive KEYS from `base` (V, T, H, MP after it):
 --   l hash fence, last, W, gen, frozen, holeSince, ts · v hash key -> rv, uid, owner, signature, flags
 --   t hash key -> rv, uid, signature
 --   and where sequences are committed: h zset sequence -> "<sequence>:<watermark>" · mp hash "<generation>.<sequence>" -> rows
--- A slice is a hash key -> flags, rv, uid, signature, object. Flags: "g<ms>" = gone since then (a delete was answered, the stream
--- has not said so). Signatures are the caller's: scripts move them and never judge.
+-- A slice is a hash key -> flags, rv, uid, signature, object. Flags: "g<ms>" = gone since then (a delete succeeded, the stream
+-- has not confirmed it). Signatures are the caller's: scripts copy them and never verify them.
 
 local lanes = {}
 local function lane(base)
@@ -49,7 +49,7 @@ local function grow(slot, by)
   grown[slot] = (grown[slot] or 0) + by
 end
 
-local predecessors = {} -- key, rv of primaries that this call takes away
+local predecessors = {} -- key, rv of primaries that this call removes
 local function notePredecessors()
   local all = {}
   for key, rv in string.gmatch(call("HGET", KEYS[ownCountsSlot], PREDECESSORS) or "", "\31([^\31]+)\31(%d+)") do
@@ -75,7 +75,7 @@ local function flush()
   for slot, list in pairs(puts) do bulk("HSET", KEYS[slot], list) end
   puts, dels = {}, {}
   for _, state in pairs(lanes) do
-    local keep = {} -- A9: a tombstone at or below the watermark says nothing (A6 does)
+    local keep = {} -- A9: at or below the watermark A6 applies and no tombstone is needed
     for i = 1, #state.tombs, 2 do
       if less(state.W, head(state.tombs[i + 1])) then
         keep[#keep + 1] = state.tombs[i]
@@ -89,7 +89,7 @@ end
 
 -- Changes: `CHANGES` of ../layouts.ts. `ownBase`: queue whose primaries the items are (0: pods), `ownCountsSlot`: their `n`,
 -- `loweredQueues`: queues of lowered ops ("controller:base,…"); then
---   items: value = row of a put, tombstone of a delete, "rv 0x1F uid" of what is gone · entry = of the slice
+--   items: value = row of a put, tombstone of a delete, "rv 0x1F uid" of a gone object · entry = of the slice
 --     expected = "" none, only the rv when uid and owner are those of `value`, else the row to its signature
 --     meta = kind P|D|G (gone), lane base, slot of the new slice, of the old one, flags 1 same uid, 2 counted, 4 unread,
 --            slot of `k`, slot of i:<old uid>, slot of i:<owner> whose op c:<name of the key> it lowers, effects from 1
@@ -113,7 +113,7 @@ local function readChanges()
   end
 end
 
--- IX8: whether a namespace count moved since the look-ups were made.
+-- IX8: whether a namespace count has changed since the look-ups.
 local function countsMoved()
   for at = countsAt, countsEnd, COUNTS_SIZE do
     local count = call("HGET", KEYS[tonumber(ARGV[at + COUNTS_COUNTS_SLOT])], ARGV[at + COUNTS_NAMESPACE]) or "0"
@@ -123,7 +123,7 @@ local function countsMoved()
   return false
 end
 
--- The different effects of the call, with their keys' queue states; read when the items are.
+-- The distinct effects of the call, with their keys' queue states; read together with the items.
 local effects = {}
 local function readEffects()
   local byBase, seen = {}, {}
@@ -189,7 +189,7 @@ end
 -- Rows and tombstones of all items, read before the first changes anything (a call holds one item per key), and which
 -- owners have intents at all.
 local itemMetas, itemRows, itemTombs = {}, {}, {}
-local intentsExist = {} -- slot -> whether there are any; nil: not asked yet
+local intentsExist = {} -- slot -> whether there are any; nil: not read yet
 local function readItems()
   local byLane, owners, asked = {}, {}, {}
   local function ask(slot)
@@ -240,14 +240,14 @@ local function readItems()
   readEffects()
 end
 
--- IX8: whether the row is as it was when the item's effects were decided.
+-- IX8: whether the row is unchanged since the item's effects were computed.
 local function asExpected(i, row)
   local at = itemsAt + ITEMS_SIZE * (i - 1)
   local expected = ARGV[at + ITEMS_EXPECTED]
   if expected == "" then return not row end
   if not row or string.sub(row, 1, #expected) ~= expected then return false end
   if string.byte(row, #expected + 1) ~= 31 then return string.byte(expected, -1) == 31 end
-  -- Only the rv was named: what follows it, up to the signature, must be as in the new row.
+  -- Only the rv is given: the rest, up to the signature, must equal the new row.
   local rest = string.match(ARGV[at + ITEMS_VALUE], "^[^\31]*(\31[^\31]*\31[^\31]*\31)")
   return string.sub(row, #expected + 1, #expected + #rest) == rest
 end
@@ -268,7 +268,7 @@ local function lower(slot, id, quiet)
   if base and not quiet then add(keyState(base, op.key), now) end
 end
 
--- A row without flags ends with the separator in front of them.
+-- A row without flags ends with the separator that precedes flags.
 local function isGone(row)
   return string.byte(row, -1) ~= 31
 end
@@ -300,7 +300,7 @@ local function isForged(i, where)
   return false
 end
 
--- A14: takes it away. Answers row and tombstone as they are then.
+-- A14: removes the value. Returns the remaining row and tombstone.
 local function removeForged(i, meta, row, tomb)
   local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
   for _, each in ipairs(forgedTexts[i]) do
@@ -318,7 +318,7 @@ local function removeForged(i, meta, row, tomb)
   return row, tomb
 end
 
--- A7, A9, gone: the row, its slice entry and what hangs on a primary.
+-- A7, A9, gone: changes the row, its slice entry and the data of a primary.
 local function change(i, meta, row, tomb)
   local at = itemsAt + ITEMS_SIZE * (i - 1)
   local key, value = ARGV[at + ITEMS_KEY], ARGV[at + ITEMS_VALUE]
@@ -340,7 +340,7 @@ local function change(i, meta, row, tomb)
     end
   else
     local entry = ARGV[at + ITEMS_ENTRY]
-    -- A newer row is replaced by IX9 alone, and what was answered in its history with it.
+    -- Only IX9 replaces a newer row; its flag `gone` belongs to the lost history and is dropped.
     if row and meta.same and not forgedTexts[i] and isGone(row) and less(head(row), head(value)) then
       local flags = string.match(row, "\31(g%d*)$") or ""
       value = value .. flags
@@ -360,7 +360,7 @@ local function change(i, meta, row, tomb)
       call("HDEL", KEYS[ownBase + F], key)
       call("SREM", KEYS[meta.k], key)
     else
-      -- Also when neither has changed: damage to `u` or `k` would keep the key from ever being handed out again.
+      -- Written even if unchanged: with a damaged `u` or `k` the key would never be handed out again.
       local u = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)")
       keyState(ownBase, key).u = u
       call("HSET", KEYS[ownBase + U], key, u)
@@ -372,7 +372,7 @@ local function change(i, meta, row, tomb)
   end
 end
 
--- The effects of a changed row: intents it lowers (the stream enqueues the key that registered them), and affected keys.
+-- The effects of a changed row: settles intents (the stream enqueues the key that registered them) and queues affected keys.
 local function settle(i, meta, quiet, skip)
   if meta.c > 0 and intentsExist[meta.c] ~= false then
     lower(meta.c, "c:" .. string.match(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY], "/(.*)$"), quiet)
@@ -388,7 +388,7 @@ local function settle(i, meta, quiet, skip)
   end
 end
 
--- Whether anything is to be put.
+-- Whether any item is a put.
 local function hasPuts()
   for i = 1, itemsCount do
     if string.byte(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_META]) == 80 then return true end
@@ -396,7 +396,7 @@ local function hasPuts()
   return false
 end
 
--- FU2: something was left out. Only a list that begins after this brings it.
+-- FU2: an item was skipped. Only a list that begins after this delivers it again.
 local function leftOut(state, meta)
   suspect(meta, FULL)
   call("HSET", KEYS[state.base], "frozen", "1")
@@ -411,7 +411,7 @@ local function asGuessed(i, meta, row, tomb)
   return ARGV[at + ITEMS_EXPECTED] == ""
 end
 
--- The stored values of the items from `first` on: row, tombstone, entry of the slice that the item names; "" for none.
+-- The stored values of the items from `first` on: row, tombstone, entry in the item's slice; "" for none.
 local function standing(first)
   local out = {}
   for i = first, itemsCount do
@@ -427,10 +427,10 @@ end
 -- Whether an item replaced a row or tombstone of a lost history (IX9).
 local historyLost = false
 
--- Applies the items in order. `listed`: A6 does not bind (L). `listRV`: the version of their list, or "" (IX9).
--- `quiet`: intents that are answered queue nobody (write-through). `skip`: a queue state that effects do not
--- queue (the primary whose own status was written). `full`: the store is, so what is to be put is left out (FU2).
--- Returns the outcomes (c changed, s same, l late, a absent, f left out), and the number of items done when one's row had moved (IX8).
+-- Applies the items in order. `listed`: A6 does not apply (L). `listRV`: the version of their list, or "" (IX9).
+-- `quiet`: settled intents queue no key (write-through). `skip`: a queue state that effects do not
+-- queue (the primary whose own status was written). `full`: the store is full, so puts are skipped (FU2).
+-- Returns the outcomes (c changed, s same, l late, a absent, f skipped), and the number of items done before one whose row had changed (IX8).
 local function applyItems(listed, listRV, quiet, skip, full)
   readItems()
   local outcomes = {}
@@ -443,7 +443,7 @@ local function applyItems(listed, listRV, quiet, skip, full)
     if meta.unread and not asGuessed(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end
     if healing then
       if not standsForged(i, meta, row, tomb) then return table.concat(outcomes), i - 1 end
-      -- Read live before a newer version came: read again.
+      -- A newer version came after the live read: read again.
       if not meta.delete and row and not isForged(i, "v") and less(rv, head(row)) then return table.concat(outcomes), i - 1 end
       row, tomb = removeForged(i, meta, row, tomb)
     elseif meta.gone then

@@ -4,8 +4,8 @@
 --   ops of a token, so one field stands for all of them: a pending op's deadline is the later of its own and its token's.
 --   The sum of the numbers is the count of pending ops.
 
---   t:mark -> what the owner's creates and deletes may rest on (../../decision-mark.ts), opaque here
---   t:left -> how many of its pods ceased to be active since the snapshot of its last own status; kept beside a mark only
+--   t:mark -> the basis of the owner's creates and deletes (../../decision-mark.ts), opaque here
+--   t:left -> the number of its pods that became inactive since the snapshot of its last own status; only with a mark
 local MARK, LEFT = "t:mark", "t:left"
 
 local function parseOp(value)
@@ -41,7 +41,7 @@ local function setPending(key, token, count, deadline)
   end
 end
 
--- IT2: ends an op, at most once whatever is repeated.
+-- IT2: settles an op, at most once despite repeats.
 local function lowerOp(key, id, op)
   call("HDEL", key, id)
   if op.state == "p" then

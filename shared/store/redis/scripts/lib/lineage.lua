@@ -1,7 +1,7 @@
 -- Cluster lineage (shared/store/ports/lineage.ts).
 
 -- Term, count and fence of the leader, its checkpoint as { fence, number }, and the number of SUSPECT marks. The term is nil once an older
--- build, which does not know it, has checkpointed under a greater fence.
+-- build without terms has checkpointed under a greater fence.
 local function lineageNow()
   local fields = call("HMGET", epochKey, "term", "termCount", "termFence", "checkpoint", "marks")
   local fence, number = string.match(fields[4] or "", "^(%d+)\31(%d+)$")
@@ -10,7 +10,7 @@ local function lineageNow()
   return { term = term, count = term and fields[2] or "", termFence = fields[3] or "", fence = fence or "", number = number or "", marks = fields[5] or "0" }
 end
 
--- LN5: how many of the times in `opened` count.
+-- LN5: the number of times in `opened` that count.
 local function recentEpochs(opened)
   local count = 0
   for at in string.gmatch(opened or "", "%d+") do

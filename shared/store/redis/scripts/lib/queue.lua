@@ -41,7 +41,7 @@ local function parseBell(value)
   return { at = tonumber(at), due = tonumber(due) }
 end
 
--- Reads what `add` and effects will ask about many keys, with one command each instead of one a key.
+-- Reads in advance the data that `add` and effects need of many keys, with one command per kind instead of one per key.
 local function prefetch(base, keys)
   local states = keyStates[base]
   if not states then
@@ -73,13 +73,13 @@ local function prefetch(base, keys)
   end
 end
 
--- What `u` says of the primary: "uid 0x1F ownerUid", or false.
+-- The value of `u` for the primary: "uid 0x1F ownerUid", or false.
 local function primaryOf(state)
   if state.u == nil then state.u = call("HGET", KEYS[state.base + U], state.key) end
   return state.u
 end
 
--- Primaries that are gone: a field of `n` with 0x1F key 0x1F rv for each, the latest PREDECESSORS_MAX. Key "*": the greatest rv of those
+-- Deleted primaries: a field of `n` with 0x1F key 0x1F rv for each of the latest PREDECESSORS_MAX. Key "*": the greatest rv of those
 -- that were dropped.
 local PREDECESSORS, PREDECESSORS_MAX = "-", 64
 
@@ -139,7 +139,7 @@ local function add(state, at)
   ringLater(state)
 end
 
--- token, leaseUntil of the run that holds `key`, or nil. It is live while now < leaseUntil. Third: the starts right before it that never
+-- token, leaseUntil of the run that holds `key`, or nil. It is live while now < leaseUntil. Third: the number of preceding starts that never
 -- ended, the last field of `p`.
 local function holder(base, key)
   local value = call("HGET", KEYS[base + P], key)
@@ -148,13 +148,13 @@ local function holder(base, key)
   return token, tonumber(untilMs), tonumber(unended) or 0
 end
 
--- Ends a call that changed the queue: writes it, and answers one doorbell as { base, key, u, delayMs } …
+-- Ends a call that changed the queue: writes the changes, and returns one doorbell as { base, key, u, delayMs } …
 local function bellReply(state)
   flushQueue()
   return { state.base, state.key, primaryOf(state) or "", math.max(0, state.at - now) }
 end
 
--- … or all that are to be rung, as { base, key, u, delayMs, base, … }.
+-- … or all doorbells to ring, as { base, key, u, delayMs, base, … }.
 local function bellReplies()
   flushQueue()
   local out = {}

@@ -1,6 +1,6 @@
--- The stop (informer §11.9, ../../stop-store.ts). A text stops whatever it says (GD6), except one in `stop` that counts namespaces.
+-- The stop (informer §11.9, ../../stop-store.ts). Any text stops (GD6), except one in `stop` that holds the number of namespaces.
 
--- The field that stops `key`, and its text, or nil. Without a key: what stops everything.
+-- The field that stops `key`, and its text, or nil. Without a key: those that stop everything.
 local function stopOf(hash, key)
   local field = "stop:" .. (string.match(key or "", "^([^/]*)/") or "")
   local texts = call("HMGET", hash, "stop", field)

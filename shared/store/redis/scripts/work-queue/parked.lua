@@ -1,4 +1,4 @@
--- parked: the keys of a controller that were given up and have not been added since (WQ6), for operators.
+-- parked: the parked keys of a controller (WQ6), for operators.
 -- KEYS  queue: of the controller
 -- ARGV  none
 -- Returns { "otherEpoch", current epoch or "" } · { "ok", key, "end of its last run 0x1F failures", … }

@@ -1,4 +1,4 @@
--- renew: extends the lease of the run that holds a key to a whole lease from now.
+-- renew: renews the lease of a key's run for a full period.
 -- KEYS  queue: of the controller · stop
 -- ARGV  key · token · heedsStop: 0 for a caller that ignores stops (GD1, GD7)
 -- Returns the new lease end ms; 0 if another run holds the key or with another epoch; -1 while stopped

@@ -19,7 +19,7 @@ local function ringUnlessYoung(base, keys)
     if not rungAt or now - tonumber(rungAt) >= math.min(BELL_YOUNG_MS * 2 ^ tonumber(rings), RING_INTERVAL_MAX_MS) then
       local state = keyState(base, key)
       setBell(state, now, text(tonumber(rings or 0) + 1))
-      state.at = now -- an abandoned run counts as dirty
+      state.at = now -- the key of an abandoned run counts as dirty
       ringLater(state)
     end
   end
@@ -43,7 +43,7 @@ for at = readersAt, readersEnd, READERS_SIZE do
       local overdue = call("ZRANGEBYSCORE", KEYS[base], "-inf", "(" .. text(now - GRACE_MS), "LIMIT", offset, CHUNK)
       local idle = {}
       for _, key in ipairs(overdue) do
-        if isStopped(key) then -- behind all others, so that a stopped namespace does not use up what one pass looks at
+        if isStopped(key) then -- after all others, so that a stopped namespace does not use up the keys of one pass
           call("ZADD", KEYS[base], text(now - GRACE_MS), key)
           offset = offset - 1
         elseif not held[key] then

@@ -1,7 +1,7 @@
 -- take: leases a key and reads its snapshot in the same step (informer §12.2, §13).
 -- KEYS  queue: of the controller · primarySlice: of the primary · dependents: their slice · orphans: their slice · intents: of the owner
---       primaryRows: v of the primary's lane · counts: n of the primaries. dependents and intents are named `-` when no uid is known, and are then not read
--- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller knows them, "" for neither
+--       primaryRows: v of the primary's lane · counts: n of the primaries. without a known uid dependents and intents are `-` and are not read
+-- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller has them, "" for neither
 --       GATE (lib/gate.lua): the resources that the controller reads
 -- Returns { "otherEpoch" } · { "stopped", field and text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
@@ -13,7 +13,7 @@
 local refused = otherEpoch()
 if refused == "noEpoch" then return { "gated", "there is no epoch" } end
 if refused then return { "otherEpoch" } end
-call("HDEL", KEYS[queueBase + B], key) -- a doorbell was consumed, whatever the answer is
+call("HDEL", KEYS[queueBase + B], key) -- a doorbell was consumed, whatever the result is
 refused = otherLanes()
 if refused then return refused end
 if stopSlot > 0 then -- GD1
@@ -39,7 +39,7 @@ end
 local state = keyState(queueBase, key)
 local held, untilMs, unended = holder(queueBase, key)
 local isOver = untilMs and untilMs <= now and isClockSure -- ST2
-if held and held ~= token and not isOver then return { "busy" } end -- the same token: the take again, its answer was lost
+if held and held ~= token and not isOver then return { "busy" } end -- the same token: a repeated take after a lost response
 if not held then
   if not state.at then return { "empty" } end
   if state.at > now then
@@ -59,7 +59,7 @@ local release = call("HGET", epochKey, "release") or ""
 if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply(), release } end
 local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
 local intents = call("HGETALL", intentsKey)
-if #intents > 0 then -- IT3: whatever is pending is of a dead token
+if #intents > 0 then -- IT3: all pending ops belong to a dead token
   local tokens, ops, earliest = {}, {}, nil
   for i = 1, #intents, 2 do
     if string.sub(intents[i], 1, 2) == "t:" then
@@ -78,7 +78,7 @@ if #intents > 0 then -- IT3: whatever is pending is of a dead token
       if op.deadline <= now then expired[#expired + 1] = each end
     end
   end
-  if #expired > 0 then -- they become this run's: one that takes over from it voids its lowering again
+  if #expired > 0 then -- assigns them to this run; after a takeover it can no longer settle them
     local out = {}
     for _, each in ipairs(expired) do
       local id, op = each[1], each[2]
@@ -92,7 +92,7 @@ if #intents > 0 then -- IT3: whatever is pending is of a dead token
     setPending(intentsKey, token, #expired, 0)
     return { "recover", leaseUntil, failures, entry, out, row, unended, lineageReply() }
   end
-  if earliest then call("ZADD", KEYS[queueBase], text(earliest), key) end -- `done` rings it, and the sweeper if we die
+  if earliest then call("ZADD", KEYS[queueBase], text(earliest), key) end -- `done` rings it, or the sweeper if this run crashes
 end
 local pods = { fence = "", suspects = 0, W = "0" }
 for _, resource in ipairs(gateResources) do
