@@ -41,7 +41,7 @@ export function withSmallYoungHeap(
   thirdMib: number,
   ...more: readonly string[]
 ): readonly string[] | undefined {
-  // V8 treats underscores as hyphens.
+  // An underscore equals a hyphen in options of V8.
   if ([...execArgv, nodeOptions].some((text) => text.replaceAll("_", "-").includes(FLAG))) return undefined;
   return [execPath, ...execArgv, `${FLAG}=${thirdMib}`, ...more, ...argv.slice(1)];
 }

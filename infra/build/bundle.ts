@@ -29,8 +29,9 @@ interface Manifest {
 const REQUIRE = 'import { createRequire as deltaloopRequire } from "node:module"; const require = deltaloopRequire(import.meta.url);';
 
 /**
- * Keeps external what npm installs with the command: the dependencies in package.json. All else is bundled: workspace packages, since they
- * are not published; protobufjs, since npm warns about its install script; the queue emulator, since it depends on the AWS SDK of S3 and SNS.
+ * Keeps the dependencies in package.json external, because npm installs them with the command. All else is bundled: workspace packages,
+ * since they are not published; protobufjs, since npm warns about its install script; the queue emulator, since it depends on the AWS SDK
+ * of S3 and SNS.
  */
 function npmExternal({ dependencies, peerDependencies }: Manifest): Plugin {
   const installed = Object.keys({ ...dependencies, ...peerDependencies });

@@ -81,7 +81,7 @@ export function scale(d: CachedDeployment, split: ReplicaSetSplit): Decision<rea
 
 /**
  * Whether this ReplicaSet has all wanted pods, records that size, and all are available. Its annotation is parsed differently here, as
- * upstream's conversion does: a sign is accepted, and of 64 bits the lower 32 count.
+ * upstream's conversion does: a sign is accepted, and a 64-bit value is truncated to its lower 32 bits.
  *
  *     R 2: "2", "+2" and "4294967298" are 2
  *

@@ -5,7 +5,9 @@ export interface FairSemaphore {
   release(): void;
 }
 
-/** A task that releases after each batch requeues at the end, so no task waits longer than one batch of each other task. */
+/**
+ * A task should release and reacquire after each batch: it then queues last, so that no task waits for more than one batch of any other.
+ */
 export function createFairSemaphore(count: number): FairSemaphore {
   let free = count;
   const waiting = new Set<() => void>();

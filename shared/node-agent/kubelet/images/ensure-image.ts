@@ -20,8 +20,8 @@ import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 type EnsureImagePorts = Pick<NodePorts, "cri" | "store" | "credentials" | "clock" | "operations" | "puller" | "objects" | "podEvent">;
 
 /**
- * Delay until the next sync reports ImagePullBackOff after a failed pull; users and tools wait for that reason. Upstream's relist causes
- * it.
+ * Delay until the next sync, which reports ImagePullBackOff after a failed pull; users and tools wait for that reason. Upstream's next
+ * relist triggers that sync.
  */
 const BACK_OFF_REPORT_MS = 1_000;
 

@@ -93,7 +93,7 @@ export function isHookRunning({ operations }: Pick<NodePorts, "operations">, { m
   return operations.names(metadata.uid).some((name) => name.startsWith("hook:post:"));
 }
 
-/** Stored before any stop: another sync, or another agent, may do the restart. */
+/** Stores the restarts before the first stop, because another sync, or another agent, may start the containers again. */
 async function storeRestarts(
   ports: Pick<NodePorts, "store" | "operations">,
   { pod, observed, actions, update }: ActionsInput,

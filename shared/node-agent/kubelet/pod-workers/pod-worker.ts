@@ -171,9 +171,10 @@ export type SyncEnd =
   | { readonly kind: "failed" };
 
 /**
- * Updates the record after a sync. A `transition` makes the next sync due at once; a `pending` update needs a message. Undefined deletes
- * the record. Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating, completeTerminatingRuntimePod,
- * completeTerminated. Differs from upstream: a pod that ended by itself gets its effective grace period here.
+ * Updates the record after a sync. A `transition` makes the next sync due at once; a `pending` update needs a message. Returns undefined if
+ * the record must be deleted. Source: pkg/kubelet/pod_workers.go podWorkerLoop, completeSync, completeTerminating,
+ * completeTerminatingRuntimePod, completeTerminated. Differs from upstream: a pod that ended by itself gets its effective grace period
+ * here.
  */
 export function endSync(
   record: WorkerRecord,
