@@ -294,6 +294,22 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
+  it("SL1 a generation that a set-back Store has forgotten is not numbered again, so the next list ends SUSPECT", async ({
+    harness,
+    skip,
+  }) => {
+    if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
+    const restore = await harness.fixture.snapshot();
+    await harness.openGeneration("pods");
+    await restore();
+    await harness.manifest("pods", [], "9");
+    await harness.store.markSuspect("pods", "set back");
+    await harness.raiseFence("101");
+    await harness.heartbeat();
+    await harness.relist("pods", [], "10");
+    expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", generation: 3, syncedGeneration: 3 });
+  });
+
   it("[informer T53] a message lost for good: W stops, the gate closes after 2 s, a raised fence and a list repair it", async ({
     harness,
   }) => {

@@ -504,7 +504,7 @@ class Term {
     if ((health.holeForMs ?? 0) > this.#options.holeRelistMs)
       return this.#finish({ kind: "raise", why: `a message of ${resource} never arrived` });
     if (this.#ports.clock.now() - this.#fullMs < FULL_SETTLE_MS) return;
-    if (health.state === "SUSPECT" && health.generation === health.syncedGeneration) {
+    if (health.state === "SUSPECT" && health.generation <= health.syncedGeneration) {
       return this.#finish({ kind: "raise", why: `the cache of ${resource} is suspect` });
     }
     if (health.frozenLanes.length === 0) return void this.#failedLists.delete(resource);

@@ -85,7 +85,8 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
   if (!epoch) return { kind: "noEpoch" };
   const resource = epoch.resources.get(request.resource);
   if (resource?.fence !== request.fence) return { kind: "fenced", fence: resource?.fence ?? NO_FENCE };
-  resource.generation++;
+  // A Store that was set back forgets a generation whose manifests still arrive: its number is not used again.
+  resource.generation = Math.max(resource.generation, resource.syncedGeneration) + 1;
   resource.needed.clear();
   if (resource.state === "INIT") resource.state = "SYNCING";
   return {

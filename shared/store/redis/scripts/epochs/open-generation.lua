@@ -4,7 +4,7 @@
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "open", generation, floor }
 if otherEpoch() then return { "noEpoch" } end
 evenIfFull()
-local fields = call("HMGET", metaKey, "fence", "lanes", "state")
+local fields = call("HMGET", metaKey, "fence", "lanes", "state", "gen", "syncedGen")
 if fields[1] ~= fence then return { "fenced", fields[1] or "0" } end
 if fields[2] ~= laneCount then return { "lanes", resource, tonumber(fields[2]) } end
 if (fields[3] or "INIT") == "INIT" then call("HSET", metaKey, "state", "SYNCING") end
@@ -14,4 +14,7 @@ for slot = lanesFrom, #KEYS do
   local W = call("HGET", KEYS[slot], "W") or "0"
   if less(floor, W) then floor = W end
 end
-return { "open", call("HINCRBY", metaKey, "gen", 1), floor }
+-- A Store that was set back forgets a generation whose manifests still arrive: its number is not used again.
+local generation = math.max(tonumber(fields[4] or 0), tonumber(fields[5] or 0)) + 1
+call("HSET", metaKey, "gen", text(generation))
+return { "open", generation, floor }
