@@ -93,6 +93,8 @@ class Schedule {
   readonly #faults: ProtocolFaults | undefined;
   /** By which the clock of the Store's server is ahead. */
   #skewMs = 0;
+  /** Sum of its jumps back. Before the first checkpoint none is corrected, and keys wait that much longer (informer §12.5). */
+  #backMs = 0;
   #messages: Message[] = [];
   #bells: (Doorbell & { readonly atMs: number })[] = [];
   #terms: Term[] = [];
@@ -176,8 +178,12 @@ class Schedule {
   async #inject(fault: ProtocolFault): Promise<void> {
     this.#count(fault);
     switch (fault) {
-      case "clock jumps":
-        return void (this.#skewMs += this.#faults?.jumpMs() ?? 0);
+      case "clock jumps": {
+        const jumpMs = this.#faults?.jumpMs() ?? 0;
+        this.#skewMs += jumpMs;
+        this.#backMs += Math.max(0, -jumpMs);
+        return;
+      }
       case "restores":
         return this.#setBack(true);
       case "messages of an old build":
@@ -636,7 +642,7 @@ class Schedule {
     }
     const runsAtFirst = this.#runs;
     const restless = (): boolean => this.#runs - runsAtFirst > RUNS_AT_REST_MAX;
-    while (calm < CALM_ROUNDS && this.#scheduler.nowMs - sinceMs < QUIET_MS_MAX && !restless()) {
+    while (calm < CALM_ROUNDS && this.#scheduler.nowMs - sinceMs < QUIET_MS_MAX + this.#backMs && !restless()) {
       await this.#round();
       calm =
         this.#runs === runsBefore && this.#messages.length === 0 && this.#scheduler.size === 0 && (await this.#isIdle()) ? calm + 1 : 0;
