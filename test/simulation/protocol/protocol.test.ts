@@ -17,7 +17,7 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["planned", 772],
   ["recover", 446],
   ["writeThrough", 7],
-  ["lease", 73],
+  ["lease", 130],
   ["sweeper", 4],
   ["primary", 232],
 ];
