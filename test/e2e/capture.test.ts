@@ -176,7 +176,8 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
         expect(replay.output()).toMatch(
           /decided [1-9]\d* writes; none was sent\. Cache at the end: 1 Deployments, 3 ReplicaSets, 0 ReplicationControllers, 3 pods\./,
         );
-        expect(replay.output()).toContain("create ReplicaSet vault-");
+        // Which of them is decided before the recorded write of the same kind arrives is a matter of milliseconds.
+        expect(replay.output()).toMatch(/create ReplicaSet vault-|patch ReplicaSet vault-|create \d pods?/);
         expect(replay.output()).not.toMatch(PLANTED);
         digests.add(/Cache digest (\S+)/.exec(replay.output())?.[1] ?? "none");
       }
