@@ -1,9 +1,11 @@
 /** The Stores of the suites: one in Redis whose time the test controls, and the memory Store as its reference. */
+import { afterAll, beforeAll } from "vitest";
 import { spoil } from "../../../shared/store/memory/store/forged.ts";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
 import { CACHED_RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";
 import { laneOf } from "../../../shared/store/lane.ts";
 import type { Forged } from "../../../shared/store/ports/store.ts";
+import { startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
 import { Cluster, Redis } from "ioredis";
 import { redisAccessOf } from "../../../shared/controllers/registry/redis-access.ts";
@@ -16,6 +18,28 @@ import type { StoreFactory } from "../store.ts";
 
 /** 2026-03-01T10:00:00Z. No test may depend on which. */
 const START_MS = 1_772_359_200_000;
+
+/** One server and one client for the tests of the surrounding `describe`. */
+export function suiteRedis(): { readonly server: RedisServer; readonly client: Redis } {
+  let server: RedisServer;
+  let client: Redis;
+  beforeAll(async () => {
+    server = await startRedis();
+    client = new Redis(server.url);
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+  return {
+    get server() {
+      return server;
+    },
+    get client() {
+      return client;
+    },
+  };
+}
 
 /** A fixture on one server, which is emptied first. `connect` makes a client of the fixture's own. */
 export function redisFixture(connect: () => Redis): StoreFactory {

@@ -1,13 +1,13 @@
 /** The memory of Events in a real Redis. */
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
 import { EVENT_COUNT_MAX, EVENT_MEMORY_MAX, eventNanos } from "../../../shared/kube/events/event-correlator.ts";
 import { EVENT_MEMORY_MS } from "../../../shared/store/ports/events.ts";
-import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer } from "../../support/redis.ts";
 import type { StoreFixture } from "../store.ts";
 import { HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
-import { redisFixture } from "./fixtures.ts";
+import { redisFixture, suiteRedis } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
 const US = "\x1f";
@@ -19,24 +19,20 @@ const { groups: GROUPS, events: EVENTS, budgets: BUDGETS } = NAMES;
 const KEYS = Object.values(NAMES);
 
 describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
-  let server: RedisServer;
-  let client: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    client = new Redis(server.url);
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await server.stop();
-  });
+  const redis = suiteRedis();
   const open = (): Promise<StoreFixture> =>
-    redisFixture(() => new Redis(server.url))({ deployment: "events", cluster: "c1", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS });
+    redisFixture(() => new Redis(redis.server.url))({
+      deployment: "events",
+      cluster: "c1",
+      identity: IDENTITY,
+      holeLimitMs: HOLE_LIMIT_MS,
+    });
 
   it("EV3 expires about two hours after a controller's last Event", async () => {
     const { store, close } = await open();
     await store.correlateEvents("replicaset", [TOLD]);
-    expect((await client.keys("*")).toSorted()).toEqual(KEYS.toSorted());
-    const left = await Promise.all(KEYS.map((key) => client.pttl(key)));
+    expect((await redis.client.keys("*")).toSorted()).toEqual(KEYS.toSorted());
+    const left = await Promise.all(KEYS.map((key) => redis.client.pttl(key)));
     expect(left.filter((ms) => ms <= EVENT_MEMORY_MS - 60_000 || ms > EVENT_MEMORY_MS)).toEqual([]);
     await close();
   });
@@ -49,8 +45,8 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
         return { source: object, group: object, key: `${n} ${i}`.padStart(22, "-"), nanos: NANOS };
       });
     for (let n = 0; n < EVENT_MEMORY_MAX + 200; n++) await store.correlateEvents("replicaset", tell(n, 12));
-    const bytes = await Promise.all(KEYS.map((key) => client.memory("USAGE", key, "SAMPLES", 0)));
-    expect(await client.hlen(GROUPS)).toBe(EVENT_MEMORY_MAX);
+    const bytes = await Promise.all(KEYS.map((key) => redis.client.memory("USAGE", key, "SAMPLES", 0)));
+    expect(await redis.client.hlen(GROUPS)).toBe(EVENT_MEMORY_MAX);
     expect(bytes.reduce<number>((sum, each) => sum + (each ?? 0), 0)).toBeLessThan(6 * 2 ** 20);
     await close();
   });
@@ -67,21 +63,21 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     { name: "nothing", hash: GROUPS, field: TOLD.group, value: "" },
   ])("EV5 $name counts as absent", async ({ hash, field, value }) => {
     const { store, close } = await open();
-    await client.hset(hash, field, value);
+    await redis.client.hset(hash, field, value);
     expect(await store.correlateEvents("replicaset", [TOLD])).toEqual([{ nanos: NANOS, count: 1, isCombined: false, isHeldBack: false }]);
     await close();
   });
 
   it("EV5 keeps a count above the API server's", async () => {
     const { store, close } = await open();
-    await client.hset(EVENTS, TOLD.key, `1e300${US}ff`);
+    await redis.client.hset(EVENTS, TOLD.key, `1e300${US}ff`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ nanos: "ff", count: EVENT_COUNT_MAX }]);
     await close();
   });
 
   it("EV5 a future time delays an object's Events by five minutes at most", async () => {
     const { store, clock, close } = await open();
-    await client.hset(BUDGETS, TOLD.source, `0${US}${"9".repeat(15)}`);
+    await redis.client.hset(BUDGETS, TOLD.source, `0${US}${"9".repeat(15)}`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isHeldBack: true }]);
     await clock.advance(300_000);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isHeldBack: false }]);
@@ -90,9 +86,9 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
 
   it("EV5 treats an impossible number of messages as nine", async () => {
     const { store, close } = await open();
-    await client.hset(GROUPS, TOLD.group, [NOW_MS, ...Array.from({ length: 500 }, (_, i) => i)].join(US));
+    await redis.client.hset(GROUPS, TOLD.group, [NOW_MS, ...Array.from({ length: 500 }, (_, i) => i)].join(US));
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isCombined: true }]);
-    expect((await client.hget(GROUPS, TOLD.group))?.split(US)).toHaveLength(10);
+    expect((await redis.client.hget(GROUPS, TOLD.group))?.split(US)).toHaveLength(10);
     await close();
   });
 });

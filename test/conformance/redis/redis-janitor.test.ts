@@ -1,12 +1,12 @@
 /** Removal of older epochs' keys in a real Redis. */
-import { Redis } from "ioredis";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import type { Store } from "../../../shared/store/ports/store.ts";
 import { EPOCH_GRACE_MS } from "../../../shared/base/times.ts";
-import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
+import { ensureRedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
 import { EPOCH, HOLE_LIMIT_MS, IDENTITY } from "../../harness/store/store.ts";
+import { suiteRedis } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
 /** The number of keys that one call examines. */
@@ -15,35 +15,33 @@ const KEYS_PER_CALL = 1_000;
 const MORE = 100;
 
 describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
-  let server: RedisServer;
-  let client: Redis;
+  const redis = suiteRedis();
   let nowMs = 0;
   const clock = { now: () => nowMs, after: () => Promise.reject(new Error("nobody waits")) };
   const storeOf = (deployment: string, cluster: string): Store =>
-    createRedisStore(client, { deployment, cluster, identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS, signer: testSigner(cluster), clock });
+    createRedisStore(redis.client, {
+      deployment,
+      cluster,
+      identity: IDENTITY,
+      holeLimitMs: HOLE_LIMIT_MS,
+      signer: testSigner(cluster),
+      clock,
+    });
   /** Of an epoch of `shop` and `c1`. */
   const fill = async (epoch: string, keys: number, prefix = "dl:shop:{c1}:"): Promise<void> => {
-    const pipeline = client.pipeline();
+    const pipeline = redis.client.pipeline();
     for (let i = 0; i < keys; i++) pipeline.hset(`${prefix}${epoch}:s:pods:${i}`, "f", "v");
     await pipeline.exec();
   };
-  const count = async (pattern: string): Promise<number> => (await client.keys(pattern)).length;
+  const count = async (pattern: string): Promise<number> => (await redis.client.keys(pattern)).length;
   const calls = async (store: Store, n: number): Promise<readonly number[]> => {
     const answers: number[] = [];
     for (let i = 0; i < n; i++) answers.push(await store.forgetEpochs("e9"));
     return answers;
   };
 
-  beforeAll(async () => {
-    server = await startRedis();
-    client = new Redis(server.url);
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await server.stop();
-  });
   beforeEach(async () => {
-    await client.flushall();
+    await redis.client.flushall();
     nowMs = 1_772_359_200_000;
   });
 
@@ -76,14 +74,14 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     ];
     const stars = storeOf("sh*p", "c1");
     for (const store of [storeOf("shop", "c1"), stars]) await store.openEpoch({ ...EPOCH, epoch: "e9" });
-    for (const key of others) await client.set(key, "v");
+    for (const key of others) await redis.client.set(key, "v");
     await fill("e1", 5);
     const janitor = storeOf("shop", "c1");
     for (const store of [stars, janitor]) await calls(store, 2);
     nowMs += EPOCH_GRACE_MS;
     await calls(janitor, 2);
     expect(await count("dl:shop:{c1}:e1:*")).toBe(0);
-    expect((await client.exists(...others)) - others.length).toBe(0);
+    expect((await redis.client.exists(...others)) - others.length).toBe(0);
     await fill("e1", 5);
     expect((await calls(stars, 2)).reduce((sum, keys) => sum + keys)).toBe(1);
     expect(await count("dl:shop:{c1}:e1:*")).toBe(5);
@@ -99,7 +97,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     await store.openEpoch({ ...EPOCH, epoch: "e10" }, "e9");
     expect(await calls(store, 2)).toEqual([0, 0]);
     expect([await count("*:e1:*"), await count("*:e10:*")]).toEqual([5, 5]);
-    await client.del("dl:shop:{c1}:ep");
+    await redis.client.del("dl:shop:{c1}:ep");
     expect(await calls(store, 2)).toEqual([0, 0]);
   });
 

@@ -2,7 +2,7 @@
 import { testSigner } from "../../support/signer.ts";
 import { readFileSync } from "node:fs";
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
 import { LANES, laneOf } from "../../../shared/store/lane.ts";
 import { CACHED_RESOURCES, CONTROLLERS } from "../../../shared/kube/objects/resources.ts";
@@ -19,11 +19,11 @@ import {
   remove,
   replicaSetOwner,
 } from "../../support/builders.ts";
-import { ensureRedisServer, startRedis } from "../../support/redis.ts";
+import { ensureRedisServer } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { EPOCH, FIRST_BEAT, HOLE_LIMIT_MS, IDENTITY, ONE_LANE, outcomes, StoreHarness, writeOf } from "../../harness/store/store.ts";
 import type { Lanes } from "../../harness/store/store.ts";
-import { redisFixture } from "./fixtures.ts";
+import { redisFixture, suiteRedis } from "./fixtures.ts";
 
 const reason = ensureRedisServer();
 const SCRIPTS_DIRECTORY = new URL("../../../shared/store/redis/scripts/", import.meta.url);
@@ -40,19 +40,10 @@ it("every script is read by an expression that the build can inline, and by noth
 });
 
 describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
-  let server: RedisServer;
-  let client: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    client = new Redis(server.url);
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await server.stop();
-  });
+  const redis = suiteRedis();
 
   const open = async (lanes: Lanes = ONE_LANE): Promise<StoreHarness> => {
-    const fixture = await redisFixture(() => new Redis(server.url))({
+    const fixture = await redisFixture(() => new Redis(redis.server.url))({
       deployment: "scripts",
       cluster: "0123456789ab",
       identity: IDENTITY,
@@ -70,19 +61,19 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     for (let rv = 20; rv < 40; rv++) {
       const [answer] = await Promise.all([
         harness.deliver("pods", [put(pod("p", `${rv}`))]),
-        client.script("FLUSH"),
+        redis.client.script("FLUSH"),
         harness.store.add(harness.epoch, "replicaset", rsKey, 0),
       ]);
       expect(outcomes(answer)).toEqual(["changed"]);
     }
-    await client.script("FLUSH");
+    await redis.client.script("FLUSH");
     expect((await harness.taken("replicaset", rsKey)).snapshot.dependents).toHaveLength(1);
     await harness.fixture.close();
   });
 
   it("without a clock uses the server's time", async () => {
-    await client.flushall();
-    const store = createRedisStore(client, {
+    await redis.client.flushall();
+    const store = createRedisStore(redis.client, {
       deployment: "scripts",
       cluster: "0123456789ab",
       identity: IDENTITY,
@@ -90,7 +81,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       holeLimitMs: HOLE_LIMIT_MS,
     });
     await store.openEpoch(EPOCH);
-    const [seconds, micros] = (await client.time()).map(Number);
+    const [seconds, micros] = (await redis.client.time()).map(Number);
     await store.add(EPOCH.epoch, "replicaset", rsKey, 1_000);
     const [queued] = await store.queued("replicaset");
     const ahead = (queued?.readyAtMs ?? 0) - ((seconds ?? 0) * 1_000 + Math.floor((micros ?? 0) / 1_000));
@@ -114,7 +105,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await new Promise((resolve) => setTimeout(resolve, 100));
     await harness.fixture.flush();
     await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(await client.dbsize()).toBe(0);
+    expect(await redis.client.dbsize()).toBe(0);
     stop = true;
     await loads;
     expect([...kinds].sort()).toEqual(["applied", "noEpoch", "retry"]);
@@ -122,7 +113,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     const verbs = everyVerb(harness.store, run.token);
     for (const [name, verb] of Object.entries(verbs)) {
       await verb();
-      expect(await client.dbsize(), name).toBe(0);
+      expect(await redis.client.dbsize(), name).toBe(0);
     }
     expect(await harness.take(harness.run("replicaset", rsKey))).toMatchObject({ kind: "gated" });
     expect(await harness.store.epoch()).toBeUndefined();
@@ -132,9 +123,9 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await again.synced();
     for (const [name, verb] of Object.entries(verbs)) {
       if (CURRENT_EPOCH_VERBS.has(name)) continue;
-      const before = await everything(client);
+      const before = await everything(redis.client);
       await verb();
-      expect(await everything(client), `${name} of the lost epoch`).toEqual(before);
+      expect(await everything(redis.client), `${name} of the lost epoch`).toEqual(before);
     }
     expect((await harness.store.take(run, {})).kind).toBe("otherEpoch");
     await seedOwner(again);
@@ -154,7 +145,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     const reader = async (): Promise<number> => {
       let looks = 0;
       for (; applying; looks++) {
-        const [rows = [], ...slices] = (await client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL lists
+        const [rows = [], ...slices] = (await redis.client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL lists
         const inRows = pairs(rows).map(([key, row]) => `${key} ${row.split("\x1f").slice(0, 3).join(" ")}`);
         const inSlices = slices.flatMap((slice, i) =>
           pairs(slice).map(
@@ -201,7 +192,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       await harness.deliver("pods", [put(pod("a", "20"), { effects: [effect("replicaset", rs)] })]);
       const ids = { uid: rs.metadata.uid };
       const run = harness.run("replicaset", rsKey);
-      const count = counter(client, server);
+      const count = counter(redis.client, redis.server);
       expect(await count(async () => void (await harness.store.take(run, ids)))).toBe(1);
       expect(
         await count(
@@ -247,7 +238,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     it("a process without cached state needs no more, with the usual number of lanes", async () => {
       const harness = await open(LANES);
       await seedOwner(harness);
-      const fresh = createRedisStore(client, {
+      const fresh = createRedisStore(redis.client, {
         deployment: "scripts",
         cluster: "0123456789ab",
         identity: IDENTITY,
@@ -255,7 +246,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
         holeLimitMs: HOLE_LIMIT_MS,
         clock: harness.fixture.clock,
       });
-      const count = counter(client, server);
+      const count = counter(redis.client, redis.server);
       const run = harness.run("replicaset", rsKey);
       const ids = { uid: rs.metadata.uid };
       // Beside INFO, which is in the same write to the socket.
@@ -274,18 +265,18 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       const harness = await open(LANES);
       await seedOwner(harness);
       const count = 3_000;
-      const before = await memory(client);
+      const before = await memory(redis.client);
       const items = Array.from({ length: count }, (_, n) => put(realisticPod(n)));
       for (const [lane, ofLane] of Map.groupBy(items, (item) => laneOf(item.key, LANES.pods))) {
         for (let at = 0; at < ofLane.length; at += 100) await harness.deliver("pods", ofLane.slice(at, at + 100), { lane, asRead: true });
       }
-      expect(((await memory(client)) - before) / count).toBeLessThanOrEqual(750);
+      expect(((await memory(redis.client)) - before) / count).toBeLessThanOrEqual(750);
 
       await harness.store.add(harness.epoch, "replicaset", rsKey, 0);
       const run = harness.run("replicaset", rsKey);
-      const out = await sent(client);
+      const out = await sent(redis.client);
       const taken = await harness.store.take(run, { uid: rs.metadata.uid });
-      const bytes = (await sent(client)) - out;
+      const bytes = (await sent(redis.client)) - out;
       expect(taken.kind === "ok" && taken.snapshot.dependents.length).toBe(count);
       expect(bytes).toBeLessThanOrEqual(4_096 + 450 * count);
       await harness.fixture.close();
@@ -315,8 +306,8 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
   it("IT4 [informer T43] a deletion leaves nothing: no empty slice, member, intent or queue field", async () => {
     const harness = await open();
     const fields = async (): Promise<Readonly<Record<string, number>>> => {
-      const keys = (await client.keys("*")).filter((key) => !/:(l|m|n):|:(ep|tally|opened)$/.test(key)).sort();
-      return Object.fromEntries(await Promise.all(keys.map(async (key) => [key, await client.hlen(key)] as const)));
+      const keys = (await redis.client.keys("*")).filter((key) => !/:(l|m|n):|:(ep|tally|opened)$/.test(key)).sort();
+      return Object.fromEntries(await Promise.all(keys.map(async (key) => [key, await redis.client.hlen(key)] as const)));
     };
     const empty = await fields();
     await harness.deliver("replicasets", [put(rs, { effects: [effect("replicaset", rs, { self: true })], counted: true })]);
@@ -333,9 +324,9 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       lower: ["c:b"],
       plan: [{ id: "c:c", mayLand: false }],
     });
-    expect((await client.hkeys(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).sort()).toEqual(["c:c"]);
+    expect((await redis.client.hkeys(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).sort()).toEqual(["c:c"]);
     await harness.deliver("pods", [put(pod("c", "22"), { lowers: [{ ...lower, op: "c:c" }] })]);
-    expect(await client.exists(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).toBe(0);
+    expect(await redis.client.exists(`dl:scripts:{0123456789ab}:e1:i:${asOwner("replicaset", rs)}`)).toBe(0);
     await harness.store.registerIntents(run, rs.metadata.uid, [{ id: "c:d", verb: "create", name: "d" }]);
     await harness.store.done(run, { kind: "requeueAfter", delayMs: 0 });
     for (const name of ["a", "b", "c"]) await harness.deliver("pods", [remove(pod(name, "30"), "30")]);
