@@ -44,7 +44,6 @@ export const INVARIANTS = {
     system: "SE3",
   },
   error: { says: "No component throws.", source: "informer §11.2 (AP1)" },
-  agree: { says: "The memory Store and the Redis scripts answer every call alike.", source: "shared/store/ports/store.ts" },
 } as const satisfies Readonly<Record<string, Invariant>>;
 
 export type InvariantId = keyof typeof INVARIANTS;

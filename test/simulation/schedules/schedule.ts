@@ -369,7 +369,7 @@ class Schedule {
     this.#checkpoints++;
     term.answered = beat;
     for (const { resource, holeForMs = 0, state, generation, syncedGeneration, frozenLanes } of result.resources) {
-      if (holeForMs > HOLE_RAISE_MS || (state === "SUSPECT" && generation === syncedGeneration)) return this.#raise(term);
+      if (holeForMs > HOLE_RAISE_MS || (state === "SUSPECT" && generation <= syncedGeneration)) return this.#raise(term);
       const kind = resource as Kind; // no other is opened
       if (frozenLanes.length > 0 && this.#scheduler.nowMs - (term.listedMs.get(kind) ?? 0) > 3_000) this.#list(kind, term);
     }

@@ -508,6 +508,17 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
+  it("a suspect cache is listed again although a Store that was set back has forgotten its last generation", async ({ s }) => {
+    s.start("one");
+    await s.pass(3_000);
+    const pods = () => s.data.epoch?.resources.get("pods");
+    Object.assign(pods() ?? {}, { syncedGeneration: 3 });
+    await s.store.markSuspect("pods", "a test says so");
+    await s.pass(5_000);
+    expect(pods()).toMatchObject({ state: "SYNCED", generation: 4, syncedGeneration: 4 });
+    expect(await s.gates()).toBe(true);
+  });
+
   it.each([{ projection: 0 }, { digestPrefix: "k" }, { hashLayout: "v1" }, { clusterUid: "another" }])(
     "[informer T46] replaces an epoch of another build or cluster: %o",
     async (differs) => {
