@@ -24,7 +24,8 @@ export function watchGates(store: Store): { stop(): Promise<readonly Closed[]> }
       const shut = gates?.find((gate) => !gate.open);
       // A failed read says nothing: such a time is in no span.
       if (gates?.every((gate) => !gate.open) && shut && !shut.open) {
-        open ??= spans[spans.push({ fromMs: Date.now(), toMs: askedMs, why: shut.reason }) - 1];
+        const nowMs = Date.now();
+        open ??= spans[spans.push({ fromMs: nowMs, toMs: nowMs, why: shut.reason }) - 1];
         if (open) open.toMs = Math.max(open.toMs, askedMs);
       } else open = undefined;
       await sleep(GATE_POLL_MS);
