@@ -176,8 +176,8 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
         expect(replay.output()).toMatch(
           /decided [1-9]\d* writes; none was sent\. Cache at the end: 1 Deployments, 3 ReplicaSets, 0 ReplicationControllers, 3 pods\./,
         );
-        // Which of them is decided before the recorded write of the same kind arrives is a matter of milliseconds.
-        expect(replay.output()).toMatch(/create ReplicaSet vault-|patch ReplicaSet vault-|create \d pods?/);
+        // Upstream creates a ReplicaSet within milliseconds, perhaps before the replayed sync; its pods take long enough to be decided about.
+        expect(new Set(replay.output().match(/replicaset\.apps\/vault-[a-z0-9]{6,}(?= )/g)).size).toBe(2);
         expect(replay.output()).not.toMatch(PLANTED);
         digests.add(/Cache digest (\S+)/.exec(replay.output())?.[1] ?? "none");
       }
