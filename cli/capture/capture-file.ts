@@ -266,7 +266,7 @@ export function numberedFiles(path: string): readonly string[] {
   try {
     names = readdirSync(dirname(path));
   } catch {
-    // whoever opens the next file gets the error
+    // opening the next file reports the error
   }
   return names
     .filter((name) => name.startsWith(`${stem}.`) && name.endsWith(ending))

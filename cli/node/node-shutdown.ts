@@ -16,7 +16,7 @@ export interface ShutdownFlags {
 const INT32_MAX = 2 ** 31 - 1;
 const PERIOD = /^\s*(-?\d+)=(\d+)\s*$/u;
 
-/** Upstream has these only in its configuration file; the options are named after its fields. */
+/** The kubelet has no such flags; each option has the name of the field of KubeletConfiguration. */
 export function addShutdownFlags(command: Command): Command {
   return command
     .optionsGroup("Shutdown of the machine:")

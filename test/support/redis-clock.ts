@@ -10,7 +10,7 @@ import { startRedisBy } from "./redis.ts";
 import type { RedisServer } from "./redis.ts";
 
 export interface RedisWithClock extends RedisServer {
-  /** From now on its clock differs by so many seconds from the machine's. */
+  /** Sets by how many seconds the clock of the server is ahead of the machine's. */
   setOffset(seconds: number): void;
 }
 

@@ -52,7 +52,7 @@
  *      with its primary, so parked keys never outnumber primaries.
  * WQ7  a resync adds every primary (so WQ3 and WQ6 apply), except those in backoff, which run at their own time.
  * WQ8  a write-through that ends its run is both calls in one step, the write first, so that its own key is rung if the write queued it.
- *      Rows are written whoever holds the key; the run ends only with its own token, and only if no item must be retried.
+ *      Rows are written even if another run holds the key. The run ends only with its own token, and only if no item must be retried.
  *
  * Lineage (informer §11.11): LN1–LN5 in store/ports/lineage.ts.
  *

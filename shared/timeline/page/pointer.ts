@@ -63,7 +63,7 @@ export function usePointer(
     if (mark !== undefined) change({ lane: mark.lane, mark: mark.id, at: mark.at });
     else change({ at: timeAt(x), mark: undefined, ...(row && { lane: row.lane.index }) });
   };
-  /** The time at the other finger stays in its place. */
+  /** Zooms around the finger that does not move: the time under it keeps its place on the screen. */
   const pinch = (other: number, before: number, x: number): void => {
     const factor = Math.max(1, Math.abs(before - other)) / Math.max(1, Math.abs(x - other));
     change(zoomed(latest.current, factor, timeAt(other), endMs));

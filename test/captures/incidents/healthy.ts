@@ -112,7 +112,7 @@ export const HEALTHY: Readonly<Record<string, Scene>> = {
     await complete();
     await kubectl("uncordon", "node-b");
   }),
-  /** Hashes of templates differ between these two: a second ReplicaSet would be a rollout that nobody asked for. */
+  /** The template's hash differs between the two releases. A controller that compares hashes would start a second rollout. */
   "cluster-upgraded": {
     alone: true,
     async play({ apply, complete, kubectl, release }) {

@@ -26,7 +26,7 @@ test.each([
   ["fixed", 1, FIXED],
   // Failed while a wait of an applier carried deaths into the quiet phase.
   ["failed once:", 796_914_660, 1],
-  // Failed while a loss between two checkpoints, which nobody sees (informer §11.7), excused only runs from before the next checkpoint.
+  // No checkpoint shows a loss between two of them (informer §11.7). The check excused only runs that began before the next checkpoint.
   ["failed once:", 900_220, 1],
   // A Store that was set back opened a generation's number a second time, and its gate stayed closed.
   ["failed once:", 910_533, 1],

@@ -212,8 +212,7 @@ interface ChosenEpoch {
 }
 
 /**
- * The epoch to work in: the present one if this cluster's leaders made it, else a new one in its place (WA4, WA8); undefined when `leading`
- * aborted.
+ * The Store's epoch if a leader of this cluster opened it, else a new epoch that replaces it (WA4, WA8); undefined when `leading` aborted.
  * @throws {SharedCacheError}
  */
 async function chooseEpoch(
