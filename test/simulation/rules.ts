@@ -12,6 +12,7 @@ export const RULES = [
   "A6",
   "A11",
   "A13",
+  "A15",
   "counts",
   "unread",
   "resume",
@@ -79,6 +80,9 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       for (const lane of lanesOf(data)) lane.frozen = false;
       return result;
     },
+  }),
+  A15: (store) => ({
+    applyPack: (pack, items, { after: _, ...options }) => store.applyPack(pack, items, options),
   }),
   counts: (store) => ({
     applyPack: (pack, items, options) => store.applyPack(pack, items, { ...options, counts: [] }),

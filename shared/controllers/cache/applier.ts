@@ -11,6 +11,7 @@
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
  * AP5 a message that exceeds its time makes progress on each delivery: a call has 100 items, on redelivery 10, then one, and grows while
  *     calls are quick. Items that an earlier delivery applied are skipped.
+ * AP6 each call of a message requires the one before, and what an earlier delivery applied is read after a call of this one (A15).
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { controllerOf, splitKey, compareResourceVersions, isCurrent, messageOf } from "@deltaloop/kube/objects";
@@ -163,12 +164,17 @@ class MessageApplier {
   readonly #bells = new Map<string, Doorbell>();
   /** Items already reported as invalid; a retry prepares the batch again. */
   readonly #faulty = new Set<ObjectKey>();
+  /** Of this delivery's calls; no other delivery uses it. */
+  readonly #partPrefix: string;
+  /** Calls that left the message unfinished. */
+  #parts = 0;
 
   constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount: number) {
     this.#ports = ports;
     this.#cluster = cluster;
     this.#envelope = envelope;
     this.#receiveCount = receiveCount;
+    this.#partPrefix = `${envelope.sq}.${receiveCount}.${ports.clock.now()}`;
   }
 
   async run(): Promise<Verdict> {
@@ -230,7 +236,7 @@ class MessageApplier {
     const commit = highest === "0" ? {} : { watermark: highest };
     const list = listRV === undefined ? {} : { listRV };
     let size = Math.max(1, Math.floor(ITEMS_PER_CALL_MAX / CALL_SHRINKS_BY ** (this.#receiveCount - 1)));
-    let rest = await this.#unapplied(items, list);
+    let rest = await this.#unapplied(kind, items, list);
     for (;;) {
       const startedMs = clock.now();
       const length = callLength(rest, size);
@@ -255,7 +261,9 @@ class MessageApplier {
         ...(listRV !== undefined && { listRV }),
         ...(commit && { commit }),
         leaveOut: this.#receiveCount >= FULL_RECEIVES,
+        ...this.#part(),
       });
+      if (result.kind === "retry" ? result.index > 0 : result.kind === "applied" && !commit) this.#parts++;
       this.#countItems(result);
       if (look.kind === "unread") this.#tellChanges(prepared.items, result);
       if (result.kind === "retry") {
@@ -342,6 +350,8 @@ class MessageApplier {
         return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the cache has no epoch" };
       case "notOpen":
         return { kind: "retry", afterSeconds: 1, why: "the fence is not open yet" };
+      case "setBack":
+        return { kind: "retry", afterSeconds: 1, why: "the store was set back while the message was applied" };
       case "retry":
         return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "rows moved" };
     }
@@ -412,18 +422,31 @@ class MessageApplier {
    * The items except those that an earlier delivery applied or a newer version superseded (A4): their rows say so. Skipped items ring no
    * doorbells, so on the second delivery only items that need a live read are skipped.
    */
-  async #unapplied(items: readonly EnvelopeItem[], list: { readonly listRV?: string }): Promise<readonly EnvelopeItem[]> {
+  async #unapplied(
+    kind: Call["kind"],
+    items: readonly EnvelopeItem[],
+    list: { readonly listRV?: string },
+  ): Promise<readonly EnvelopeItem[]> {
     if (this.#receiveCount === 1) return items;
     const { r: resource } = this.#envelope;
     const rows = items
       .filter((item) => faultOf(item) === undefined && item.t !== "D" && (item.tooBig || this.#receiveCount > 2))
       .map(({ key, rv }) => ({ resource, key, put: rv, ...list }));
     if (rows.length === 0) return items;
+    const begun = await this.#cluster.store.applyPack(this.#header(kind), [], { counts: [], ...this.#part() });
+    if (begun.kind === "applied") this.#parts++;
     const current = new Map((await this.#cluster.store.readIndex({ rows })).current?.map(({ row }) => [row.key, row.rv]));
     return items.filter((item) => {
       const rv = faultOf(item) === undefined && item.t !== "D" ? current.get(item.key) : undefined;
       return rv === undefined || !isCurrent(rv, item.rv, list.listRV);
     });
+  }
+
+  #part(): { readonly part: string; readonly after?: string } {
+    return {
+      part: `${this.#partPrefix}.${this.#parts + 1}`,
+      ...(this.#parts > 0 && { after: `${this.#partPrefix}.${this.#parts}` }),
+    };
   }
 
   /** Undefined when there is nothing to apply: the item was quarantined. */

@@ -150,6 +150,8 @@ export type ApplyResult =
       readonly found?: Pick<IndexView, "rows" | "current">;
     }
   | { readonly kind: "duplicate"; readonly bells: readonly Doorbell[] }
+  /** A15: the Store was set back since this message's preceding call. Nothing changed; apply the message from its start. */
+  | { readonly kind: "setBack" }
   /** Older fence or another epoch: acknowledge and ignore. */
   | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
   /** Leave the message in the queue: no epoch, or the fence is not open yet. */
@@ -194,7 +196,8 @@ export interface IndexStore {
    * Applies items in order (≤ 100, one per key). `commit`, in a message's last call, commits the sequence number and, when contiguous,
    * raises the lane's watermark to `watermark` (D: greatest rv of the message; W: its rv; L: none). `listRV`: the version of the list that
    * contains the items (L; IX9). `leaveOut`: skips puts for which a full Store has no room (FU2); without it such a call is refused, unless
-   * its lane is frozen.
+   * its lane is frozen. `part`: a text unique to this call, which the lane keeps unless the call commits or is retried from its first item;
+   * `after`: the kept text of the message's preceding call (A15).
    */
   applyPack(
     pack: PackHeader,
@@ -204,6 +207,8 @@ export interface IndexStore {
       readonly listRV?: string;
       readonly commit?: { readonly watermark?: string };
       readonly leaveOut?: boolean;
+      readonly part?: string;
+      readonly after?: string;
     },
   ): Promise<ApplyResult>;
   /** Stores a part that is not the last one. */

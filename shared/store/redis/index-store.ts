@@ -52,7 +52,7 @@ export function createIndexStore(context: Context): IndexStore {
     readEntries: (resource, keys) => readEntries(context, resource, keys),
     readGhosts: (resource) => readGhosts(context, resource),
 
-    async applyPack(pack, items, { counts, listRV, commit, leaveOut = false }) {
+    async applyPack(pack, items, { counts, listRV, commit, leaveOut = false, part = "", after = "" }) {
       const names = context.names.of(pack.epoch);
       const table = context.keys("applyPack", {
         lane: names.lane(pack.resource, pack.lane),
@@ -68,6 +68,8 @@ export function createIndexStore(context: Context): IndexStore {
         historyLostReason: HISTORY_LOST,
         place: tallyPlace(pack.resource, pack.lane),
         leavesOut: leaveOut,
+        part,
+        after,
         ...changeArgs(names, table, {
           seal: context.seal(pack.epoch),
           resource: pack.resource,
@@ -211,6 +213,8 @@ function refusal(reply: readonly Reply[]): ApplyResult | undefined {
       return { kind: "noEpoch" };
     case "notOpen":
       return { kind: "notOpen" };
+    case "setBack":
+      return { kind: "setBack" };
     case "epoch":
     case "fence":
       return { kind: "dropped", why: reply[0] };

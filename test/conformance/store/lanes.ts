@@ -102,6 +102,33 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: sequence });
   });
 
+  it("[informer A15] a call whose message's preceding call is not in the Store changes nothing", async ({ harness }) => {
+    const { store } = harness;
+    const header = harness.header("pods", { lane: 0 });
+    const [first, second] = [put(cachedPod({ name: "a", resourceVersion: "10" })), put(cachedPod({ name: "b", resourceVersion: "11" }))];
+    const commit = { watermark: "11" };
+    expect(await store.applyPack(header, [first], { counts: [], part: "1" })).toMatchObject({ kind: "applied" });
+    expect(await store.applyPack(header, [second], { counts: [], commit, part: "3", after: "2" })).toEqual({ kind: "setBack" });
+    expect(await harness.row("pods", "shop/b")).toBeUndefined();
+    expect(await store.applyPack(header, [second], { counts: [], commit, part: "2", after: "1" })).toMatchObject({ kind: "applied" });
+    expect(await harness.watermark("pods")).toBe("11");
+    expect(await store.applyPack(header, [second], { counts: [], commit, part: "3", after: "2" })).toMatchObject({ kind: "duplicate" });
+  });
+
+  it("[informer A15] a call that commits, or is retried from its first item, is not kept as the preceding one", async ({ harness }) => {
+    const { store } = harness;
+    const next = () => harness.header("pods", { lane: 0, sequence: harness.nextSequence("pods") });
+    const stale: ItemChange = { ...put(pod("10")), expected: { rv: "9", uid: "other" } };
+    const retried = await store.applyPack(next(), [stale], { counts: [], part: "1" });
+    expect(retried).toMatchObject({ kind: "retry", index: 0 });
+    expect(await store.applyPack(next(), [put(pod("10"))], { counts: [], after: "1" })).toEqual({ kind: "setBack" });
+    const half = [put(cachedPod({ name: "a", resourceVersion: "10" })), stale];
+    expect(await store.applyPack(next(), half, { counts: [], part: "1" })).toMatchObject({ kind: "retry", index: 1 });
+    const whole = { counts: [], commit: {}, part: "2", after: "1" };
+    expect(await store.applyPack(next(), [], whole)).toMatchObject({ kind: "applied" });
+    expect(await store.applyPack({ ...next(), sequence: 9 }, [], { counts: [], after: "2" })).toEqual({ kind: "setBack" });
+  });
+
   it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever was applied out of order", async ({
     harness,
   }) => {

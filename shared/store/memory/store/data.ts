@@ -120,6 +120,8 @@ export interface LaneData {
   /** Key to the resourceVersion of deletes above the watermark. */
   readonly tombstones: Map<ObjectKey, string>;
   stash: { readonly generation: number; readonly rows: readonly ManifestRow[]; readonly parts: number } | undefined;
+  /** The last call that left its message unfinished (A15). */
+  part: string | undefined;
 }
 
 export interface QueueData {
@@ -232,6 +234,7 @@ function newLane(): LaneData {
     holes: new Map(),
     holeSinceMs: undefined,
     contiguousAtMs: undefined,
+    part: undefined,
     rows: new Map(),
     tombstones: new Map(),
     stash: undefined,

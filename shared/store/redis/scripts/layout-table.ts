@@ -79,6 +79,8 @@ export const LAYOUTS = {
       historyLostReason: "text",
       place: "text",
       leavesOut: "flag",
+      part: "text",
+      after: "text",
       ...CHANGES,
       metas: ["slot"],
     },

@@ -1,9 +1,9 @@
 -- Sequences and watermarks of a lane (A2, A3, A11–A13). `base` is the lane's first KEY.
 local function openLane(base)
-  local fields = call("HMGET", KEYS[base], "fence", "last", "W", "gen", "frozen", "holeSince")
+  local fields = call("HMGET", KEYS[base], "fence", "last", "W", "gen", "frozen", "holeSince", "part")
   local state = {
     base = base, tombs = {}, fence = fields[1], last = tonumber(fields[2] or 0), W = fields[3] or "0",
-    gen = tonumber(fields[4] or 0), frozen = fields[5] == "1", holeSince = tonumber(fields[6] or ""),
+    gen = tonumber(fields[4] or 0), frozen = fields[5] == "1", holeSince = tonumber(fields[6] or ""), part = fields[7],
   }
   lanes[base] = state
   return state
