@@ -558,10 +558,10 @@ describe("hostPath", () => {
   });
 
   it.each([
-    { type: "Directory", path: "file", want: /is not a directory/u },
+    { type: "Directory", path: "file", want: /is not a directory, it's a File$/u },
     { type: "Directory", path: "none", want: /doesn't exist/u },
     { type: "DirectoryOrCreate", path: "file", want: /is not a directory/u },
-    { type: "File", path: "dir", want: /is not a file/u },
+    { type: "File", path: "dir", want: /is not a file, it's a Directory$/u },
     { type: "File", path: "none", want: /doesn't exist/u },
     { type: "FileOrCreate", path: "dir", want: /is not a file/u },
     { type: "FileOrCreate", path: "none/file", want: /none\/file/u },
@@ -583,6 +583,7 @@ describe("hostPath", () => {
     await expect(files.checkHostPath(socket, "Socket")).resolves.toBeUndefined();
     await new Promise((resolve) => void server.close(resolve));
     await expect(files.checkHostPath("/dev/null", "CharDevice")).resolves.toBeUndefined();
+    await expect(files.checkHostPath("/dev/null", "File")).rejects.toThrow("/dev/null is not a file, it's a CharDevice");
   });
 });
 
