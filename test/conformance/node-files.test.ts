@@ -5,11 +5,13 @@
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
+  closeSync,
   existsSync,
   linkSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   readdirSync,
   readlinkSync,
@@ -346,6 +348,35 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(await r.files.makeSubPath(UID, volume, "key"))).toBe("2");
   });
 
+  it("mounts a newer file for the next container while a process uses the older one", async ({ skip }) => {
+    skip(!mounts, "without mounts a subPath is its checked path");
+    const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
+    const used = openSync(await r.files.makeSubPath(UID, volume, "key"), "r");
+    try {
+      await r.files.writeVolume(place("c"), [file("key", "2")]);
+      expect(text(await r.files.makeSubPath(UID, volume, "key"))).toBe("2");
+      expect(readFileSync(used, "utf8")).toBe("1");
+    } finally {
+      closeSync(used);
+    }
+  });
+
+  it("replaces a subPath whose mount is dead", async ({ skip }) => {
+    skip(!mounts || !existsSync("/dev/fuse"), "needs mounts and FUSE");
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    const path = await r.files.makeSubPath(UID, volume, "sub");
+    const server = openSync("/dev/fuse", "r+");
+    const options = "fd=3,rootmode=40000,user_id=0,group_id=0";
+    execFileSync("mount", ["-i", "-t", "fuse", "-o", options, "fuse", path], {
+      stdio: ["ignore", "ignore", "ignore", server],
+      env: { PATH },
+    });
+    closeSync(server);
+    expect(() => statSync(path)).toThrow("ENOTCONN");
+    writeFileSync(join(volume, "sub/data"), "x");
+    expect(text(join(await r.files.makeSubPath(UID, volume, "sub"), "data"))).toBe("x");
+  });
+
   it("creates no subPath outside of its volume", async () => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     const outside = join(r.root, "outside");
@@ -558,10 +589,10 @@ describe("hostPath", () => {
   });
 
   it.each([
-    { type: "Directory", path: "file", want: /is not a directory/u },
+    { type: "Directory", path: "file", want: /is not a directory, it's a File$/u },
     { type: "Directory", path: "none", want: /doesn't exist/u },
     { type: "DirectoryOrCreate", path: "file", want: /is not a directory/u },
-    { type: "File", path: "dir", want: /is not a file/u },
+    { type: "File", path: "dir", want: /is not a file, it's a Directory$/u },
     { type: "File", path: "none", want: /doesn't exist/u },
     { type: "FileOrCreate", path: "dir", want: /is not a file/u },
     { type: "FileOrCreate", path: "none/file", want: /none\/file/u },
@@ -583,6 +614,7 @@ describe("hostPath", () => {
     await expect(files.checkHostPath(socket, "Socket")).resolves.toBeUndefined();
     await new Promise((resolve) => void server.close(resolve));
     await expect(files.checkHostPath("/dev/null", "CharDevice")).resolves.toBeUndefined();
+    await expect(files.checkHostPath("/dev/null", "File")).rejects.toThrow("/dev/null is not a file, it's a CharDevice");
   });
 });
 

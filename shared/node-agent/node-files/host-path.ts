@@ -31,7 +31,18 @@ export async function checkHostPath(path: string, type: string): Promise<void> {
   if (kind === undefined) throw new NodeFilesError(`${type} is an invalid volume type`);
   const stats = (await ifExists(stat(path))) ?? (await make(path, type));
   if (stats === undefined) throw new NodeFilesError(`hostPath ${path} doesn't exist: create it, or use a volume type that creates it`);
-  if (!kind.is(stats)) throw new NodeFilesError(`hostPath type check failed: ${path} is not a ${kind.words}`);
+  if (kind.is(stats)) return;
+  const found = typeOf(stats);
+  throw new NodeFilesError(
+    found === undefined
+      ? `hostPath type check failed, ${path} is not a ${kind.words}, unable to determine its type`
+      : `hostPath type check failed: ${path} is not a ${kind.words}, it's a ${found}`,
+  );
+}
+
+/** The API's name of the type. Source: pkg/volume/util/hostutil/hostutil_linux.go GetFileType. */
+function typeOf(stats: Stats): string | undefined {
+  return Object.entries(KINDS).find(([name, { is }]) => !name.endsWith("OrCreate") && is(stats))?.[0];
 }
 
 /** Creates nothing for types that require an existing path, and never a file's parent directory. */

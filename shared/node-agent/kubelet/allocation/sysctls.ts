@@ -15,6 +15,8 @@ const SAFE_SYSCTLS: readonly string[] = [
   "net.ipv4.tcp_keepalive_probes",
   "net.ipv4.tcp_rmem",
   "net.ipv4.tcp_wmem",
+  "net.ipv4.tcp_slow_start_after_idle",
+  "net.ipv4.tcp_notsent_lowat",
 ];
 
 /** Why the first forbidden sysctl is refused. Source: pkg/kubelet/sysctl/allowlist.go Admit. */

@@ -49,9 +49,10 @@ function ofPod(pod: NodePod, { ephemeralBytes }: PodUsage): StorageExcess | unde
   return { limit: "ephemeralpodfs.limit", message: podStorageMessage(limit.text) };
 }
 
-function ofContainers({ spec }: NodePod, { containers }: PodUsage, hasImageFs: boolean): StorageExcess | undefined {
+function ofContainers(pod: NodePod, { containers }: PodUsage, hasImageFs: boolean): StorageExcess | undefined {
+  const limited = [...pod.spec.containers, ...initContainersOf(pod).filter(isSidecar)];
   for (const { name, logs, rootfs } of containers) {
-    const text = spec.containers.find((container) => container.name === name)?.resources?.limits?.[STORAGE];
+    const text = limited.find((container) => container.name === name)?.resources?.limits?.[STORAGE];
     const limit = bytes(text);
     const used = (logs?.usedBytes ?? 0) + (hasImageFs ? 0 : (rootfs?.usedBytes ?? 0));
     if (limit > 0 && used > limit) return { limit: "ephemeralcontainerfs.limit", message: containerStorageMessage(name, canonical(text)) };

@@ -1,5 +1,5 @@
 /** Ensures that a container's image is present, or returns why not (node-agent §8). */
-import type { Image } from "../../ports/cri-types.ts";
+import type { AuthConfig, Image } from "../../ports/cri-types.ts";
 import {
   afterFailedPull,
   defaultPullPolicy,
@@ -116,38 +116,64 @@ async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { emi
       return image;
     },
     orElse: async (error) => {
-      const text = pullErrorText(error);
+      const { cause, missing } = error instanceof PullWithoutSecretsError ? error : { cause: error, missing: [] };
+      const text = pullErrorText(cause);
       const failure = pullFailure(wanted, text);
       const key = pullBackOffKey(uid, wanted);
       await update("backOffs", key, (before) => afterFailedPull(before, clock.now(), failure));
       emit("Warning", "Failed", `Failed to pull image "${wanted}": ${text}`);
+      if (missing.length > 0) {
+        const message = `Unable to retrieve some image pull secrets (${missing.join(", ")}); attempting to pull the image may not succeed.`;
+        ports.podEvent(pod, { type: "Warning", reason: "FailedToRetrieveImagePullSecret", message });
+      }
       throw new StartError(failure.reason, failure.message, { retryAtMs: clock.now() + BACK_OFF_REPORT_MS });
     },
   });
 }
 
-/** Tries the pod's, then the node's credentials until one works; without any, pulls anonymously. A missing secret only emits an Event. */
+/** A failed pull without some secrets of the pod. After a successful one, nothing reports them. Source: pkg/kubelet/kubelet.go SyncPod. */
+class PullWithoutSecretsError extends Error {
+  override readonly name = "PullWithoutSecretsError";
+  readonly missing: readonly string[];
+
+  constructor(missing: readonly string[], cause: unknown) {
+    super(`pull secrets are missing: ${missing.join(", ")}`, { cause });
+    this.missing = missing;
+  }
+}
+
+/**
+ * Tries the pod's, then the node's credentials until one works; without any, pulls anonymously. @throws {PullWithoutSecretsError}; the
+ * runtime's error
+ */
 async function pullWithCredentials(
-  ports: Pick<NodePorts, "cri" | "credentials" | "objects" | "podEvent">,
+  ports: Pick<NodePorts, "cri" | "credentials" | "objects">,
   pod: NodePod,
   image: string,
   signal: AbortSignal,
 ): Promise<void> {
   const secrets: SecretData[] = [];
+  const missing: string[] = [];
   for (const { name = "" } of pod.spec.imagePullSecrets ?? []) {
+    if (name === "") continue;
     const secret = await ports.objects.get("secrets", pod.metadata.namespace, name);
     if (secret !== undefined) secrets.push(secret as SecretData); // the requested resource implies the type
-    else {
-      const message = `Unable to retrieve some image pull secrets (${name}); attempting to pull the image may not succeed.`;
-      ports.podEvent(pod, { type: "Warning", reason: "FailedToRetrieveImagePullSecret", message });
-    }
+    else missing.push(name);
   }
-  const credentials = [...pullCredentials(image, secrets), ...((await ports.credentials?.lookup(image)) ?? [])];
-  if (credentials.length === 0) return void (await ports.cri.pullImage({ image }, { signal }));
+  try {
+    await pullWithAny(ports.cri, image, [...pullCredentials(image, secrets), ...((await ports.credentials?.lookup(image)) ?? [])], signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw missing.length === 0 ? error : new PullWithoutSecretsError(missing, error);
+  }
+}
+
+async function pullWithAny(cri: NodePorts["cri"], image: string, credentials: readonly AuthConfig[], signal: AbortSignal): Promise<void> {
+  if (credentials.length === 0) return void (await cri.pullImage({ image }, { signal }));
   const failures: unknown[] = [];
   for (const auth of credentials) {
     try {
-      return void (await ports.cri.pullImage({ image }, { signal, auth }));
+      return void (await cri.pullImage({ image }, { signal, auth }));
     } catch (error) {
       signal.throwIfAborted();
       failures.push(error);

@@ -85,7 +85,7 @@ function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sand
     .filter(([, { name }]) => newestOf(observed, name) === undefined)
     .map(([index]) => index);
 
-  const init = initContainerActions(pod, observed, probes);
+  const init = initContainerActions(pod, observed, sandbox.sandboxId, probes);
   const afterInit: PodActions = {
     ...NOTHING,
     ...sandbox,
@@ -147,6 +147,8 @@ export interface SandboxVerdict {
   readonly attempt: number;
   /** The kept or replaced sandbox; empty without one and after a change of the network mode. */
   readonly sandboxId: string;
+  /** Why a new sandbox is needed, as the condition PodReadyToStartContainers shows it; empty if none is. */
+  readonly reason: string;
 }
 
 /**
@@ -161,15 +163,17 @@ export interface SandboxVerdict {
  */
 export function podSandboxChanged(pod: NodePod, observed: ObservedPod): SandboxVerdict {
   const [newest] = observed.sandboxes;
-  if (newest === undefined) return { changed: true, attempt: 0, sandboxId: "" };
+  if (newest === undefined) return { changed: true, attempt: 0, sandboxId: "", reason: "no pod sandbox exists" };
   const replaced = { changed: true, attempt: newest.attempt + 1, sandboxId: newest.id };
 
   const ready = observed.sandboxes.filter(({ state }) => state === "SANDBOX_READY").length;
-  if (ready > 1 || newest.state !== "SANDBOX_READY") return replaced;
+  if (ready > 1) return { ...replaced, reason: "multiple pod sandboxes are ready and need to be reconciled" };
+  if (newest.state !== "SANDBOX_READY") return { ...replaced, reason: "pod sandbox is not ready" };
 
   const hostNetwork = pod.spec.hostNetwork === true;
   // CRI's default is a network of the pod's own.
-  if ((newest.networkMode ?? "POD") !== (hostNetwork ? "NODE" : "POD")) return { ...replaced, sandboxId: "" };
-  if (!hostNetwork && newest.network?.ip === "") return replaced;
-  return { changed: false, attempt: newest.attempt, sandboxId: newest.id };
+  if ((newest.networkMode ?? "POD") !== (hostNetwork ? "NODE" : "POD"))
+    return { ...replaced, sandboxId: "", reason: "network namespace mode changed and sandbox needs to be recreated" };
+  if (!hostNetwork && newest.network?.ip === "") return { ...replaced, reason: "pod sandbox has no IP address" };
+  return { changed: false, attempt: newest.attempt, sandboxId: newest.id, reason: "" };
 }

@@ -4,7 +4,7 @@ import type { NodePorts } from "../node-ports/node-ports.ts";
 import type { V1LifecycleHandler } from "@kubernetes/client-node";
 import type { Wire } from "@deltaloop/kube/objects";
 import type { HttpProbe } from "../../ports/prober.ts";
-import { httpGetRequest, resolvePort } from "../prober/probe-request.ts";
+import { httpGetRequest, portProblem, resolvePort } from "../prober/probe-request.ts";
 
 /** Upper limit of an HTTP hook; upstream limits it only by the pod's end. */
 const HTTP_TIMEOUT_MS = 60_000;
@@ -84,7 +84,7 @@ export function hookRequest(handler: LifecycleHandler, { container, podIp, timeo
   const host = action.host || podIp;
   if (host === "") return { kind: "invalid", message: "failed to find networking container: the pod has no IP" };
   const port = action.port === "" ? DEFAULT_PORT : resolvePort(action.port, container);
-  if (port === undefined) return { kind: "invalid", message: `invalid port ${action.port} of container ${container.name}` };
+  if (port === undefined) return { kind: "invalid", message: portProblem(action.port) };
   const request = httpGetRequest({ action, host, port, purpose: "lifecycle", timeoutMs });
   return { kind: "http", request: { ...request, fallBackToHttp: true, anyStatus: true } };
 }

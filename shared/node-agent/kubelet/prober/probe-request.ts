@@ -29,7 +29,7 @@ export function probeRequest(spec: ProbeSpec, container: ContainerSpec, podIp: s
   const handler = spec.httpGet ?? spec.tcpSocket ?? spec.grpc;
   if (handler === undefined) return { kind: "invalid", message: `missing probe handler for ${container.name}` };
   const port = resolvePort(handler.port, container);
-  if (port === undefined) return { kind: "invalid", message: `invalid port ${handler.port} of container ${container.name}` };
+  if (port === undefined) return { kind: "invalid", message: portProblem(handler.port) };
   const host = ("host" in handler && handler.host) || podIp;
   if (host === "") return { kind: "invalid", message: "the pod has no IP" };
   if (spec.httpGet) return { kind: "http", request: httpGetRequest({ action: spec.httpGet, host, port, purpose: "probe", timeoutMs }) };
@@ -111,11 +111,15 @@ export function httpGetRequest({ action, port, host, purpose, timeoutMs }: HttpG
   };
 }
 
-/** Resolves a number, a port name or a numeric string. Source: pkg/probe/util.go. */
+/** Resolves a number or a port name, also one of digits. Source: pkg/probe/util.go ResolveContainerPort. */
 export function resolvePort(port: number | string, container: ContainerSpec): number | undefined {
   const named = container.ports?.find(({ name }) => name !== undefined && name === port)?.containerPort;
-  const number = named ?? (typeof port === "number" || /^\d+$/u.test(port) ? Number(port) : undefined);
+  const number = named ?? (typeof port === "number" ? port : undefined);
   return number !== undefined && number > 0 && number <= PORT_MAX ? number : undefined;
+}
+
+export function portProblem(port: number | string): string {
+  return typeof port === "string" ? `port "${port}" not found` : `invalid port number: ${port}`;
 }
 
 /** `kube-probe/1.36`. */

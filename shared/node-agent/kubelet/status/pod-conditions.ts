@@ -32,12 +32,21 @@ export function ownedConditions(
   { phase, statuses, others }: { readonly phase: string; readonly statuses: Statuses; readonly others: readonly PodCondition[] },
 ): readonly PodCondition[] {
   return [
-    condition(pod, "PodReadyToStartContainers", { isTrue: !podSandboxChanged(pod, observed).changed }),
+    readyToStartCondition(pod, observed),
     initializedCondition(pod, statuses, phase),
     podReadyCondition(pod, others, statuses, phase),
     containersReadyCondition(pod, statuses, phase),
     condition(pod, "PodScheduled", { isTrue: true }),
   ];
+}
+
+/** Source: pkg/kubelet/status/generate.go GeneratePodReadyToStartContainersCondition. */
+function readyToStartCondition(pod: NodePod, observed: ObservedPod): PodCondition {
+  const { changed, reason } = podSandboxChanged(pod, observed);
+  return condition(pod, "PodReadyToStartContainers", {
+    isTrue: !changed,
+    ...(changed && { reason: "PodSandboxNotReady", message: reason }),
+  });
 }
 
 /** Ready: all containers are ready and all readiness gates True. Source: pkg/kubelet/status/generate.go GeneratePodReadyCondition. */

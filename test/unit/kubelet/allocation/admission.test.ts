@@ -226,6 +226,11 @@ describe("admit", () => {
       pod: pod({ securityContext: { sysctls: [{ name: "net/ipv4/ip_local_port_range", value: "1 2" }] } }),
       want: undefined,
     },
+    ...["net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"].map((name) => ({
+      name: `the safe ${name}`,
+      pod: pod({ securityContext: { sysctls: [{ name, value: "1" }] } }),
+      want: undefined,
+    })),
     { name: "an unsafe one", pod: pod({ securityContext: { sysctls: [{ name: "kernel.msgmax", value: "1" }] } }), want: "SysctlForbidden" },
     {
       name: "a network one on the host's network",

@@ -141,6 +141,17 @@ it.each<{
     want: 'ephemeralcontainerfs.limit: Container a exceeded its local ephemeral storage limit "1M". ',
   },
   {
+    name: "a sidecar as a regular container, an init container not",
+    pod: nodePod({ containers: ["a"], initContainers: [limited("i", "1M"), limited("s", "2M", { restartPolicy: "Always" })] }),
+    usage: {
+      containers: [
+        { name: "i", rootfs: disk(3e6), logs: disk(0) },
+        { name: "s", rootfs: disk(2e6), logs: disk(1) },
+      ],
+    },
+    want: 'ephemeralcontainerfs.limit: Container s exceeded its local ephemeral storage limit "2M". ',
+  },
+  {
     name: "images apart: its logs alone",
     pod: nodePod({ containers: [limited("a", "1M"), limited("b", "1G")] }),
     usage: { containers: [{ name: "a", rootfs: disk(9e6), logs: disk(1e6) }] },

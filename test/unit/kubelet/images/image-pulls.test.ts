@@ -304,3 +304,19 @@ test("[node-agent 450] tries the pod's secrets before the node's credentials, an
   expect(tried).toEqual(["pod", "node"]);
   expect(asked).toEqual(["r.test/app:2"]);
 });
+
+test.each([
+  { name: "fails", fails: true, want: 1 },
+  { name: "succeeds", fails: false, want: 0 },
+])("reports missing pull secrets in one Event if a pull that outlasts its iteration $name", async ({ fails, want }) => {
+  const pullMs = 20 * SECONDS;
+  const node = await startedNode({ remoteImages: { "a:1": fails ? { pullMs, pullError: "401" } : { pullMs } } });
+  await node.create("p", { ...one("a:1"), imagePullSecrets: [{ name: "s" }, { name: "t" }] });
+  await node.until("the pull ended", () => (fails ? waiting(node, "p")[0] === "ErrImagePull" : node.isReady("p")));
+  const found = said(node, "p").filter((text) => text.includes("FailedToRetrieveImagePullSecret"));
+  expect(found).toEqual(
+    Array(want).fill(
+      "Warning FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (s, t); attempting to pull the image may not succeed.",
+    ),
+  );
+});

@@ -64,10 +64,10 @@ describe("podSandboxChanged", () => {
   ];
   it.each(table)("$name", ({ hostNetwork, sandboxes, want }) => {
     const pod = nodePod(hostNetwork === undefined ? {} : { hostNetwork });
-    expect(podSandboxChanged(pod, observed({ sandboxes }))).toEqual(want);
+    expect(podSandboxChanged(pod, observed({ sandboxes }))).toMatchObject(want);
   });
 
   it("creates a sandbox for an unknown pod", () => {
-    expect(podSandboxChanged(nodePod(), NOTHING)).toEqual({ changed: true, attempt: 0, sandboxId: "" });
+    expect(podSandboxChanged(nodePod(), NOTHING)).toMatchObject({ changed: true, attempt: 0, sandboxId: "" });
   });
 });

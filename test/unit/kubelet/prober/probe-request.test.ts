@@ -37,7 +37,16 @@ describe("[node-agent 97] probeRequest", () => {
     },
     { name: "a GET of the pod", spec: { httpGet: { port: 8080, path: "/" } }, want: { kind: "http", request: http } },
     { name: "by a port's name", spec: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request: http } },
-    { name: "by a number in a string", spec: { httpGet: { port: "8080", path: "/" } }, want: { kind: "http", request: http } },
+    {
+      name: "not by a number in a string",
+      spec: { httpGet: { port: "8080", path: "/" } },
+      want: { kind: "invalid", message: 'port "8080" not found' },
+    },
+    {
+      name: "not by a number that is no port",
+      spec: { tcpSocket: { port: 65_536 } },
+      want: { kind: "invalid", message: "invalid port number: 65536" },
+    },
     {
       name: "a port's name that is a number is a name",
       spec: { httpGet: { port: "9", path: "/" } },
@@ -128,6 +137,11 @@ describe("[node-agent 98] hookRequest", () => {
       name: "port 80 for an empty one",
       handler: { httpGet: { port: "", path: "/" } },
       want: { kind: "http", request: { ...request, port: 80 } },
+    },
+    {
+      name: "a number in a string",
+      handler: { httpGet: { port: "8080" } },
+      want: { kind: "invalid", message: 'port "8080" not found' },
     },
     { name: "a name nobody has", handler: { httpGet: { port: "nope" } }, want: invalid },
     { name: "no address", handler: { httpGet: { port: 1 } }, podIp: "", want: invalid },

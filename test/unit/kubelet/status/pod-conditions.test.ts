@@ -147,6 +147,25 @@ it("PodReadyToStartContainers is False if a sandbox must be created; PodSchedule
   expect(types(observed({ containers: [] }))).toContain("PodReadyToStartContainers");
 });
 
+it.each([
+  { name: "none", sandboxes: [], message: "no pod sandbox exists" },
+  {
+    name: "two ready",
+    sandboxes: [sandbox({ id: "b" }), sandbox()],
+    message: "multiple pod sandboxes are ready and need to be reconciled",
+  },
+  { name: "one not ready", sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], message: "pod sandbox is not ready" },
+  {
+    name: "one on the host's network",
+    sandboxes: [sandbox({ networkMode: "NODE" })],
+    message: "network namespace mode changed and sandbox needs to be recreated",
+  },
+  { name: "one without an IP", sandboxes: [sandbox({ network: { ip: "", additionalIps: [] } })], message: "pod sandbox has no IP address" },
+])("PodReadyToStartContainers has a reason: sandboxes: $name", ({ sandboxes, message }) => {
+  const conditions = ownedConditions(nodePod(), observed({ sandboxes }), { phase: "Pending", statuses: [], others: [] });
+  expect(brief(conditions.find(({ type }) => type === "PodReadyToStartContainers"))).toEqual(["False", "PodSandboxNotReady", message]);
+});
+
 it("every condition has the generation it was computed from, if known", () => {
   const conditions = (pod: NodePod): readonly PodCondition[] =>
     ownedConditions(pod, NOTHING, { phase: "Pending", statuses: [], others: [] });

@@ -108,6 +108,11 @@ describe("the HTTP source", () => {
     await source.period();
     expect(source.names()).toEqual([["web-n1"], ["web-n1", "db-n1"]]);
     expect(source.log.lines).toEqual([]);
+    const doubtful = pod("web");
+    serving.answer = text(JSON.stringify({ ...doubtful, spec: { ...doubtful.spec, priority: 5 } }));
+    await source.period();
+    await source.period();
+    expect(source.log.lines.map(({ fields }) => fields["pod"])).toEqual(["default/web-n1"]);
   });
 
   it.each([
