@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { withDetails } from "./command/help.ts";
 import { addOutputOption, objectText } from "./output/output-option.ts";
 import type { OutputFormat } from "./output/output-option.ts";
-import { recordedRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
+import { actingRelease, recordedRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
@@ -121,7 +121,7 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
 /** @throws {UsageError} for stripped objects, or flags about the recorded stream */
 async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: ReadonlySet<string> | undefined): Promise<void> {
   const { seed, verbose, output } = flags;
-  const other = (["at", "until", "faults", "step", "kubernetes"] as const).find((name) => flags[name] !== undefined);
+  const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined)
     throw new UsageError(`--${other} is about the recorded stream, which --closed does not replay: leave out one of them`);
   const log = consoleLog("", verbose ? "info" : "error");
@@ -132,8 +132,10 @@ async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: 
     for await (const { changes } of changesIn(capture, { name: file, digester, malformed })) for (const change of changes) seen.see(change);
   });
   const text = new ReplayText(capture.startMs);
+  const release = recordedRelease(flags.kubernetes, capture);
   const end = await closedReplay(seen.life, {
     ...{ digester, seed, log, functions: functionHandlers },
+    ...(release && { release: actingRelease(release) }),
     onPerson: (write, status) =>
       process.stdout.write(output ? objectText(userRequestJson(write, status), output) : text.user(write, status)),
     onSync: (sync) => {

@@ -3,7 +3,7 @@ import { Option } from "commander";
 
 import { UsageError } from "@deltaloop/base";
 import { consoleLog, printable } from "@deltaloop/base/output";
-import { ALL_RELEASES, OWN_RELEASE, releaseOf } from "@deltaloop/kube/releases";
+import { ACTING_RELEASES, ALL_RELEASES, compareVersions, OWN_RELEASE, releaseOf } from "@deltaloop/kube/releases";
 import type { Release, ReleaseAt } from "@deltaloop/kube/releases";
 import type { Capture } from "@deltaloop/replay/capture";
 
@@ -30,6 +30,20 @@ export function recordedRelease(flag: Release | undefined, { versions }: Pick<Ca
     return { fromMs, release: known ?? OWN_RELEASE };
   });
   return recorded && ((atMs) => (recorded.findLast(({ fromMs }) => fromMs <= atMs) ?? recorded[0])?.release ?? OWN_RELEASE);
+}
+
+/** `--closed` writes, and contracts allow only what acting releases write: in place of another release, the nearest of those decides. */
+export function actingRelease(recorded: ReleaseAt): ReleaseAt {
+  const reported = new Set<string>();
+  return (atMs) => {
+    const { name } = recorded(atMs);
+    const nearest = ACTING_RELEASES.findLast((each) => compareVersions(each.name, name) <= 0) ?? ACTING_RELEASES[0] ?? OWN_RELEASE;
+    if (nearest.name !== name && !reported.has(name)) {
+      reported.add(name);
+      consoleLog("", "info").warn(`act mode does not support Kubernetes ${name}: using the rules of ${nearest.name}`);
+    }
+    return nearest;
+  };
 }
 
 /** @throws {UsageError} for a release without a table of types */

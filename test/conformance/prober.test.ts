@@ -15,6 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer as createTlsServer, TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { OWN_RELEASE } from "../../shared/kube/releases.ts";
 import { hostsEntries, lookupUntil, resolution } from "../../shared/node-agent/http/lookup.ts";
 import { createProber } from "../../shared/node-agent/prober/prober.ts";
 import { requestTarget } from "../../shared/node-agent/http/url.ts";
@@ -114,7 +115,7 @@ describe("[node-agent 97] HTTP probes", () => {
     expect([request?.method, request?.url]).toEqual(["GET", "/a/../b?q=1%202"]);
     expect(request?.headersDistinct).toEqual({
       host: ["shop.test"],
-      "user-agent": ["kube-probe/1.36"],
+      "user-agent": [`kube-probe/${OWN_RELEASE.name}`],
       accept: ["*/*"],
       "x-twice": ["1", "2"],
       connection: ["close"],
@@ -339,7 +340,7 @@ describe("[node-agent 98] HTTP hooks", () => {
       response.writeHead(500).end("no");
     });
     expect(await prober.httpGet(hook(server.port, "HTTP"))).toMatchObject({ result: "Success" });
-    expect(seen).toEqual(["/hook", "kube-lifecycle/1.36"]);
+    expect(seen).toEqual(["/hook", `kube-lifecycle/${OWN_RELEASE.name}`]);
   });
 
   it("retries in plain HTTP, without Authorization, when HTTPS is answered in plain HTTP", async () => {
@@ -415,7 +416,14 @@ describe("[node-agent 97] gRPC probes", () => {
       stream.end(Buffer.from([0, 0, 0, 0, message.length, ...message]));
     };
   const check = (port: number, fields: Partial<GrpcProbe> = {}): Promise<ProbeOutcome> | undefined =>
-    prober.grpcHealth?.({ host: LOOPBACK, port, service: "", userAgent: "kube-probe/1.36", timeoutMs: PATIENCE_MS, ...fields });
+    prober.grpcHealth?.({
+      host: LOOPBACK,
+      port,
+      service: "",
+      userAgent: `kube-probe/${OWN_RELEASE.name}`,
+      timeoutMs: PATIENCE_MS,
+      ...fields,
+    });
 
   it.each<{ readonly name: string; readonly answer: Answer; readonly want: ProbeOutcome }>([
     { name: "SERVING", answer: serving([8, 1]), want: { result: "Success", output: "service healthy" } },

@@ -12,6 +12,7 @@ import type { OwnerId } from "../../shared/kube/objects/owner-id.ts";
 import { objectKey } from "../../shared/kube/objects/resources.ts";
 import type { Controller, ObjectKey } from "../../shared/kube/objects/resources.ts";
 import type { Labels } from "../../shared/kube/objects/wire.ts";
+import { ACTING_RELEASES } from "../../shared/kube/releases.ts";
 import type { Effect, ItemChange, ManifestRow, Row } from "../../shared/store/ports/store.ts";
 
 const NAMESPACE = "shop";
@@ -76,7 +77,7 @@ export function cachedDeployment(
     spec: {
       replicas: overrides.replicas ?? 1,
       selector: { matchLabels: overrides.selector ?? { app: "web" } },
-      template: { ...template(overrides), hashStates: { "1.35": 1, "1.36": 1, "1.37": 1 } },
+      template: { ...template(overrides), hashStates: Object.fromEntries(ACTING_RELEASES.map(({ name }) => [name, 1])) },
       ...(overrides.strategy && { strategy: overrides.strategy }),
     },
     status: {},

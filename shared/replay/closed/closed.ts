@@ -13,6 +13,7 @@ import { createApiServer, createInProcessKube, runScriptedNodes } from "@deltalo
 import type { ApiServer } from "@deltaloop/api-server";
 import { assembleSystem, memoryBackend } from "@deltaloop/local";
 import type { KubeWriter } from "@deltaloop/kube/client";
+import { publishedRelease } from "../engine/replay.ts";
 import type { ReplayOptions } from "../engine/replay.ts";
 import type { ReplayedSync } from "../engine/sync-log.ts";
 import type { LiveObject } from "../shadow/states.ts";
@@ -22,7 +23,7 @@ import { templateOf } from "./life.ts";
 import type { Life } from "./life.ts";
 import type { UserRequest } from "./user-requests.ts";
 
-export interface ClosedOptions extends Pick<ReplayOptions, "functions"> {
+export interface ClosedOptions extends Pick<ReplayOptions, "functions" | "release"> {
   readonly digester: Digester;
   readonly seed: number;
   readonly log: Log;
@@ -72,7 +73,17 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   const backend = memoryBackend({ clock, random, digester, deployment: "closed", cluster: CLUSTER });
   const signer = createSigner([`closed ${seed}`], CLUSTER);
   const system = assembleSystem(
-    { clock, random, digester, signer, log, ...backend, kube: () => kube, functions: options.functions },
+    {
+      clock,
+      random,
+      digester,
+      signer,
+      log,
+      ...backend,
+      ...publishedRelease(options.release, clock),
+      kube: () => kube,
+      functions: options.functions,
+    },
     {
       cluster: CLUSTER,
       clusterUid: "closed",

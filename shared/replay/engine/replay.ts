@@ -13,9 +13,9 @@ import { LANES, createSigner } from "@deltaloop/store/ports";
 import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { assembleSystem, memoryBackend } from "@deltaloop/local";
-import type { MakeHandlers } from "@deltaloop/local";
+import type { MakeHandlers, SystemPorts } from "@deltaloop/local";
 import type { KubeWriter } from "@deltaloop/kube/client";
-import type { Log } from "@deltaloop/base";
+import type { Clock, Log } from "@deltaloop/base";
 import type { Store } from "@deltaloop/store/ports";
 import { captureCluster, play } from "../capture-format/capture-cluster.ts";
 import type { CaptureCluster, PlayOptions } from "../capture-format/capture-cluster.ts";
@@ -75,8 +75,7 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   // The queue, the Store and thus the signing key exist only in this process.
   const signer = createSigner([`replay ${seed}`], CLUSTER);
   const kube = { ...cluster, ...NO_WRITER };
-  const { release } = options;
-  const published = release && { release: { look: () => Promise.resolve(), current: () => release(clock.now()).name } };
+  const published = publishedRelease(options.release, clock);
   const system = assembleSystem(
     { clock, random, digester, signer, log, ...backend, ...published, kube: () => kube, functions: options.functions },
     {
@@ -105,6 +104,11 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   await clock.advance(TAIL_MS);
   await stopped;
   return summary;
+}
+
+/** The port through which a watcher publishes the recorded release. */
+export function publishedRelease(release: ReleaseAt | undefined, clock: Pick<Clock, "now">): Pick<SystemPorts, "release"> {
+  return release === undefined ? {} : { release: { look: () => Promise.resolve(), current: () => release(clock.now()).name } };
 }
 
 const rejectWrite = (): Promise<never> => Promise.reject(new Error("unexpected write during a replay"));

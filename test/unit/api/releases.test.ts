@@ -7,9 +7,10 @@ import { describe, expect, it } from "vitest";
 import { podTemplateHash, podTemplateHashState, podTemplateText } from "../../../shared/kube/pod-template/pod-template-hash.ts";
 import { podTemplateLayout } from "../../../shared/kube/pod-template/pod-template-layout.ts";
 import { typeTable } from "../../../shared/kube/pod-template/type-table.ts";
-import { ACTING_RELEASES, ALL_RELEASES, releaseName, releaseOf } from "../../../shared/kube/releases.ts";
+import { ACTING_RELEASES, ALL_RELEASES, releaseName } from "../../../shared/kube/releases.ts";
 import type { Release } from "../../../shared/kube/releases.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
+import { knownRelease } from "../../support/known-release.ts";
 import { template } from "./templates.ts";
 
 const resources = { limits: { cpu: "500m", memory: "170Mi" }, requests: { cpu: "1", memory: "64Mi" } };
@@ -75,12 +76,6 @@ const VECTORS: readonly Vector[] = [
   },
 ];
 
-function known(name: string): Release {
-  const release = releaseOf(name, ALL_RELEASES);
-  if (release === undefined) throw new Error(`no release ${name}`);
-  return release;
-}
-
 describe("the hash of a template in each release", () => {
   it("covers every known release", () => {
     expect(ALL_RELEASES.map(({ name }) => name)).toEqual(VECTORS.map(({ release }) => release));
@@ -88,7 +83,7 @@ describe("the hash of a template in each release", () => {
   });
 
   it.each(VECTORS)("$release has upstream's hashes", ({ release: name, hashes, collisions }) => {
-    const release = known(name);
+    const release = knownRelease(name);
     const ours = Object.entries(TEMPLATES).map(([kind, each]) => {
       return [kind, [podTemplateHash(podTemplateHashState(each, release)), podTemplateText(each, release).length]];
     });
@@ -104,8 +99,8 @@ describe("the hash of a template in each release", () => {
     { text: "0", printed: "{str:(string)0 format:(resource.formatCode)3}" },
   ])("1.38 prints the text and format of quantity $text", ({ text, printed }) => {
     const whole = template({ spec: { overhead: { cpu: text } } });
-    expect(podTemplateText(whole, known("1.38"))).toContain(`s:(resource.cachedString)${printed}`);
-    expect(podTemplateText(whole, known("1.37"))).not.toContain("cachedString");
+    expect(podTemplateText(whole, knownRelease("1.38"))).toContain(`s:(resource.cachedString)${printed}`);
+    expect(podTemplateText(whole, knownRelease("1.37"))).not.toContain("cachedString");
   });
 });
 

@@ -1,5 +1,6 @@
 /** Pod templates for the tests of this folder, as an API server 1.36 serves them. */
 import { type GoType, podTemplateLayout } from "../../../shared/kube/pod-template/pod-template-layout.ts";
+import type { Release } from "../../../shared/kube/releases.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 
 type Container = NonNullable<PodTemplateSpec["spec"]>["containers"][number];
@@ -33,9 +34,9 @@ export function template(
   };
 }
 
-/** A template with every field of the layout set once: strings are named after their key, numbers are its length. */
-export function everyField(): PodTemplateSpec {
-  return filled({ kind: "struct", text: "", struct: podTemplateLayout() }, "") as PodTemplateSpec;
+/** A template with every field of a release set once: strings are named after their key, numbers are its length. */
+export function everyField(release: Release): PodTemplateSpec {
+  return filled({ kind: "struct", text: "", struct: podTemplateLayout(release) }, "") as PodTemplateSpec;
 }
 
 function filled(type: GoType, key: string): unknown {

@@ -7,6 +7,8 @@ import { gunzipSync } from "node:zlib";
 
 import { afterAll, beforeAll, expect, it } from "vitest";
 
+import { OWN_RELEASE } from "../../../shared/kube/releases.ts";
+
 const ROOT = join(import.meta.dirname, "..", "..", "..");
 
 let folder: string;
@@ -120,20 +122,36 @@ it.each([
 const metaLine = (release: string, t = "2026-03-01T10:00:00Z"): string =>
   JSON.stringify({ t, k: "meta", format: 2, raw: true, kubernetes: `v${release}.0` });
 
-it("names ReplicaSets by the release that the capture names, unless --kubernetes does; an unknown one is reported", async () => {
+/** What `replay` prints of the rolling update, as if it were recorded on this release. */
+async function named(
+  release: string,
+  ...flags: readonly string[]
+): Promise<{ readonly names: readonly string[] | null; readonly stderr: string }> {
   const lines = gunzipSync(await readFile(join(ROOT, "test/captures/rolling-update.watch.jsonl.gz")));
-  const named = async (release: string, ...flags: readonly string[]) => {
-    const path = join(folder, `${release}.jsonl`);
-    await writeFile(path, `${metaLine(release)}\n${lines.toString()}`);
-    const { stdout, stderr } = await replayOf(path, { flags });
-    return { names: stdout.match(/(?<=create ReplicaSet )\S+/g), stderr };
-  };
-  const [own, old] = [await named("1.36"), await named("1.34")];
+  const path = join(folder, `${release} ${flags.join(" ")}.jsonl`);
+  await writeFile(path, `${metaLine(release)}\n${lines.toString()}`);
+  const { stdout, stderr } = await replayOf(path, { flags });
+  return { names: stdout.match(/(?<=create ReplicaSet )\S+/g), stderr };
+}
+
+it("names ReplicaSets by the release that the capture names, unless --kubernetes does; an unknown one is reported", async () => {
+  const [own, old, chosen, unknown] = await Promise.all([
+    named(OWN_RELEASE.name),
+    named("1.34"),
+    named("1.36", "--kubernetes", "1.34"),
+    named("1.20"),
+  ]);
   expect(old.names).not.toEqual(own.names);
-  expect(await named("1.36", "--kubernetes", "1.34")).toEqual(old);
-  const unknown = await named("1.20");
+  expect(chosen).toEqual(old);
   expect(unknown.names).toEqual(own.names);
-  expect(unknown.stderr).toBe("warn: Kubernetes v1.20.0 of the capture is not supported: using the rules of 1.36\n");
+  expect(unknown.stderr).toBe(`warn: Kubernetes v1.20.0 of the capture is not supported: using the rules of ${OWN_RELEASE.name}\n`);
+});
+
+it("--closed names ReplicaSets by the same release, or by the nearest one that act mode supports", async () => {
+  const [recorded, closed, nearest] = await Promise.all([named("1.35"), named("1.35", "--closed"), named("1.34", "--closed")]);
+  expect(closed).toEqual(recorded);
+  expect(nearest.names).toEqual(recorded.names);
+  expect(nearest.stderr).toBe("warn: act mode does not support Kubernetes 1.34: using the rules of 1.35\n");
 });
 
 it("follows an upgrade in the middle of a capture, as explain does: the next rollout has the new release's hash", async () => {

@@ -12,6 +12,7 @@ import type {
 } from "../../../shared/kube/objects/cached.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { deepFreeze } from "../../../shared/base/freeze.ts";
+import { OWN_RELEASE } from "../../../shared/kube/releases.ts";
 import { strip } from "../../../shared/kube/strip/strip.ts";
 import type { Condition, Labels, OwnerReference } from "../../../shared/kube/objects/wire.ts";
 import { DESIRED_REPLICAS, MAX_REPLICAS } from "../../../shared/controllers/deployment/annotations.ts";
@@ -22,6 +23,8 @@ export const NOW = "2026-03-01T10:00:00Z";
 export const NOW_MS = Date.parse(NOW);
 export const EARLIER = "2026-03-01T09:00:00Z";
 export const D_UID = "uid-web";
+/** The template hash of every Deployment here, before it is encoded. */
+export const HASH_STATE = 394_966_528;
 export const OWNER: Owner = { resource: "deployments", namespace: "shop", name: "web", uid: D_UID };
 
 /** A template whose digest equals its name: equal names, equal templates. */
@@ -88,7 +91,7 @@ export function deployment(options: DeploymentOptions = {}): CachedDeployment {
     spec: {
       replicas: options.replicas ?? 1,
       ...(selector === null ? {} : { selector: selector ?? { matchLabels: { app: "web" } } }),
-      template: { ...template(options.template ?? "v1"), hashStates: { "1.36": 394_966_528 } },
+      template: { ...template(options.template ?? "v1"), hashStates: { [OWN_RELEASE.name]: HASH_STATE } },
       strategy:
         strategy === "RollingUpdate"
           ? { type: strategy, rollingUpdate: { maxSurge: options.surge ?? 0, maxUnavailable: options.unavailable ?? 0 } }

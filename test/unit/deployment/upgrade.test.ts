@@ -3,15 +3,15 @@ import { describe, expect, it } from "vitest";
 
 import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-template/pod-template-hash.ts";
 import { REVISION } from "../../../shared/controllers/deployment/revision.ts";
-import { ALL_RELEASES, releaseOf } from "../../../shared/kube/releases.ts";
 import type { PodTemplateSpec } from "../../../shared/kube/objects/wire.ts";
 import { SyncHarness } from "../../harness/sync/sync.ts";
+import { knownRelease } from "../../support/known-release.ts";
 import { refusal } from "../../support/scripted-api.ts";
 import { liveDeployment, liveReplicaSet, podTemplate } from "./live-objects.ts";
 
 function nameOn(release: string, harness: SyncHarness): string {
   const template = harness.live("deployments", "web").spec?.["template"] as PodTemplateSpec;
-  return `web-${podTemplateHash(podTemplateHashState(template, releaseOf(release, ALL_RELEASES)))}`;
+  return `web-${podTemplateHash(podTemplateHashState(template, knownRelease(release)))}`;
 }
 
 async function roll(harness: SyncHarness, image: string): Promise<void> {

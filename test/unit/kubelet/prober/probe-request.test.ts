@@ -2,6 +2,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
+import { OWN_RELEASE } from "../../../../shared/kube/releases.ts";
 import { hookRequest } from "../../../../shared/node-agent/kubelet/kuberuntime/lifecycle-hooks.ts";
 import type { HookRequest, LifecycleHandler } from "../../../../shared/node-agent/kubelet/kuberuntime/lifecycle-hooks.ts";
 import { execOutcome, probeNote, probeRequest } from "../../../../shared/node-agent/kubelet/prober/probe-request.ts";
@@ -21,7 +22,7 @@ const container = containerSpec("app", {
   ],
 });
 const DEFAULTS = [
-  { name: "User-Agent", value: "kube-probe/1.36" },
+  { name: "User-Agent", value: `kube-probe/${OWN_RELEASE.name}` },
   { name: "Accept", value: "*/*" },
 ];
 const http: HttpProbe = { scheme: "HTTP", host: POD_IP, port: 8080, path: "/", headers: DEFAULTS, timeoutMs: 1000 };
@@ -100,7 +101,10 @@ describe("[node-agent 97] probeRequest", () => {
     {
       name: "gRPC",
       spec: { grpc: { port: 5000, service: "db" }, timeoutSeconds: 2 },
-      want: { kind: "grpc", request: { host: POD_IP, port: 5000, service: "db", userAgent: "kube-probe/1.36", timeoutMs: 2000 } },
+      want: {
+        kind: "grpc",
+        request: { host: POD_IP, port: 5000, service: "db", userAgent: `kube-probe/${OWN_RELEASE.name}`, timeoutMs: 2000 },
+      },
     },
     { name: "a name nobody has", spec: { httpGet: { port: "nope" } }, want: invalid },
     { name: "port 0", spec: { tcpSocket: { port: 0 } }, want: invalid },
@@ -117,7 +121,7 @@ describe("[node-agent 98] hookRequest", () => {
   const request: HttpProbe = {
     ...http,
     headers: [
-      { name: "User-Agent", value: "kube-lifecycle/1.36" },
+      { name: "User-Agent", value: `kube-lifecycle/${OWN_RELEASE.name}` },
       { name: "Accept", value: "*/*" },
     ],
     timeoutMs: 5000,
