@@ -40,7 +40,7 @@ test.each([
 
 // Open: the Store goes back between the two calls that apply one message. The second call commits the watermark and does not see that rows of
 // the first are gone. Checkpoints find it, unless none lies between the lost state and the loss. Fresh seeds run here once it is closed.
-test("protocol seed 902931 violates the watermark claim, known and open", async () => {
+test("protocol seed 902931 violates the watermark claim, which is a known and open bug", async () => {
   const { failed } = await runProtocol({ first: 902_931, last: 902_931 });
   expect(failed.map(({ rule }) => rule)).toEqual(["claim"]);
 });
@@ -50,7 +50,7 @@ test.each(PLANTED)("without %s protocol seed %i fails", async (rule, seed) => {
   expect(failed).not.toEqual([]);
 });
 
-test("a failed seed is described in at most 40 lines, with the invariant and the command that repeats it", async () => {
+test("describes a failed seed in at most 40 lines, with the invariant and the command that repeats it", async () => {
   const off = new Set<Rule>(["A11"]);
   const { failed } = await runProtocol({ first: 2, last: 2, off });
   const lines = failed[0] ? await describeFailure(failed[0], off) : [];
