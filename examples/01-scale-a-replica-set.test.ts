@@ -15,7 +15,7 @@ function snapshot(pods: readonly ReturnType<typeof cachedPod>[]): Snapshot {
   return { primary: rowOf(rs), dependents: pods.map((pod) => rowOf(pod)), orphans: [], intents: [], failures: 0 };
 }
 
-test("a ReplicaSet of three with one pod wants two more", () => {
+test("a ReplicaSet of three with one pod creates two more", () => {
   const observed = observe(snapshot([cachedPod({ name: "web-a", owner })]), REPLICA_SET);
   if (observed.kind !== "Observed") throw new Error(observed.kind);
   const { claimed } = claimPods(observed);
@@ -24,7 +24,7 @@ test("a ReplicaSet of three with one pod wants two more", () => {
   ]);
 });
 
-test("one with a pod too many deletes the pod that is not ready", () => {
+test("a ReplicaSet with a surplus pod deletes the pod that is not ready", () => {
   const ready = { status: "True", since: "2026-03-01T10:00:00Z" };
   const pods = ["a", "b", "c"].map((name) => cachedPod({ name: `web-${name}`, owner, nodeName: "n1", phase: "Running", ready }));
   const observed = observe(snapshot([...pods, cachedPod({ name: "web-d", owner, nodeName: "n1", phase: "Running" })]), REPLICA_SET);

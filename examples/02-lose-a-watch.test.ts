@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { startReflector, stepReflector } from "../shared/kube/list-watch/reflector.ts";
 import { KubeApiError } from "../shared/kube/client/errors.ts";
 
-test("a lost connection resumes, an expired version lists again, and the list's version is watched from", () => {
+test("resumes after a lost connection, lists again after an expired version, and watches from the list's version", () => {
   let [state, next] = startReflector(undefined);
   expect(next).toMatchObject({ do: "list" });
 

@@ -13,7 +13,7 @@ import { CLUSTER, startQ1Rig } from "./q1-rig.ts";
 const LANE = laneOf("shop/web-1", LANES.pods);
 const context = invocationContext({ functionName: "apply-deltas", requestId: "1", remainingMs: () => 5_000 });
 
-it("whatever single bit of it is flipped, a message changes nothing and does not come back", async () => {
+it("a message changes nothing and is not redelivered, whichever single bit of it is flipped", async () => {
   const rig = await startQ1Rig();
   const item = (note: string) => {
     const pod = cachedPod({ labels: { note }, resourceVersion: "900000" });

@@ -5,7 +5,7 @@
 import { expect, it } from "vitest";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 
-it.each(DISGUISES)("nothing becomes suspect by forged dead letters, $name", async ({ index }) => {
+it.each(DISGUISES)("forged dead letters mark nothing as suspect: $name", async ({ index }) => {
   const rig = await startQ1Rig();
   const fence = rig.fence();
   const genuine = rig.sent.at(-1)?.body ?? "";

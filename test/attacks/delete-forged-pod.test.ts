@@ -8,7 +8,7 @@ import { pod, replicaSet } from "../support/workloads.ts";
 it.each([
   { name: "a pod that nobody controls", owner: undefined },
   { name: "somebody else's pod", owner: { name: "other", uid: "rs-2" } },
-])("$name, which a row gives to a ReplicaSet that shrinks, stays", async ({ owner }) => {
+])("keeps $name, which a forged row gives to a ReplicaSet that shrinks", async ({ owner }) => {
   const harness = await SyncHarness.create();
   const { uid } = (await harness.api.put("replicasets", replicaSet({ replicas: 0 }))).metadata;
   const victim = await harness.api.put("pods", pod({ name: "victim", ...(owner && { owner }) }));

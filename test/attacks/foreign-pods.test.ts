@@ -31,31 +31,34 @@ const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluste
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it.each(WAYS)("six running pods that $way a ReplicaSet of another namespace cost it none of its own", async ({ set }) => {
-  cluster = await startSmallCluster();
-  const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
-  await cluster.rest();
-  const own = namesOf(await cluster.pods(VICTIM));
-  expect(own).toHaveLength(3);
+it.each(WAYS)(
+  "a ReplicaSet keeps its own pods when six running pods of another namespace are $way an owner reference to it",
+  async ({ set }) => {
+    cluster = await startSmallCluster();
+    const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
+    await cluster.rest();
+    const own = namesOf(await cluster.pods(VICTIM));
+    expect(own).toHaveLength(3);
 
-  await set(cluster, referenceTo("ReplicaSet", rs));
-  await cluster.rest();
-  const foreign = namesOf(await cluster.pods(MALLORY));
-  await cluster.mergePatch(VICTIM, "replicasets", "web", { metadata: { labels: { everyday: "change" } } });
-  await cluster.rest();
+    await set(cluster, referenceTo("ReplicaSet", rs));
+    await cluster.rest();
+    const foreign = namesOf(await cluster.pods(MALLORY));
+    await cluster.mergePatch(VICTIM, "replicasets", "web", { metadata: { labels: { everyday: "change" } } });
+    await cluster.rest();
 
-  expect(namesOf(await cluster.pods(VICTIM))).toEqual(own);
-  expect(namesOf(await cluster.pods(MALLORY))).toEqual(foreign);
-  expect(cluster.writes(MALLORY)).toEqual([]);
-  expect(cluster.writes(VICTIM).filter((write) => write.includes("delete"))).toEqual([]);
-  expect(await cluster.get(VICTIM, "replicasets", "web")).toMatchObject({ status: { replicas: 3, readyReplicas: 3 } });
+    expect(namesOf(await cluster.pods(VICTIM))).toEqual(own);
+    expect(namesOf(await cluster.pods(MALLORY))).toEqual(foreign);
+    expect(cluster.writes(MALLORY)).toEqual([]);
+    expect(cluster.writes(VICTIM).filter((write) => write.includes("delete"))).toEqual([]);
+    expect(await cluster.get(VICTIM, "replicasets", "web")).toMatchObject({ status: { replicas: 3, readyReplicas: 3 } });
 
-  // It continues as before: replaces a lost pod, and counts its own pods.
-  await cluster.remove(VICTIM, "pods", own[0]?.split(" ")[0] ?? "");
-  await cluster.rest();
-  expect(await cluster.pods(VICTIM)).toHaveLength(3);
-  await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 2 } });
-  await cluster.rest();
-  expect(await cluster.pods(VICTIM)).toHaveLength(2);
-  expect(namesOf(await cluster.pods(MALLORY))).toEqual(foreign);
-});
+    // It continues as before: replaces a lost pod, and counts its own pods.
+    await cluster.remove(VICTIM, "pods", own[0]?.split(" ")[0] ?? "");
+    await cluster.rest();
+    expect(await cluster.pods(VICTIM)).toHaveLength(3);
+    await cluster.mergePatch(VICTIM, "replicasets", "web", { spec: { replicas: 2 } });
+    await cluster.rest();
+    expect(await cluster.pods(VICTIM)).toHaveLength(2);
+    expect(namesOf(await cluster.pods(MALLORY))).toEqual(foreign);
+  },
+);

@@ -8,7 +8,7 @@ import type { CachedResource } from "../../shared/kube/objects/resources.ts";
 import { cachedPod, cachedReplicaSet, ownedBy } from "../support/builders.ts";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 
-it.each(DISGUISES)("a bare pod outlives two forged messages, $name", async ({ index }) => {
+it.each(DISGUISES)("forged messages delete no bare pod: $name", async ({ index }) => {
   const rig = await startQ1Rig();
   await rig.createPod("vault");
   await rig.pass(1_000);

@@ -20,7 +20,7 @@ async function growthOf(act: () => Promise<void>): Promise<number> {
   return (process.resourceUsage().maxRSS - before) * 1024;
 }
 
-it.each(DISGUISES)("a forged message is never inflated, $name", async ({ index }) => {
+it.each(DISGUISES)("rejects a forged message without inflating it: $name", async ({ index }) => {
   const rig = await startQ1Rig();
   const body = disguises(PAYLOAD, rig.sent.at(-1)?.body ?? "")[index] ?? "";
   expect(body.length).toBeLessThan(200_000);
@@ -35,7 +35,7 @@ it.each(DISGUISES)("a forged message is never inflated, $name", async ({ index }
   expect(await rig.gateIsOpen()).toBe(true);
 });
 
-it("a signed one is inflated up to the largest size that a watcher sends, quarantined, and blocks no other message", async () => {
+it("inflates a signed message up to the largest size that a watcher sends, quarantines it, and blocks no other message", async () => {
   const rig = await startQ1Rig();
   const body = signBody(testSigner(CLUSTER), CLUSTER, PAYLOAD);
   const growth = await growthOf(async () => {

@@ -112,7 +112,7 @@ it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>(
   { name: "of this second, under another name", entries: [{ manager: "k3s" }] },
   { name: "below a field, so that nothing takes it away", entries: [{ fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }] },
   { name: "in great number, ours taken away", entries: Array.from({ length: 30 }, (_, nth) => ({ manager: `made-up-${nth}` })) },
-])("an entry that is made up, $name, stops nobody, before and after our own writes", async ({ entries }) => {
+])("an entry that is fabricated, $name, stops no controller, before and after our own writes", async ({ entries }) => {
   for (let replicas = 4; replicas < 8; replicas++) {
     await s.tenant(...entries);
     expect(await s.isStopped()).toBe(false);
@@ -121,7 +121,7 @@ it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>(
   }
 });
 
-it("a real write beside them stops at once, and a person's word reaches no further than what was seen", async () => {
+it("a real write alongside forged ones stops the controller immediately, and a resume covers only writes that were displayed", async () => {
   await s.tenant({ manager: "k3s", time: "2099-01-01T00:00:00Z" });
   await s.writes(UPSTREAM, { replicas: 5 });
   expect(stoppedNamespaces(await s.store.guard()).get("mallory")).toMatchObject({ write: { manager: UPSTREAM, key: "mallory/web" } });

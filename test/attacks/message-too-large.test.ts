@@ -17,7 +17,7 @@ const LONG_MS = 180_000;
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it("an owner's name of 515,000 Chinese characters holds up nobody, while it is there and after", async () => {
+it("an owner's name of 515,000 Chinese characters blocks no other object, while it exists and afterwards", async () => {
   cluster = await startSmallCluster();
   await cluster.post(VICTIM, "replicasets", workload("web", 3));
   await cluster.rest();
@@ -40,7 +40,7 @@ it("an owner's name of 515,000 Chinese characters holds up nobody, while it is t
   expect(await cluster.pods(VICTIM)).toHaveLength(2);
 });
 
-it("4,800 objects of one lane with the longest names there are keep no list from its end", async () => {
+it("4,800 objects of one lane with names of maximal length do not prevent a list from completing", async () => {
   cluster = await startSmallCluster({
     // Of a missing node, so that no node runs them.
     before: async (post) => {

@@ -33,23 +33,26 @@ async function expectUnharmed(): Promise<void> {
   expect(await cluster.get(VICTIM, "replicasets", "web")).toMatchObject({ status: { replicas: 6, readyReplicas: 6 } });
 }
 
-it.each(["ReplicaSet", "ReplicationController"])("pods that name odd %ss come and go, and nobody stands still", async (kind) => {
-  cluster = await startSmallCluster();
-  await cluster.post(VICTIM, "replicasets", workload("web", 3));
-  await cluster.rest();
-  const syncs = cluster.syncs().length;
-  // Nodes bind them and say that they run: so each comes, changes its status, and goes.
-  for (const [i, name] of NAMES.entries()) await cluster.post(MALLORY, "pods", pod(`p-${i}`, called(kind, name)));
-  await cluster.rest();
-  expect((await cluster.pods(MALLORY)).map(({ status }) => status?.phase)).toEqual(NAMES.map(() => "Running"));
-  for (const i of NAMES.keys()) await cluster.remove(MALLORY, "pods", `p-${i}`);
-  await cluster.rest();
-  expect(await cluster.pods(MALLORY)).toEqual([]);
-  expect(cluster.syncs().slice(syncs)).toEqual([]);
-  await expectUnharmed();
-});
+it.each(["ReplicaSet", "ReplicationController"])(
+  "pods with an owner reference to an invalid %s name start and end, and affect no other object",
+  async (kind) => {
+    cluster = await startSmallCluster();
+    await cluster.post(VICTIM, "replicasets", workload("web", 3));
+    await cluster.rest();
+    const syncs = cluster.syncs().length;
+    // Nodes bind them and say that they run: so each comes, changes its status, and goes.
+    for (const [i, name] of NAMES.entries()) await cluster.post(MALLORY, "pods", pod(`p-${i}`, called(kind, name)));
+    await cluster.rest();
+    expect((await cluster.pods(MALLORY)).map(({ status }) => status?.phase)).toEqual(NAMES.map(() => "Running"));
+    for (const i of NAMES.keys()) await cluster.remove(MALLORY, "pods", `p-${i}`);
+    await cluster.rest();
+    expect(await cluster.pods(MALLORY)).toEqual([]);
+    expect(cluster.syncs().slice(syncs)).toEqual([]);
+    await expectUnharmed();
+  },
+);
 
-it("ReplicaSets that name odd Deployments lose their pods, and nobody stands still", async () => {
+it("ReplicaSets with an owner reference to an invalid Deployment name replace deleted pods, and affect no other object", async () => {
   cluster = await startSmallCluster();
   await cluster.post(VICTIM, "replicasets", workload("web", 3));
   for (const [i, name] of NAMES.entries()) await cluster.post(MALLORY, "replicasets", workload(`rs-${i}`, 1, called("Deployment", name)));

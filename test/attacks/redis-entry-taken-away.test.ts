@@ -8,7 +8,7 @@ import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const STATUS = "application/strategic-merge-patch+json";
 
-describe.skipIf(NO_REDIS !== undefined)("an entry that was taken away", () => {
+describe.skipIf(NO_REDIS !== undefined)("an entry that was removed", () => {
   const rigOf = useAttackedSync();
 
   it.each([

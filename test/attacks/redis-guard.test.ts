@@ -28,7 +28,7 @@ const made = (value: object): string => SIGNATURE + US + JSON.stringify(value);
 const report = async (store: Store, everything: ForeignWrite, nowMs: number): Promise<GuardState> =>
   await store.reportForeignWrites({ everything, namespaces: [] }, nowMs);
 
-describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
+describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", () => {
   let server: RedisServer;
   let redis: Redis;
   let fixture: StoreFixture;
@@ -52,7 +52,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
 
   const taken = async (): Promise<string> => (await harness.store.take(harness.run("deployment", "shop/web"), {})).kind;
 
-  it("a stop that is taken away is back before the other's next write", async () => {
+  it("a removed stop is restored before the other controller's next write", async () => {
     const { clock } = harness.fixture;
     const guard = createForeignWriteGuard(
       {
@@ -89,7 +89,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     { name: "that is no text of ours", text: "x" },
     { name: "that is made up", text: made({ kind: "seen", write: { ...WRITE, key: "shop/lies" }, sinceMs: 1 }) },
     { name: "that is empty", text: "" },
-  ])("a stop $name stops, and no word of it is believed", async ({ text }) => {
+  ])("a stop $name stops the controller, but its content is ignored", async ({ text }) => {
     await redis.hset(KEY, "stop", text);
     expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({ kind: "stopped", stop: { kind: "unbelieved" } });
     const state = await harness.store.guard();
@@ -99,7 +99,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect(await taken()).toBe("empty");
   });
 
-  it("a genuine stop of another deployment, or of another key, stops, and no word of it is believed", async () => {
+  it("a genuine stop of another deployment or key stops the controller, but its content is ignored", async () => {
     await report(beside("other"), WRITE, 6_000);
     const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "stop")) ?? "";
     await redis.hset(KEY, "stop", theirs);
@@ -108,7 +108,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
   });
 
-  it("a stop with an invalid MAC, then a genuine report: users see the other controller", async () => {
+  it("a stop with an invalid MAC is replaced by a genuine report, so that users see the other controller", async () => {
     await report(harness.store, WRITE, 6_000);
     const good = (await redis.hget(KEY, "stop")) ?? "";
     await redis.hset(KEY, "stop", good.replace("shop/web", "shop/wax"));
@@ -117,7 +117,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await harness.store.guard()).stop).toMatchObject({ kind: "seen", write: WRITE });
   });
 
-  it("fabricated or of another deployment, it forgives nothing", async () => {
+  it("a resume that is fabricated or of another deployment forgives nothing", async () => {
     const far = { forgivenMs: 9_000_000_000_000 };
     const elsewhere = beside("other");
     await elsewhere.resume({ seen: await elsewhere.guard(), ...far });
@@ -130,7 +130,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     }
   });
 
-  it("an old one restored forgives what it forgave then, and nothing later", async () => {
+  it("an old resume that is restored forgives the writes that it forgave then, and no later ones", async () => {
     const resume = async (forgivenMs: number): Promise<void> =>
       void (await harness.store.resume({ seen: await harness.store.guard(), forgivenMs }));
     await resume(5_000);
@@ -141,14 +141,17 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await report(harness.store, { ...WRITE, atMs: 7_000 }, 9_000)).stop).toMatchObject({ kind: "seen" });
   });
 
-  it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])("an invalid stop of a namespace stops it: %j", async (text) => {
-    await redis.hset(KEY, "stop:shop", text);
-    expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({
-      kind: "stopped",
-      stop: { kind: "unbelieved" },
-    });
-    expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("empty");
-  });
+  it.each(["x", "", made({ kind: "seen", write: WRITE, sinceMs: 1 })])(
+    "an invalid stop of a namespace stops that namespace: %j",
+    async (text) => {
+      await redis.hset(KEY, "stop:shop", text);
+      expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({
+        kind: "stopped",
+        stop: { kind: "unbelieved" },
+      });
+      expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("empty");
+    },
+  );
 
   it("a stop of one namespace that is copied to another stops it, and its content is ignored", async () => {
     await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
@@ -156,7 +159,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await harness.store.guard()).namespaces.get("bank")?.stop).toEqual({ kind: "unbelieved" });
   });
 
-  it("a build without namespaces reads a stop of everything, with its writer; its own report then stops everything", async () => {
+  it("a build without namespaces reads a stop of everything, with its writer, and its own report then stops everything", async () => {
     await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
     const [signature = "", json = ""] = ((await redis.hget(KEY, "stop")) ?? "").split(US);
     const signer = testSigner(CLUSTER);
@@ -170,7 +173,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's texts", () => {
     expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("stopped");
   });
 
-  it("20,000 overdue keys of a stopped namespace do not keep the sweeper from the others", async () => {
+  it("20,000 overdue keys of a stopped namespace do not delay the sweeper's other keys", async () => {
     const { epoch, store } = harness;
     const queue = deploymentKeys("prod", CLUSTER).of(epoch).queue("deployment")[0];
     const overdue = Array.from({ length: 21_000 }, (_, nth) => [String(nth), `shop/web-${nth}`]).flat();

@@ -14,7 +14,7 @@ describe.skipIf(NO_REDIS !== undefined)("a pod planted in a slice", () => {
   it.each([
     { name: "with a signature that was made up", entry: async () => `${US}999999${US}uid${US}${SIGNATURE}${US}${PROJECTION}` },
     { name: "with its own genuine entry", entry: async (own: string) => own },
-  ])("$name is never deleted, and the slice heals", async ({ entry }) => {
+  ])("$name is never deleted, and the slice is repaired", async ({ entry }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     await harness.barePod("vault", "secrets");

@@ -25,7 +25,7 @@ async function told(harness: AttackedSync): Promise<readonly Told[]> {
 describe.skipIf(NO_REDIS !== undefined)("the memory of Events", () => {
   const rigOf = useAttackedSync();
 
-  it("that names another object's Event leaves it as it is", async () => {
+  it("that references another object's Event does not change that Event", async () => {
     const harness = rigOf();
     await harness.person.request("POST", EVENTS, {
       metadata: { name: "web.2.ff" },
@@ -48,7 +48,7 @@ describe.skipIf(NO_REDIS !== undefined)("the memory of Events", () => {
     expect(ours(after).length).toBeGreaterThan(ours(before).length);
   });
 
-  it("without budgets holds Events back, and nothing else", async () => {
+  it("without budgets suppresses Events, and nothing else", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 1);
     const before = await told(harness);
@@ -62,7 +62,7 @@ describe.skipIf(NO_REDIS !== undefined)("the memory of Events", () => {
     expect((await told(harness)).length).toBe(before.length + 1);
   });
 
-  it("holds no word of what was told", async () => {
+  it("contains no text of a recorded Event", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     const held = await Promise.all(

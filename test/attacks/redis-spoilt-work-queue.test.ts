@@ -28,7 +28,7 @@ describe.skipIf(NO_REDIS !== undefined)("a damaged work queue", () => {
   it.each([
     { name: "`u`", spoil: "u" },
     { name: "`k`", spoil: "k" },
-  ])("a primary that is taken out of $name comes back with its next change", async ({ spoil }) => {
+  ])("a primary that is removed from $name returns with its next change", async ({ spoil }) => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     const [, , , u] = harness.names.queue("replicaset");

@@ -42,7 +42,7 @@ describe.skipIf(NO_REDIS !== undefined)("unsigned data", () => {
       },
     },
     { name: "no lane of pods", podsMax: 5, spoil: (harness) => harness.redis.del(...harness.names.lane("pods", 0)) },
-  ])("changed to $name, deletes nothing and makes nothing that is not wanted", async ({ spoil, podsMax }) => {
+  ])("changed to $name, deletes nothing and creates no more pods than allowed", async ({ spoil, podsMax }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     await harness.barePod("vault", "secrets");

@@ -120,7 +120,7 @@ describe("cgroupfs", () => {
       .toSorted();
   };
 
-  it("CG2 version 1 has a group in every hierarchy, joined ones once; new ones may use the CPUs and memory of their parent", async () => {
+  it("CG2 version 1: creates the group in every hierarchy, but joined hierarchies once; a new group may use its parent's CPUs and memory nodes", async () => {
     for (const name of ["cpu,cpuacct", "cpuset", "memory", "systemd", "unified"]) await mkdir(join(mount, name));
     await symlink("cpu,cpuacct", join(mount, "cpu"));
     await writeFile(join(mount, "cpuset/cpuset.cpus"), "0-3\n");

@@ -44,7 +44,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       }
     });
 
-    it("CG2 creates a group and its parents, repeatedly", async () => {
+    it("CG2 creates a group and its parents, and may be called repeatedly", async () => {
       const { cgroups, root } = underTest;
       expect(await cgroups.exists(root)).toBe(false);
       await cgroups.create(at("burstable", A));
@@ -53,7 +53,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await cgroups.exists(at("burstable", B))).toBe(false);
     });
 
-    it("CG3 writes the given files, the last value wins, and other groups are unchanged", async () => {
+    it("CG3 writes the given files with the last value of each, and leaves other groups unchanged", async () => {
       const { cgroups, read } = underTest;
       await cgroups.create(at(A));
       await cgroups.create(at(B));
@@ -75,7 +75,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       await expect(cgroups.write(at(B), [{ controller: "pids", name: "pids.max", value: "1" }])).rejects.toThrow("pids.max");
     });
 
-    it("CG4 CG6 removes a group with all below it, repeatedly, and keeps its neighbours", async () => {
+    it("CG4 CG6 removes a group and its subtree, may be called repeatedly, and keeps sibling groups", async () => {
       const { cgroups, root } = underTest;
       await cgroups.create(at(A, "container"));
       await cgroups.create(at(`${A}0`));
@@ -85,7 +85,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await cgroups.children(root)).toEqual([named(`${A}0`)]);
     });
 
-    it("[node-agent 227] counts a group's processes; a missing one has no count", async () => {
+    it("[node-agent 227] counts a group's processes, and returns no count for a missing group", async () => {
       const { cgroups, enter } = underTest;
       expect(await cgroups.processes(at(A))).toBeUndefined();
       await cgroups.create(at(A));
@@ -95,7 +95,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await cgroups.processes(at(A))).toBe(1);
     });
 
-    it("[node-agent 250] reports the memory limit and usage of a group; a missing one uses none", async () => {
+    it("[node-agent 250] reports the memory limit and usage of a group, and no usage for a missing group", async () => {
       const { cgroups, root } = underTest;
       expect(await cgroups.memory(root)).toBeUndefined();
       await cgroups.create(at(A));
@@ -106,7 +106,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect((await cgroups.memory(at(A)))?.limitBytes).toBeUndefined();
     });
 
-    it("CG6 lists the direct children; a missing group has none", async () => {
+    it("CG6 lists the direct children, and none for a missing group", async () => {
       const { cgroups, root } = underTest;
       expect(await cgroups.children(root)).toEqual([]);
       await cgroups.create(at("besteffort", A));
@@ -115,7 +115,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       await cgroups.kill(at(A));
     });
 
-    it("CG4 CG5 a group with a process stays until that is killed, at any depth", async (context) => {
+    it("CG4 CG5 keeps a group that has a process at any depth until the process is killed", async (context) => {
       const { cgroups, root, enter } = underTest;
       if (enter === undefined) return context.skip("nothing runs there");
       await cgroups.create(at(A, "container"));

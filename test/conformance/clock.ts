@@ -24,7 +24,7 @@ export function clockConformance(name: string, factory: () => ClockUnderTest): v
       }
     });
 
-    it("CL2 waits at least as long as requested, by its own time", async () => {
+    it("CL2 waits at least the requested time, measured by its own clock", async () => {
       const { clock, elapse } = factory();
       const startMs = clock.now();
       const ends: number[] = [];
@@ -35,7 +35,7 @@ export function clockConformance(name: string, factory: () => ClockUnderTest): v
       for (const [index, least] of [10, 20.5, 30].entries()) expect(ends[index]).toBeGreaterThanOrEqual(least);
     });
 
-    it("CL2 a delay of 0 or less ends in a later turn of the event loop", async () => {
+    it("CL2 ends a delay of 0 or less in a later turn of the event loop", async () => {
       const { clock, elapse } = factory();
       for (const ms of [0, -5]) {
         let ended = false;
@@ -60,7 +60,7 @@ export function clockConformance(name: string, factory: () => ClockUnderTest): v
       expect(await waiting).toBe(reason);
     });
 
-    it("CL3 an expired wait leaves no listener, and a later abort has no effect", async () => {
+    it("CL3 leaves no listener after an expired wait, and ignores a later abort", async () => {
       const { clock, elapse } = factory();
       const abort = new AbortController();
       const wait = clock.after(1, abort.signal);

@@ -78,7 +78,7 @@ async function statusOf(person: RawClient): Promise<{ readonly availableReplicas
   return (await person.request("GET", `${DEPLOYMENTS}/web`))["status"] as Awaited<ReturnType<typeof statusOf>>; // a Deployment
 }
 
-it("idle: no sync, and no API write except Leases and node statuses, in five minutes", async () => {
+it("makes no sync and no API write except Leases and node statuses in five idle minutes", async () => {
   const { clock, server, takes, person, stop } = await startSystem();
   await createDeployment(person, 5);
   await clock.advance(MINUTE_MS);
@@ -97,7 +97,7 @@ it("idle: no sync, and no API write except Leases and node statuses, in five min
 });
 
 /** Upstream's controller-manager sends 33 POSTs and PATCHes of Events for the same. */
-it("[informer T81] a rolling update of 200 pods: no more writes of Events than upstream", async () => {
+it("[informer T81] writes no more Events than upstream during a rolling update of 200 pods", async () => {
   const { clock, server, person, stop } = await startSystem();
   await createDeployment(person, 200);
   await clock.advance(2 * MINUTE_MS);
@@ -132,67 +132,70 @@ it.each(
     ],
     1,
   ),
-)("the watcher: at most 120 bytes and the key for each object while listing ($name), nothing afterwards", async ({ cached, streamed }) => {
-  const ends = new AbortController();
-  const clock = createVirtualClock(START_MS);
-  const digester = createDigester("laws");
-  let messages = 0;
-  const queue = { send: (entries: readonly unknown[]) => ((messages += entries.length), Promise.resolve({ failed: [] })) };
-  const sender = new LaneSender(
-    { queue, clock, random: createSeededRandom(1), signer: testSigner(CLUSTER), log: silentLog },
-    { cluster: CLUSTER, resource: "pods", lanes: 16, epoch: "e", fence: "1" },
-    ends.signal,
-  );
-  const heap = { before: 0, listing: 0, after: 0 };
-  const kube: KubeWatch = {
-    async listPage(_resource: CachedResource, query) {
-      const start = Number(query.continue ?? 0);
-      if (start + PAGE >= PODS) heap.listing = heapUsed();
-      const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[]; // as a page comes
-      return { resourceVersion: "9000000", items, ...(start + PAGE < PODS && { continue: String(start + PAGE) }) };
-    },
-    newestVersion: () => Promise.resolve("9000000"),
-    async *watch(_resource, { sendInitialEvents }) {
-      if (sendInitialEvents && !streamed) throw new KubeApiError({ code: 422, reason: "Invalid" });
-      for (let start = 0; sendInitialEvents && start < PODS; start += PAGE) {
+)(
+  "the watcher stores at most 120 bytes and the key of each object while listing ($name), and nothing afterwards",
+  async ({ cached, streamed }) => {
+    const ends = new AbortController();
+    const clock = createVirtualClock(START_MS);
+    const digester = createDigester("laws");
+    let messages = 0;
+    const queue = { send: (entries: readonly unknown[]) => ((messages += entries.length), Promise.resolve({ failed: [] })) };
+    const sender = new LaneSender(
+      { queue, clock, random: createSeededRandom(1), signer: testSigner(CLUSTER), log: silentLog },
+      { cluster: CLUSTER, resource: "pods", lanes: 16, epoch: "e", fence: "1" },
+      ends.signal,
+    );
+    const heap = { before: 0, listing: 0, after: 0 };
+    const kube: KubeWatch = {
+      async listPage(_resource: CachedResource, query) {
+        const start = Number(query.continue ?? 0);
         if (start + PAGE >= PODS) heap.listing = heapUsed();
-        yield Array.from({ length: PAGE }, (_, i) => `{"type":"ADDED","object":${podText(start + i)}}`);
-      }
-      if (sendInitialEvents)
-        yield [
-          '{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9000000","annotations":{"k8s.io/initial-events-end":"true"}}}}',
-        ];
-      await clock.after(1_000); // the manifests leave
-      heap.after = heapUsed();
-      ends.abort(new Error("seen enough"));
-      yield [];
-    },
-  };
-  const ports = {
-    kube,
-    sink: sender,
-    clock,
-    random: createSeededRandom(1),
-    digester,
-    log: silentLog,
-    openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
-    quarantine: () => Promise.reject(new Error("nothing to set aside")),
-    ...(cached && {
-      cachedVersions: () =>
-        Promise.resolve(new VersionSet(Array.from({ length: PODS }, (_, i) => VersionSet.hashOf(keyText(i), uidText(i), "1")))),
-    }),
-  };
-  const stream = new ResourceStream(ports, "pods", undefined);
-  heap.before = heapUsed();
-  let ended = false;
-  const running = stream.run(ends.signal).finally(() => (ended = true));
-  while (!ended) await clock.advance(100);
-  await running;
-  const each = (bytes: number): number => (bytes - heap.before) / PODS;
-  expect(messages).toBeGreaterThan(PODS / 100);
-  expect(each(heap.listing)).toBeLessThanOrEqual(BYTES_PER_OBJECT + keyText(0).length);
-  expect(each(heap.after)).toBeLessThanOrEqual(BYTES_PER_OBJECT_FORGOTTEN);
-});
+        const items = JSON.parse(`[${Array.from({ length: PAGE }, (_, i) => podText(start + i)).join(",")}]`) as readonly unknown[]; // as a page comes
+        return { resourceVersion: "9000000", items, ...(start + PAGE < PODS && { continue: String(start + PAGE) }) };
+      },
+      newestVersion: () => Promise.resolve("9000000"),
+      async *watch(_resource, { sendInitialEvents }) {
+        if (sendInitialEvents && !streamed) throw new KubeApiError({ code: 422, reason: "Invalid" });
+        for (let start = 0; sendInitialEvents && start < PODS; start += PAGE) {
+          if (start + PAGE >= PODS) heap.listing = heapUsed();
+          yield Array.from({ length: PAGE }, (_, i) => `{"type":"ADDED","object":${podText(start + i)}}`);
+        }
+        if (sendInitialEvents)
+          yield [
+            '{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9000000","annotations":{"k8s.io/initial-events-end":"true"}}}}',
+          ];
+        await clock.after(1_000); // the manifests leave
+        heap.after = heapUsed();
+        ends.abort(new Error("seen enough"));
+        yield [];
+      },
+    };
+    const ports = {
+      kube,
+      sink: sender,
+      clock,
+      random: createSeededRandom(1),
+      digester,
+      log: silentLog,
+      openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
+      quarantine: () => Promise.reject(new Error("nothing to set aside")),
+      ...(cached && {
+        cachedVersions: () =>
+          Promise.resolve(new VersionSet(Array.from({ length: PODS }, (_, i) => VersionSet.hashOf(keyText(i), uidText(i), "1")))),
+      }),
+    };
+    const stream = new ResourceStream(ports, "pods", undefined);
+    heap.before = heapUsed();
+    let ended = false;
+    const running = stream.run(ends.signal).finally(() => (ended = true));
+    while (!ended) await clock.advance(100);
+    await running;
+    const each = (bytes: number): number => (bytes - heap.before) / PODS;
+    expect(messages).toBeGreaterThan(PODS / 100);
+    expect(each(heap.listing)).toBeLessThanOrEqual(BYTES_PER_OBJECT + keyText(0).length);
+    expect(each(heap.after)).toBeLessThanOrEqual(BYTES_PER_OBJECT_FORGOTTEN);
+  },
+);
 
 function keyText(number: number): string {
   return `production/web-frontend-7f8fb6d5c9-${number.toString(36).padStart(5, "0")}`;

@@ -67,7 +67,7 @@ describe("cri over gRPC", () => {
   });
 
   it.each([10 ** 10, 10 ** 18, 2 ** 63])(
-    "[node-agent 502] sends at most the seconds of grace that a runtime can count, for %d",
+    "[node-agent 502] sends no grace period above the seconds that a runtime can count, for %d",
     async (grace) => {
       const asked: unknown[] = [];
       const note =
@@ -129,7 +129,7 @@ describe("cri over gRPC", () => {
     expect(seconds).toEqual([120, 240, 150, 130, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
   });
 
-  it("CR1 CR2 reports the gRPC status; NotFound counts as success for stop and remove", async () => {
+  it("CR1 CR2 reports the gRPC status, and treats NotFound as success for stop and remove", async () => {
     const refuse =
       (code: number): Answer =>
       (_call, answer) =>
@@ -151,7 +151,7 @@ describe("cri over gRPC", () => {
     await expect(cri.podSandboxStatus("p")).rejects.toMatchObject({ code: "Unimplemented" });
   });
 
-  it("CR1 a pull ends with its signal", async () => {
+  it("CR1 aborts a pull with its signal", async () => {
     const { cri } = await open({ "ImageService/PullImage": () => {} });
     const abort = new AbortController();
     const pull = cri.pullImage({ image: "i" }, { signal: abort.signal });
@@ -160,7 +160,7 @@ describe("cri over gRPC", () => {
     await expect(cri.pullImage({ image: "i" }, { signal: abort.signal })).rejects.toMatchObject({ code: "Canceled" });
   });
 
-  it("[node-agent 485] CR10 a command ends with its signal, and the runtime is informed", async () => {
+  it("[node-agent 485] CR10 aborts a command with its signal, and cancels the call to the runtime", async () => {
     const told = Promise.withResolvers<void>();
     const { cri } = await open({ "RuntimeService/ExecSync": (call) => void call.on("cancelled", () => told.resolve()) });
     const abort = new AbortController();
@@ -204,7 +204,7 @@ describe("cri over gRPC", () => {
     await expect(cri.version()).rejects.toMatchObject({ code: "InvalidArgument", message: "größer als 100 %" });
   });
 
-  it("CR1 ends a call at its deadline, and continues", async () => {
+  it("CR1 fails a call at its deadline, and serves later calls", async () => {
     let times = 0;
     const hangs: Answer = (call, answer) => void (times++ > 0 && NOTHING(call, answer));
     const { socket } = await open({ "RuntimeService/Version": hangs });
@@ -228,7 +228,7 @@ describe("cri over gRPC", () => {
     { name: "takes no more calls", code: "Unavailable", act: (stream) => stream.close(7) },
     { name: "cancels", code: "Canceled", act: (stream) => stream.close(8) },
     { name: "breaks the connection", code: "Unavailable", act: (stream) => stream.session?.destroy() },
-  ])("names it when the runtime $name", async ({ code, act }) => {
+  ])("reports the runtime as the cause when it $name", async ({ code, act }) => {
     const directory = await mkdtemp(join(tmpdir(), "dl-cri-"));
     closing.push(() => rm(directory, { recursive: true, force: true }));
     const server = createServer().on("stream", (stream) => {

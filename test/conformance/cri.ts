@@ -185,7 +185,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect([status.state, status.network?.ip ?? "", status.namespaceOptions?.network]).toEqual(["SANDBOX_READY", "", "NODE"]);
     });
 
-    it("CR3 CR5 creates, starts once, and keeps the logs of a crashed container", async () => {
+    it("CR3 CR5 creates a container, starts it once, and keeps its logs after a crash", async () => {
       const config = sandboxConfig();
       const sandbox = await cri.runPodSandbox(config);
       const container = containerConfig(underTest.programs.exit, {
@@ -280,7 +280,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect((await cri.listContainerStats({ podSandboxId: dbId })).map(({ id, metadata }) => [id, metadata.name])).toEqual([[b, "main"]]);
     });
 
-    it("CR10 runs a command in a running container, within its time", async () => {
+    it("CR10 runs a command in a running container, and ends it at its timeout", async () => {
       const { id } = await started(underTest.programs.serve);
       expect(await cri.execSync(id, underTest.failingCommand, 10)).toMatchObject({ exitCode: 3, stdout: "ending with 3\n" });
       const late = underTest.within(cri.execSync(id, underTest.longCommand, 1));

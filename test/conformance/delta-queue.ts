@@ -60,7 +60,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
         expect(bodies.filter((body) => body.startsWith(group))).toEqual([1, 2, 3, 4, 5].map((sequence) => `${group} ${sequence}`));
     });
 
-    it("DQ2 no message of a group is delivered while an earlier one is in flight", async () => {
+    it("DQ2 delivers no message of a group while an earlier one is in flight", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -70,7 +70,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await source.receive(NOW)).map((message) => message.body)).toEqual(["c.pods.0 2"]);
     });
 
-    it("DQ3 delivers equal lane, fence and sequence of two resources", async () => {
+    it("DQ3 delivers messages of two resources that have the same lane, fence and sequence", async () => {
       const { queue, source } = await open();
       await queue.send([entry("5d3f.pods.0", 1), entry("5d3f.replicasets.0", 1)]);
       expect((await drain(source)).map((message) => message.body).sort()).toEqual(["5d3f.pods.0 1", "5d3f.replicasets.0 1"]);
@@ -83,7 +83,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body)).toEqual(["same", "same"]);
     });
 
-    it("DQ4 [informer T28] a repeated send is the same message, even after its removal", async () => {
+    it("DQ4 [informer T28] deduplicates a repeated send, even after the message was removed", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       expect(await queue.send([entry("c.pods.0", 1), entry("c.pods.0", 2)])).toEqual({ failed: [] });
@@ -99,7 +99,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body)).toEqual(["long"]);
     });
 
-    it("DQ5 DQ7 [informer T25] accepts 1 MiB byte for byte; a larger message fails by its id, and the others are accepted", async () => {
+    it("DQ5 DQ7 [informer T25] accepts 1 MiB unchanged, and rejects only the larger message, by its id", async () => {
       const { queue, source } = await open();
       const text = '{"name":"größer","note":"\\u0000 \\ud83d\\ude42"}';
       expect(
@@ -125,7 +125,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       ]);
     });
 
-    it("DQ4 DQ7 [informer T107] the id of a permanently refused message can be used again with a smaller body", async () => {
+    it("DQ4 DQ7 [informer T107] accepts a smaller body under the id of a permanently refused message", async () => {
       const { queue, source } = await open();
       const { id } = entry("c.pods.0", 1);
       expect((await queue.send([{ ...entry("c.pods.0", 1), body: "x".repeat(BYTES_MAX + 1) }, entry("c.pods.0", 2)])).failed).toMatchObject(
@@ -135,7 +135,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body).sort()).toEqual(["c.pods.0 2", "small"]);
     });
 
-    it("DQ6 a message that was not removed is redelivered after its visibility timeout, with a receive count", async () => {
+    it("DQ6 redelivers a message that was not removed after its visibility timeout, with a receive count", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -147,7 +147,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toEqual([]);
     });
 
-    it("DQ6 an expired visibility timeout redelivers a message, and a changed one moves that", async (context) => {
+    it("DQ6 redelivers a message when its visibility timeout expires, including a changed timeout", async (context) => {
       const { queue, source, elapse } = await open();
       if (!elapse) return context.skip("time cannot be moved");
       await queue.send([entry("c.pods.0", 1)]);
@@ -161,7 +161,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toMatchObject([{ receiveCount: 3 }]);
     });
 
-    it("DQ6 unknown and expired receipts have no effect and are no error", async () => {
+    it("DQ6 ignores unknown and expired receipts without an error", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -185,7 +185,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await deadLetters()).toEqual(["c.pods.0 1"]);
     });
 
-    it("a waiting receive returns later messages, and ends with the reason of its abort", async () => {
+    it("returns a message that arrives during a receive, and rejects the receive with the reason of its abort", async () => {
       const { queue, source } = await open();
       const waiting = source.receive({ max: 1, waitMs: 10_000 });
       await queue.send([entry("c.pods.0", 1)]);

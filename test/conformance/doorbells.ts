@@ -33,7 +33,7 @@ export function doorbellsConformance(name: string, late: "rung" | "left", factor
       for (const subject of opened.splice(0)) await subject.close();
     });
 
-    it("DB1 contains everything that `take` needs, in the controller's own queue", async () => {
+    it("DB1 sends everything that `take` needs to the controller's own queue", async () => {
       const { doorbells, sources, cluster } = await open();
       await doorbells.ring([bell("shop/a"), { controller: "deployment", key: "shop/d", epoch: "e9", delayMs: 0 }]);
       expect(await messages(sources.replicaset)).toEqual([{ v: 1, c: cluster, ctl: "replicaset", e: "e1", k: "shop/a", u: "u1", o: "o1" }]);
@@ -41,7 +41,7 @@ export function doorbellsConformance(name: string, late: "rung" | "left", factor
       expect(await messages(sources.replicationcontroller)).toEqual([]);
     });
 
-    it("DB1 sends many at once, none, and one twice", async () => {
+    it("DB1 sends many doorbells at once, none, and the same one twice", async () => {
       const { doorbells, sources } = await open();
       await doorbells.ring([]);
       await doorbells.ring([...Array.from({ length: 23 }, (_, index) => bell(`shop/${index}`)), bell("shop/0")]);
@@ -49,7 +49,7 @@ export function doorbellsConformance(name: string, late: "rung" | "left", factor
       expect([keys.length, new Set(keys).size]).toEqual([24, 23]);
     });
 
-    it("DB2 is not delivered before its delay", async () => {
+    it("DB2 delivers no doorbell before its delay", async () => {
       const { doorbells, sources, elapse } = await open();
       await doorbells.ring([bell("later", 2_000), bell("now")]);
       expect((await messages(sources.replicaset)).map((message) => message.k)).toEqual(["now"]);
@@ -60,7 +60,7 @@ export function doorbellsConformance(name: string, late: "rung" | "left", factor
     });
 
     if (late === "rung")
-      it("DB2 [informer T71] is delivered after 900 s at the latest", async () => {
+      it("DB2 [informer T71] delivers each doorbell after 900 s at the latest", async () => {
         const { doorbells, sources, elapse } = await open();
         await doorbells.ring([bell("late", 1_000_000), bell("longest", Number.MAX_SAFE_INTEGER)]);
         await elapse(899_999);
@@ -69,7 +69,7 @@ export function doorbellsConformance(name: string, late: "rung" | "left", factor
         expect((await messages(sources.replicaset)).map((message) => message.k)).toEqual(["late", "longest"]);
       });
     else
-      it("DB3 [informer T71] leaves late keys to the sweeper, and sends the others of the call", async () => {
+      it("DB3 [informer T71] leaves keys that are due later to the sweeper, and sends the other doorbells of the call", async () => {
         const { doorbells, sources, size } = await open();
         await doorbells.ring([bell("late", RUNG_WITHIN_MS + 1), bell("soon", RUNG_WITHIN_MS), bell("now")]);
         await doorbells.ring([bell("latest", Number.MAX_SAFE_INTEGER)]);

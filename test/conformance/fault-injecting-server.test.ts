@@ -221,7 +221,7 @@ describe("rules", () => {
     expect(Array.from({ length: 9 }, () => (injector.meets(create).rule ? "x" : ".")).join("")).toBe(want);
   });
 
-  it("MA2 MA3 each counts its matching requests, and the first that applies wins", () => {
+  it("MA2 MA3 each counts its matching requests, and the first matching rule applies", () => {
     const injector = createFaultInjector([rule({ kind: "loseRequest" }, { every: 2 }), rule({ kind: "loseAnswer" }, { every: 3 })]);
     const met = Array.from({ length: 6 }, () => injector.meets(create).rule?.fault.kind);
     expect(met).toEqual([undefined, "loseRequest", "loseAnswer", "loseRequest", undefined, "loseRequest"]);

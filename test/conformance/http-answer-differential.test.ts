@@ -106,7 +106,7 @@ async function nodes(text: string): Promise<Result> {
   return await answered.finally(() => server.close());
 }
 
-it(`accepts nothing of ${CASES.length} responses that Node's parser refuses or reads differently`, { timeout: 300_000 }, async () => {
+it(`accepts none of ${CASES.length} responses that Node's parser rejects or parses differently`, { timeout: 300_000 }, async () => {
   const differing: unknown[] = [];
   let [accepted, stricter] = [0, 0];
   for (let at = 0; at < CASES.length; at += AT_ONCE) {

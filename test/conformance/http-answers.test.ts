@@ -37,7 +37,7 @@ function expected([probe, ...rest]: Verdict): Verdict {
 }
 
 describe("[node-agent 97] an HTTP client of the node agent reads answers as the kubelet does", () => {
-  it("the vectors contain every result", () => {
+  it("the vectors contain every kind of result", () => {
     const kinds = Object.groupBy(recorded.answers, ([probe]) => probe);
     expect(ANSWERS.length).toBeGreaterThan(2_060);
     expect(kinds.success?.length).toBeGreaterThan(300);
@@ -45,7 +45,7 @@ describe("[node-agent 97] an HTTP client of the node agent reads answers as the 
     expect(kinds["broken body"]?.length).toBeGreaterThan(30);
   });
 
-  it("hand-made and mutated answers", { timeout: 120_000 }, async () => {
+  it("reads handmade and mutated answers as the kubelet does", { timeout: 120_000 }, async () => {
     const servers = await Promise.all(Array.from({ length: AT_ONCE }, startAnswering));
     const differing: unknown[] = [];
     const cases = shareOf([...ANSWERS.keys()], 500).values();

@@ -92,7 +92,7 @@ describe("a streamed answer", () => {
     { body: "cut in a chunk", pieces: [CHUNKED, "3\r\nab"], text: "ab", whole: false },
     { body: "cut between chunks", pieces: [CHUNKED, "3\r\nabc\r\n"], text: "abc", whole: false },
     { body: "that is no chunk", pieces: [CHUNKED, "3\r\nabc\r\n", "x\r\n"], text: "abc", whole: false },
-  ])("passes on a body $body", async ({ pieces, text, whole }) => {
+  ])("forwards a body $body", async ({ pieces, text, whole }) => {
     const answer = await exchangesOf({ port: await writing(...pieces) }).stream(GET, LATE);
     const received = await all(answer);
     expect(received.text).toBe(text);
@@ -105,7 +105,7 @@ describe("a streamed answer", () => {
     expect(await all(answer)).toEqual({ text: "abc" });
   });
 
-  it("fails when its head is late, and not after its head", async () => {
+  it("fails when its head is late, and has no timeout after its head", async () => {
     const silent = exchangesOf({ port: await listen(createServer()) });
     await expect(silent.stream(GET, { ...LATE, timeoutMs: 30 })).rejects.toThrow("too late");
     const port = await writing(CHUNKED, ...Array<string>(20).fill("1\r\na\r\n"), "0\r\n\r\n");
@@ -204,13 +204,13 @@ describe("a proxy", () => {
     },
   );
 
-  it("does not replace the check of the server's certificate", async () => {
+  it("does not replace the verification of the server's certificate", async () => {
     const [port, proxy] = [await startTarget(), await startProxy()];
     const exchanges = exchangesOf({ port, tls: {}, proxy: { host: LOOPBACK, port: proxy.port } });
     await expect(exchanges.ask(GET, CALL)).rejects.toThrow("unable to");
   });
 
-  it("forwards requests to a server in the clear", async () => {
+  it("forwards requests to a server over plain HTTP", async () => {
     const proxy = await startProxy();
     const exchanges = createExchanges(
       { host: "api.test", port: 8080, proxy: { host: LOOPBACK, port: proxy.port, authorization } },
@@ -232,18 +232,18 @@ describe("a proxy", () => {
       says: /through the proxy 127\.0\.0\.1:\d+: the response does not start with HTTP/,
     },
     { does: "never answers", answer: "", says: /^too late$/ },
-  ])("that $does fails the call, with the reason", async ({ answer, says }) => {
+  ])("fails the call with the reason when it $does", async ({ answer, says }) => {
     const proxy = await startProxy(answer);
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: proxy.port } });
     await expect(exchanges.ask(GET, { ...CALL, timeoutMs: 300 })).rejects.toThrow(says);
   });
 
-  it("that is missing fails the call, with the reason", async () => {
+  it("fails the call with the reason when it is missing", async () => {
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: 1 } });
     await expect(exchanges.ask(GET, CALL)).rejects.toThrow(/through the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/);
   });
 
-  it("from the environment is used by calls and watches, even where only the proxy can resolve the server", async () => {
+  it("is read from the environment for calls and watches, even where only the proxy can resolve the server", async () => {
     const proxy = await startProxy("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
     vi.stubEnv("HTTPS_PROXY", `http://${LOOPBACK}:${proxy.port}`);
     vi.stubEnv("NO_PROXY", "");

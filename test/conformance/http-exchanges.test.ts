@@ -97,7 +97,7 @@ describe("exchanges of HTTP/1.1", () => {
     ["says that it closes", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"],
     ["is of HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx"],
     ["lets no connection rest", "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 1\r\n\r\nx"],
-  ])("HX3 uses none again that %s", async (_what, answer) => {
+  ])("HX3 does not reuse a connection that %s", async (_what, answer) => {
     const { exchanges, connections } = await rude((socket) => socket.write(answer));
     for (let i = 0; i < 2; i++) expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
     expect(connections()).toBe(2);
@@ -125,7 +125,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
-  it("HX2 a complete answer counts, although its call is aborted at that moment", async () => {
+  it("HX2 returns a complete answer, although its call is aborted at that moment", async () => {
     const { exchanges } = await rude((socket) => socket.write(X));
     const ended = new AbortController();
     const onHead = (): void => queueMicrotask(() => ended.abort(new Error("no more")));
@@ -209,17 +209,20 @@ describe("exchanges of HTTP/1.1", () => {
       ["ends", (socket) => socket.end()],
       ["is reset", (socket) => socket.resetAndDestroy()],
       ["sends an invalid answer", (socket) => socket.write("pong\r\n\r\n")],
-    ])("asks a GET once more, at once and elsewhere, where it %s before an answer has begun", async (_what, act) => {
-      const { exchanges, requests } = await renewed(act);
-      await exchanges.ask(GET, BOUNDS);
-      const startedMs = performance.now();
-      expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
-      expect(performance.now() - startedMs).toBeLessThan(900); // a read's wait (KC4) is 1 s
-      expect(requests).toEqual(["GET", "GET", "GET"]);
-    });
+    ])(
+      "repeats a GET once, immediately and on another connection, when its connection %s before an answer has begun",
+      async (_what, act) => {
+        const { exchanges, requests } = await renewed(act);
+        await exchanges.ask(GET, BOUNDS);
+        const startedMs = performance.now();
+        expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
+        expect(performance.now() - startedMs).toBeLessThan(900); // a read's wait (KC4) is 1 s
+        expect(requests).toEqual(["GET", "GET", "GET"]);
+      },
+    );
 
     it.each<Request>([POST, { ...POST, method: "PUT" }, { ...POST, method: "PATCH" }, { ...GET, method: "DELETE" }])(
-      "sends no $method twice",
+      "does not send a $method twice",
       async (request) => {
         const { exchanges, requests } = await renewed((socket) => socket.end());
         await exchanges.ask(GET, BOUNDS);
@@ -263,7 +266,7 @@ describe("exchanges of HTTP/1.1", () => {
     });
   });
 
-  it("HX2 discards a second response, and fails the call before it", async () => {
+  it("HX2 fails a call before a second response, and discards that response", async () => {
     const { exchanges, connections } = await rude((socket, nth) => socket.write(nth === 0 ? X + X : X));
     await expect(exchanges.ask(GET, BOUNDS)).rejects.toThrow("unexpected bytes after the response");
     expect((await exchanges.ask(GET, BOUNDS)).body).toBe("x");
@@ -289,7 +292,7 @@ describe("exchanges of HTTP/1.1", () => {
     ["speaks another protocol", (socket) => socket.write("220 smtp\r\n\r\n"), { name: "MalformedAnswerError" }],
     ["never answers", () => undefined, { message: "too late" }],
     ["never ends its answer", (socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), { message: "too late" }],
-  ])("HX2 a server that %s: the call fails, once, and its connection ends", async (_what, act, expected) => {
+  ])("HX2 fails the call once and closes the connection when a server %s", async (_what, act, expected) => {
     let requests = 0;
     const ended = Promise.withResolvers<void>();
     const { exchanges } = await rude((socket) => {
@@ -302,7 +305,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(requests).toBe(1);
   });
 
-  it("HX2 a signal ends a call with its reason, before and after it was sent", async () => {
+  it("HX2 fails a call with the reason of its signal, before and after it was sent", async () => {
     const { exchanges, connections } = await rude(() => undefined);
     const ended = new AbortController();
     const call = exchanges.ask(GET, { ...BOUNDS, signal: ended.signal });
@@ -312,19 +315,19 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(1);
   });
 
-  it("an unreachable server fails the call with the reason", async () => {
+  it("fails the call with the reason when the server is unreachable", async () => {
     const server = createServer();
     const port = await listen(server);
     await new Promise((resolve) => server.close(resolve));
     await expect(exchangesOf(port).ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNREFUSED" });
   });
 
-  it("a body without length is complete when its connection ends", async () => {
+  it("completes a body without length when its connection ends", async () => {
     const { exchanges } = await rude((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
     expect(await exchanges.ask(GET, BOUNDS)).toMatchObject({ body: "hello", isCut: false });
   });
 
-  it("reads no more of a body than permitted, and fails with the reason", async () => {
+  it("stops reading a body at its limit, and fails with the reason", async () => {
     const { exchanges } = await rude((socket) => {
       const more = (): void => void (socket.writable && socket.write("x".repeat(10_000), more));
       socket.write("HTTP/1.1 200 OK\r\n\r\n", more);
@@ -338,7 +341,7 @@ describe("exchanges of HTTP/1.1", () => {
     ["path", { ...GET, target: "/\r\nX: y" }],
     ["header", { ...GET, headers: { authorization: "Bearer secret\r\nX: y" } }],
     ["header", { ...GET, headers: { "x\r\ny": "z" } }],
-  ])("HX4 refuses a %s that would break out of its line, and does not quote it", async (_what, request) => {
+  ])("HX4 rejects a %s that contains a line break, and does not quote it", async (_what, request) => {
     const { exchanges, connections } = await rude((socket) => socket.write(X));
     const error = await exchanges.ask(request, BOUNDS).catch((caught: unknown) => caught);
     expect(error).toBeInstanceOf(TypeError);
@@ -346,7 +349,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(0);
   });
 
-  it("after retire, calls in flight finish and no connection is kept", async () => {
+  it("finishes calls in flight after retire, and keeps no connection", async () => {
     let closed = 0;
     const { exchanges } = await rude((socket) => {
       socket.once("close", () => closed++);
@@ -420,7 +423,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(connections).toBeLessThan(12);
     });
 
-    it("sends nothing to an unverified server, nor to one of another name", async () => {
+    it("sends nothing to a server with an unverified certificate or another name", async () => {
       const { port, seen } = await serve();
       await expect(exchangesOf(port, {}).ask(secret, BOUNDS)).rejects.toMatchObject({ code: "DEPTH_ZERO_SELF_SIGNED_CERT" });
       const other = exchangesOf(port, { ca: cert, servername: "example.com" });

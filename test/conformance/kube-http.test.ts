@@ -67,7 +67,7 @@ it.each([
   else expect(client(() => "secret")).not.toThrow();
 });
 
-it("names an http:// server that would receive a token without the credentials in its URL", () => {
+it("rejects an http:// server that would receive a token, without quoting the credentials in its URL", () => {
   const server = "http://user:hunter2@k8s:8080/path";
   expect(() => createKubeHttp({ server, component: "replicaset", token: () => "secret" })).toThrow(
     "http://k8s:8080 is neither encrypted nor on this machine, so no token is sent to it: use https://",
@@ -142,7 +142,7 @@ it("passes a token rejected with 401 to the token source, in calls and watches, 
   expect(asked).toEqual([undefined, "one", "one", "two"]);
 });
 
-it("KL1 a watcher's list and watch carry the caller's parameters and no other", async () => {
+it("KL1 sends a watcher's list and watch with the caller's parameters only", async () => {
   const urls: (string | undefined)[] = [];
   const kube = await stub((request, response) => {
     urls.push(request.url);
@@ -159,7 +159,7 @@ it("KL1 a watcher's list and watch carry the caller's parameters and no other", 
   ]);
 });
 
-it("KC1 a refusal without a Status still has a reason, and Retry-After is kept", async () => {
+it("KC1 gives a refusal without a Status a reason, and keeps Retry-After", async () => {
   const listener: RequestListener = (_request, response) => void response.writeHead(429, { "retry-after": "7" }).end("slow down");
   const kube = await stub(listener, { waitMsMax: 6_999 });
   const error = await failure(kube.get("pods", "shop", "p"));
@@ -167,7 +167,7 @@ it("KC1 a refusal without a Status still has a reason, and Retry-After is kept",
   expect(error).toMatchObject({ reason: "TooManyRequests", retryAfterSeconds: 7 });
 });
 
-it("KC2 a list whose continue token expired starts again and mixes no snapshots", async () => {
+it("KC2 restarts a list whose continue token expired, without mixing snapshots", async () => {
   let lists = 0;
   const kube = await stub((request, response) => {
     const token = new URL(request.url ?? "", "http://x").searchParams.get("continue");
@@ -180,7 +180,7 @@ it("KC2 a list whose continue token expired starts again and mixes no snapshots"
   expect(lists).toBe(2);
 });
 
-it("KC2 a list that is refused for another reason is refused at once", async () => {
+it("KC2 fails at once when a list is refused for another reason", async () => {
   let lists = 0;
   const kube = await stub((_request, response) => {
     lists++;
@@ -190,7 +190,7 @@ it("KC2 a list that is refused for another reason is refused at once", async () 
   expect(lists).toBe(1);
 });
 
-it("KC3 KW2 a call without an answer ends as unanswered, even in the middle of its body", async () => {
+it("KC3 KW2 reports a call without a complete answer as unanswered", async () => {
   const kube = await stub(
     (request, response) => {
       if (request.method === "GET") response.writeHead(200).write('{"metadata":');
@@ -215,7 +215,7 @@ function withoutEnd(response: ServerResponse): void {
   more();
 }
 
-it("KC6 [informer T112] aborts an endless response at 64 MiB, names the call, quotes nothing and does not retry", async () => {
+it("KC6 [informer T112] aborts an endless response at 64 MiB, reports the call without quoting the response, and does not retry", async () => {
   let [calls, closed] = [0, 0];
   const kube = await stub((_, response) => {
     calls++;
@@ -232,7 +232,7 @@ it("KC6 [informer T112] aborts an endless response at 64 MiB, names the call, qu
   await vi.waitFor(() => expect(closed).toBe(2));
 });
 
-it("KC6 [informer T112] a list whose pages are too large is read by smaller ones, whole", async () => {
+it("KC6 [informer T112] reads a list whose pages are too large completely in smaller pages", async () => {
   const limits: number[] = [];
   const kube = await stub((request, response) => {
     const { searchParams } = new URL(request.url ?? "", "http://server");
@@ -245,7 +245,7 @@ it("KC6 [informer T112] a list whose pages are too large is read by smaller ones
   expect(limits).toEqual([500, 250, 125, 125]);
 });
 
-it("KW2 KW3 a reset connection is unanswered, and the write is not sent again", async () => {
+it("KW2 KW3 reports a write on a reset connection as unanswered, and does not send it again", async () => {
   let calls = 0;
   const kube = await stub((request) => {
     calls++;
@@ -271,12 +271,12 @@ it("KW1 keeps the causes of a Status", async () => {
   expect(error).toMatchObject({ code: 403, reason: "Forbidden", message: "no", retryAfterSeconds: 2, causes });
 });
 
-it("a delete answered by a Status has no object", async () => {
+it("returns no object for a delete that is answered by a Status", async () => {
   const kube = await stub((_request, response) => json(response, 200, { kind: "Status", status: "Success" }));
   expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
 });
 
-it("the caller sees the head of each response, including refusals", async () => {
+it("passes the head of each response to the caller, including refusals", async () => {
   const server = createServer((_, response) => response.writeHead(403, { date: "Sun, 01 Mar 2026 10:00:00 GMT" }).end("{}"));
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -288,7 +288,7 @@ it("the caller sees the head of each response, including refusals", async () => 
   expect(dates).toEqual(["Sun, 01 Mar 2026 10:00:00 GMT"]);
 });
 
-it("KL2 a refusal in the body of a 200 is a KubeApiError, for a list and for a watch", async () => {
+it("KL2 throws a KubeApiError for a refusal in the body of a 200, for a list and for a watch", async () => {
   const kube = await stub((_request, response) =>
     json(response, 200, { kind: "Status", status: "Failure", code: 410, reason: "Expired" }, "\n"),
   );
@@ -297,12 +297,12 @@ it("KL2 a refusal in the body of a 200 is a KubeApiError, for a list and for a w
   expect(isGone(await failure(drain(kube.watch("pods", WATCH, signal))))).toBe(true);
 });
 
-it("KL2 a refusal by status code is a KubeApiError", async () => {
+it("KL2 throws a KubeApiError for a refusal by status code", async () => {
   const kube = await stub((_request, response) => json(response, 403, { kind: "Status", code: 403, reason: "Forbidden" }));
   expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal)))).toBeInstanceOf(KubeApiError);
 });
 
-it("KL3 groups whole lines as they arrived and drops the partial tail [informer T23]", async () => {
+it("KL3 groups whole lines as they arrived, and drops the partial tail [informer T23]", async () => {
   const kube = await stub((_request, response) => {
     const bytes = Buffer.from('{"a":"🙂"}\n{"b":1}\n{"c":"ü"}\n{"torn');
     const inSmile = bytes.indexOf(0xf0) + 2;
@@ -313,7 +313,7 @@ it("KL3 groups whole lines as they arrived and drops the partial tail [informer 
   expect(await drain(kube.watch("pods", WATCH, new AbortController().signal))).toEqual([['{"a":"🙂"}', '{"b":1}'], ['{"c":"ü"}']]);
 });
 
-it("KL4 a broken connection is unanswered, after its complete lines", async () => {
+it("KL4 reports a broken connection as unanswered after its complete lines", async () => {
   const kube = await stub((request, response) => {
     response.writeHead(200).write('{"a":1}\n{"to');
     setTimeout(() => request.socket.destroy(), 30);
@@ -324,7 +324,7 @@ it("KL4 a broken connection is unanswered, after its complete lines", async () =
   expect(groups).toEqual([['{"a":1}']]);
 });
 
-it("KL5 silence aborts the stream, and every chunk restarts the timer [informer T20] [informer T21]", async () => {
+it("KL5 aborts a silent stream, and restarts the timer with every chunk [informer T20] [informer T21]", async () => {
   const kube = await stub(
     (_request, response) => {
       response.writeHead(200).flushHeaders();
@@ -354,7 +354,7 @@ it("KL5 ends a watch after 100 s of silence by default [informer T20] [informer 
   }
 });
 
-it("KL6 an abort closes the connection even while no line is requested", async () => {
+it("KL6 closes the connection on an abort, even while no line is requested", async () => {
   let closed: Promise<void> | undefined;
   const kube = await stub((request, response) => {
     closed = new Promise((resolve) => request.socket.once("close", () => resolve()));
@@ -368,7 +368,7 @@ it("KL6 an abort closes the connection even while no line is requested", async (
   expect(await failure(Promise.resolve(stream.next()))).toMatchObject({ message: "enough" });
 });
 
-it("drains a stream without a reader, and a slow reader still receives everything", async () => {
+it("drains a stream without a reader, and delivers everything to a slow reader", async () => {
   let drained: (() => void) | undefined;
   const allSent = new Promise<void>((resolve) => {
     drained = resolve;
@@ -434,7 +434,7 @@ it("KC4 retries with the same body after the requested delay", async () => {
   expect((atMs[1] ?? 0) - (atMs[0] ?? 0)).toBeGreaterThanOrEqual(990);
 });
 
-it("KC4 gives up after ten retries with the last answer, and at once without a Retry-After", async () => {
+it("KC4 gives up after ten retries with the last answer, and immediately without a Retry-After", async () => {
   const always = refusing(Infinity, busy(429, "0"));
   expect(isTooManyRequests(await failure((await stub(always)).create(CREATE)))).toBe(true);
   expect(always.calls()).toBe(11);
@@ -449,7 +449,7 @@ it("KC4 retries a read whose connection is reset", async () => {
   expect(listener.calls()).toBe(2);
 });
 
-it("KC4 KW3 sends nothing that would start after its retry budget, nor when that ended during the wait", async () => {
+it("KC4 KW3 does not start a retry after its retry budget ends, even during the wait", async () => {
   const listener = refusing(Infinity, busy(429, "1"));
   const kube = await stub(listener);
   const tooShort = retryBudgetUntil(Date, Date.now() + 900);
@@ -461,7 +461,7 @@ it("KC4 KW3 sends nothing that would start after its retry budget, nor when that
   expect(listener.calls()).toBe(2);
 });
 
-it("KW3 KW4 does not send a write after its sender's deadline; a read is sent", async () => {
+it("KW3 KW4 does not send a write after its sender's deadline, but sends a read", async () => {
   const listener = refusing(0, () => {});
   const kube = await stub(listener);
   const over: RetryBudget = { waitMsMax: () => 0, mayStart: () => false };
@@ -471,7 +471,7 @@ it("KW3 KW4 does not send a write after its sender's deadline; a read is sent", 
   expect(listener.calls()).toBe(1);
 });
 
-it("KW2 KW3 a refusal after a 5xx that was repeated still counts as unanswered", async () => {
+it("KW2 KW3 reports a refusal as unanswered when it follows a retried 5xx", async () => {
   let calls = 0;
   const kube = await stub((_request, response) => {
     if (++calls === 1) busy(500, "0")(response);
@@ -486,14 +486,14 @@ it("KW2 KW3 a refusal after a 5xx that was repeated still counts as unanswered",
   expect(isUnanswered(await failure(twice.create(CREATE)))).toBe(false);
 });
 
-it("KC3 a request's time runs from when it is sent, not while it waits for a connection", async () => {
+it("KC3 starts a request's timeout when it is sent, not while it waits for a connection", async () => {
   const kube = await stub((_request, response) => void setTimeout(() => json(response, 200, POD), 150), { requestTimeoutMs: 1_000 });
   const calls = Array.from({ length: 10 * CALLS_AT_ONCE_MAX }, () => kube.get("pods", "shop", "p"));
   // Ten rounds of 150 ms: the last ones begin after the time that each has for itself.
   expect(await Promise.allSettled(calls).then((all) => all.filter(({ status }) => status === "rejected"))).toEqual([]);
 });
 
-it("KC5 KW4 a call that never got a connection is a NotSentError and was not executed", async () => {
+it("KC5 KW4 throws NotSentError when a call never got a connection", async () => {
   let calls = 0;
   const kube = await stub(() => void calls++);
   const stuck = Array.from({ length: CALLS_AT_ONCE_MAX }, () =>
@@ -507,12 +507,12 @@ it("KC5 KW4 a call that never got a connection is a NotSentError and was not exe
   expect(calls).toBe(CALLS_AT_ONCE_MAX);
 });
 
-it("KC5 waiting for credentials is bounded", async () => {
+it("KC5 limits the wait for credentials", async () => {
   const kube = createKubeHttp({ server: "http://127.0.0.1:1", component: "replicaset", token: () => new Promise(() => {}), waitMsMax: 50 });
   expect(await failure(kube.create(CREATE))).toBeInstanceOf(NotSentError);
 });
 
-it("KL7 retries a page but not a watch; an abort ends the wait", async () => {
+it("KL7 retries a page but not a watch, and ends the wait on an abort", async () => {
   const page = { metadata: { resourceVersion: "5" }, items: [] };
   let calls = 0;
   const kube = await stub((_request, response) => (++calls === 1 ? busy(429, "0")(response) : json(response, 200, page)));

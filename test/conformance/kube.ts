@@ -70,7 +70,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(digits(await subject.kube.patch({ ...target("k6-patch"), type: "application/merge-patch+json", body: patch }))).toEqual(want);
     });
 
-    it("KW1 keeps the reason of a create whose name is taken", async () => {
+    it("KW1 keeps the reason when a create fails because the name exists", async () => {
       await create(replicaSet("w1"));
       const error = await failure(create(replicaSet("w1")));
       expect(isAlreadyExists(error)).toBe(true);
@@ -84,7 +84,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect((error as KubeApiError).causes.some((cause) => cause.field === "spec.replicas")).toBe(true);
     });
 
-    it("KW1 a PATCH with another uid is 422, with an older resourceVersion a conflict", async () => {
+    it("KW1 rejects a PATCH with another uid as 422, and with an older resourceVersion as a conflict", async () => {
       const created = await create(replicaSet("w1-patch"));
       const patch = (metadata: object) =>
         subject.kube.patch({ ...target("w1-patch"), type: "application/merge-patch+json", body: { metadata, spec: { replicas: 3 } } });
@@ -95,7 +95,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(isConflict(await failure(patch({ ...stale, labels: { more: "yes" } })))).toBe(true);
     });
 
-    it("writes a status through its subresource and nothing else with it", async () => {
+    it("writes a status through its subresource, and changes nothing else", async () => {
       await create(replicaSet("status"));
       const answer = (await subject.kube.patch({
         ...target("status"),
@@ -122,7 +122,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect((await patch({ $patch: "delete", uid: owner.uid })).metadata.ownerReferences ?? []).toEqual([]);
     });
 
-    it("KW1 a missed DELETE precondition is a conflict and deletes nothing", async () => {
+    it("KW1 reports a failed DELETE precondition as a conflict, and deletes nothing", async () => {
       const { uid } = (await create(replicaSet("gone"))).metadata;
       const remove = (preconditions: { uid: string; resourceVersion?: string }) =>
         subject.kube.delete({ ...target("gone"), preconditions });
@@ -135,7 +135,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(await failure(remove({ uid }))).toMatchObject({ code: 404, reason: "NotFound" });
     });
 
-    it("KW1 a PUT of an older resourceVersion is a conflict", async () => {
+    it("KW1 reports a PUT of an older resourceVersion as a conflict", async () => {
       const lease = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { name: "l" }, spec: { holderIdentity: "a" } };
       const created = await subject.kube.create({ resource: "leases", namespace: subject.namespace, body: lease });
       const put = () =>
@@ -167,7 +167,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(names.filter((found) => found.startsWith("page-"))).toEqual([0, 1, 2, 3, 4].map((index) => `page-${index}`));
     });
 
-    it("KL2 a list and a watch that are refused fail with the server's reason", async () => {
+    it("KL2 rejects a refused list and a refused watch with the server's reason", async () => {
       const list = subject.kube.listPage("replicasets", { resourceVersionMatch: "Exact" }, AbortSignal.timeout(10_000));
       expect(isInvalid(await failure(list))).toBe(true);
       const watch = collect(subject.kube, { resourceVersion: "yesterday", allowWatchBookmarks: true, timeoutSeconds: 5 }, 1);
@@ -230,7 +230,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(BigInt(seen[end]?.object.metadata.resourceVersion ?? "0")).toBeGreaterThanOrEqual(BigInt(asked));
     });
 
-    it("KL8 the newest version is not older than any response received before the request", async () => {
+    it("KL8 returns a newest version that is not older than any response received before the request", async () => {
       const { metadata } = await create(replicaSet("newest"));
       const newest = await subject.kube.newestVersion("replicasets", {}, AbortSignal.timeout(10_000));
       expect(BigInt(newest)).toBeGreaterThanOrEqual(BigInt(metadata.resourceVersion));
@@ -242,13 +242,13 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(BigInt(selected)).toBeGreaterThanOrEqual(BigInt(newest));
     });
 
-    it("KL4 a watch at its timeout ends cleanly", async () => {
+    it("KL4 ends a watch cleanly at its timeout", async () => {
       const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const events = collect(subject.kube, { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 1 }, Infinity);
       await expect(events).resolves.toBeInstanceOf(Array);
     });
 
-    it("KL6 an aborted watch ends at once with the signal's reason", async () => {
+    it("KL6 ends an aborted watch immediately with the signal's reason", async () => {
       const { resourceVersion } = await subject.kube.listPage("replicasets", { limit: 1 }, AbortSignal.timeout(10_000));
       const controller = new AbortController();
       const query = { resourceVersion, allowWatchBookmarks: false, timeoutSeconds: 30 };

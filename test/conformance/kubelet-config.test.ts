@@ -22,12 +22,12 @@ const KNOWN: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-describe("a KubeletConfiguration is decoded as by the kubelet", () => {
+describe("decodes a KubeletConfiguration like the kubelet", () => {
   it("has vectors of every kind", () => {
     for (const verdict of ["taken", "warned", "refused"]) expect(VECTORS.filter(([, one]) => one === verdict).length).toBeGreaterThan(15);
   });
 
-  it("has the kubelet's result for every text, except the known differences", () => {
+  it("returns the kubelet's result for every text, except the known differences", () => {
     const differing = VECTORS.filter(([text, verdict]) => verdictOn(text).verdict !== verdict).map(([text]) => text);
     expect(differing.toSorted()).toEqual([...KNOWN.keys()].toSorted());
   });

@@ -36,7 +36,7 @@ async function withBus(act: (bus: PrivateBus) => Promise<void>): Promise<void> {
   }
 }
 
-it.skipIf(missing !== undefined)("[node-agent 455] a lock shows its holder, and is released when the holder dies", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] reports the holder of a lock, and releases the lock when the holder dies", () =>
   withBus(async (bus) => {
     const source = new URL("../../shared/node-agent/logind/logind.ts", import.meta.url).href;
     const holder = `import { createLogind } from ${JSON.stringify(source)};
@@ -61,7 +61,7 @@ it.skipIf(missing !== undefined)("[node-agent 455] a lock shows its holder, and 
   }),
 );
 
-it.skipIf(missing !== undefined)("[node-agent 455] a lock whose holder is ended is lost", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] reports a lock as lost when its holder exits", () =>
   withBus(async ({ address }) => {
     const lock = await createLogind({ busAddress: address }).inhibitShutdown();
     const [pid = ""] = spawnSync("pgrep", ["-P", String(process.pid), "-x", "systemd-inhibit"], { encoding: "utf8" })
@@ -73,7 +73,7 @@ it.skipIf(missing !== undefined)("[node-agent 455] a lock whose holder is ended 
   }),
 );
 
-it.skipIf(missing !== undefined)("[node-agent 455] accepts signals only from logind: any process can send one of that name", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] accepts signals only from logind, although any process can send one of that name", () =>
   withBus(async (bus) => {
     const told: boolean[] = [];
     const over = new AbortController();
@@ -91,7 +91,7 @@ it.skipIf(missing !== undefined)("[node-agent 455] accepts signals only from log
   }),
 );
 
-it.skipIf(missing !== undefined)("[node-agent 455] writes the shutdown delay to a file that logind reads, readable by all", () =>
+it.skipIf(missing !== undefined)("[node-agent 455] writes the shutdown delay to a world-readable file that logind reads", () =>
   withBus(async ({ address, dropInFolder }) => {
     await createLogind({ busAddress: address, dropInFolder }).overrideInhibitDelay(30_500);
     const file = join(dropInFolder, "99-kubelet.conf");
@@ -100,7 +100,7 @@ it.skipIf(missing !== undefined)("[node-agent 455] writes the shutdown delay to 
   }),
 );
 
-it("[node-agent 455] reports the reason on a machine without logind", async () => {
+it("[node-agent 455] reports why there is no lock on a machine without logind", async () => {
   const logind = createLogind({ busAddress: "unix:path=/nowhere/socket" });
   for (const ask of [
     () => logind.inhibitDelayMs(),

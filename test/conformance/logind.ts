@@ -50,7 +50,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       expect(told).toEqual([true]);
     });
 
-    it("LD1 ends silently on request, and reports nothing after that", async () => {
+    it("LD1 ends silently on request, and reports nothing afterwards", async () => {
       const { told, ended } = watch();
       await eventually("it is said how it is", () => told.length === 1);
       over.abort("over");
@@ -66,7 +66,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       expect(await ended).toBeInstanceOf(Error);
     });
 
-    it("LD2 a lock is held until it is released, and can be released repeatedly", async () => {
+    it("LD2 holds a lock until it is released, and allows repeated releases", async () => {
       const [first, second] = [await underTest.logind.inhibitShutdown(), await underTest.logind.inhibitShutdown()];
       expect(await underTest.locks()).toBe(2);
       await first.release();
@@ -78,7 +78,7 @@ export function logindConformance(name: string, open: () => Promise<LogindUnderT
       await eventually("both are gone", async () => (await underTest.locks()) === 0);
     });
 
-    it("LD3 the shutdown delay can be overridden", async () => {
+    it("LD3 overrides the shutdown delay", async () => {
       expect(await underTest.logind.inhibitDelayMs()).toBe(5_000);
       await underTest.logind.overrideInhibitDelay(30_000);
       await eventually("it counts", async () => (await underTest.logind.inhibitDelayMs()) === 30_000);

@@ -38,7 +38,7 @@ it("[node-agent 138] names sizes as cgroups do, and ignores invalid ones", () =>
   expect(pageSizeNames(names)).toEqual(["64KB", "2MB", "1GB", "16GB"]);
 });
 
-it("[node-agent 138] an OOM kill ends the whole container where cgroups are v2 only, unless configured otherwise", async () => {
+it("[node-agent 138] ends the whole container on an OOM kill when all cgroups are v2, unless configured otherwise", async () => {
   expect((await readMachineFacts(tmpdir())).resources.killsGroupOnOom).toBe(IS_UNIFIED ? true : undefined);
   expect((await readMachineFacts(tmpdir(), { singleProcessOomKill: true })).resources.killsGroupOnOom).toBeUndefined();
 });

@@ -75,7 +75,7 @@ describe("the memory runtime with injected faults", () => {
     return { id, container };
   };
 
-  it("loses answers of executed calls, and refuses others, reproducibly", async () => {
+  it("loses answers of executed calls and rejects others, reproducibly", async () => {
     const run = async (seed: number) => {
       const faults = { unavailable: 0.3, lostAnswer: 0.3 };
       let current: MemoryCriOptions["faults"] = () => faults;
@@ -99,7 +99,7 @@ describe("the memory runtime with injected faults", () => {
     expect(await run(8)).not.toEqual({ answered, made });
   });
 
-  it("is slow", async () => {
+  it("delays calls", async () => {
     const { clock, cri } = open({ faults: () => ({ slow: 1, slowMsMax: 1_000 }) });
     let answered = false;
     void cri.version().then(() => (answered = true));
@@ -109,7 +109,7 @@ describe("the memory runtime with injected faults", () => {
     expect(answered).toBe(true);
   });
 
-  it("breaks the calls in flight when it is killed", async () => {
+  it("fails the calls in flight when it is killed", async () => {
     const { clock, cri } = open({ images: { web: { stopAfterMs: "never" } } });
     const { container } = await started(cri, "web");
     const stop = cri.stopContainer(container, 5).catch(isUnavailable);
@@ -126,7 +126,7 @@ describe("the memory runtime with injected faults", () => {
     expect(await cri.listContainerStats().catch(isUnimplemented)).toBe(true);
   });
 
-  it("pulls within its time, and not after an abort", async () => {
+  it("completes a pull after its duration, and not after an abort", async () => {
     const { clock, cri } = open({ remoteImages: { late: { pullMs: 5_000 }, broken: { pullError: "no space left" } } });
     const abort = new AbortController();
     const aborted = cri.pullImage({ image: "late" }, { signal: abort.signal });
@@ -153,7 +153,7 @@ describe("the memory runtime with injected faults", () => {
     expect(seen).toEqual([false, true, true, false]);
   });
 
-  it("CR5 a start that fails leaves the container EXITED with the reason", async () => {
+  it("CR5 leaves a container EXITED with the reason when its start fails", async () => {
     const { cri } = open({ images: { web: { startError: "exec: no such file" } } });
     await expect(started(cri, "web")).rejects.toThrow("no such file");
     const [one] = await cri.listContainers();

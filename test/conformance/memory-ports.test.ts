@@ -74,7 +74,7 @@ describe("virtual clock", () => {
     expect([seen.at(-1), clock.nextDueMs()]).toEqual(["c@30", undefined]);
   });
 
-  it("a timer may set further timers, which fire on the way", async () => {
+  it("lets a timer set further timers, and fires them in the same run", async () => {
     const clock = createVirtualClock(START_MS);
     const beats: number[] = [];
     const beating = async (): Promise<void> => {
@@ -92,7 +92,7 @@ describe("virtual clock", () => {
     expect(beats).toEqual([10, 20, 30, 40, 50]);
   });
 
-  it("CL3 an aborted wait leaves no timer", async () => {
+  it("CL3 leaves no timer after an aborted wait", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const wait = clock.after(10, abort.signal).catch(() => undefined);
@@ -115,7 +115,7 @@ describe("virtual clock", () => {
 });
 
 describe("system clock", () => {
-  it("CL1 continues at half its pace while the machine's clock is set back, so that no wait is unbounded", () => {
+  it("CL1 advances at half speed while the machine's clock is set back, so that no wait is unbounded", () => {
     const times = [
       { wallMs: 5_000, monotonicMs: 0, want: 5_000 },
       { wallMs: 4_000, monotonicMs: 0, want: 5_000 },
@@ -136,7 +136,7 @@ describe("system clock", () => {
     }
   });
 
-  it("a clock set back does not prolong a wait", async () => {
+  it("does not prolong a wait when the clock is set back", async () => {
     let wallMs = 10_000_000;
     const clock = createSystemClock(() => wallMs);
     const wait = clock.after(5);
@@ -146,7 +146,7 @@ describe("system clock", () => {
 });
 
 describe("seeded randomness", () => {
-  it("RN2 one seed gives one sequence, another seed another", () => {
+  it("RN2 returns the same sequence for the same seed, and another for another seed", () => {
     const draw = (seed: number) => {
       const random = createSeededRandom(seed);
       return Array.from({ length: 5 }, () => random.next());
@@ -194,7 +194,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(await queue.receive(NOW)).toHaveLength(1);
   });
 
-  it("a receipt expires with its visibility timeout, although the message was not received again", async () => {
+  it("expires a receipt with its visibility timeout, although the message was not received again", async () => {
     const { clock, queue } = open({});
     await queue.send(entries(1));
     const [late] = await queue.receive(NOW);
@@ -203,7 +203,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(await queue.receive(NOW)).toMatchObject([{ receiveCount: 2 }]);
   });
 
-  it("deduplicates an id in another group as well, as fauxqs does, for five minutes", async () => {
+  it("deduplicates an id in another group as well for five minutes, as fauxqs does", async () => {
     const { clock, queue } = open({});
     await queue.send([{ group: "a", id: "same", body: "1" }]);
     await queue.send([{ group: "b", id: "same", body: "2" }]);
@@ -247,7 +247,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(bodies.length).toBeLessThan(18);
   });
 
-  it("refuses entries by id, and fails calls whose entries it accepted", async () => {
+  it("rejects entries by id, and fails calls whose entries it accepted", async () => {
     const refusing = open({ refuse: 1 }).queue;
     expect(await refusing.send(entries(2))).toEqual({
       failed: entries(2).map(({ id }) => ({ id, reason: "throttled", permanent: false })),
@@ -267,7 +267,7 @@ describe("the memory delta queue with injected faults", () => {
     await expect(queue.send([1, 2].map((id) => ({ group: `${id}`, id: `${id}`, body: half })))).rejects.toThrow(RangeError);
   });
 
-  it("a waiting receive returns when a visibility timeout ends", async () => {
+  it("returns from a waiting receive when a visibility timeout ends", async () => {
     const { clock, queue } = open({});
     await queue.send(entries(1));
     await queue.receive(NOW);
@@ -290,7 +290,7 @@ describe("memory doorbells with injected faults", () => {
     return createMemoryDoorbells({ clock, random: createSeededRandom(5), cluster: "c", faults: () => faults });
   };
 
-  it("loses, repeats, and fails after a part was sent", async () => {
+  it("loses and repeats doorbells, and fails after sending some of them", async () => {
     const losing = open({ drop: 0.5 });
     await losing.ring(bells);
     expect(losing.size("replicaset")).toBeLessThan(18);

@@ -57,7 +57,7 @@ describe("the memory Store", () => {
     expect(() => createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1 })).toThrow(TypeError);
   });
 
-  it("[informer T85] its inputs and outputs cannot be modified", async () => {
+  it("[informer T85] freezes its inputs and outputs", async () => {
     const object = cachedPod({ resourceVersion: "10", labels: { app: "web" } });
     const opened = await harness();
     await opened.deliver("pods", [put(object)]);
@@ -66,7 +66,7 @@ describe("the memory Store", () => {
     expect(() => Object.assign(row ?? {}, { rv: "999" })).toThrow(TypeError);
   });
 
-  it("rejects two items of one key, too many, and a put without its object", async () => {
+  it("rejects two items with one key, too many items, and a put without its object", async () => {
     const opened = await harness();
     const { object: _, ...bare } = put(cachedPod({ resourceVersion: "10" }));
     await expect(opened.deliver("pods", [put(cachedPod()), put(cachedPod())])).rejects.toThrow(RangeError);

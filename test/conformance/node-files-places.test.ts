@@ -23,7 +23,7 @@ afterAll(async () => {
 it.each<{ name: string; options: VolumeOptions }>([
   { name: "a tmpfs", options: { tmpfs: true } },
   { name: "a volume on disk", options: {} },
-])("[node-agent 135] NF6 what was asked last of $name is what is there", async ({ options }) => {
+])("[node-agent 135] NF6 applies the last requested state of $name", async ({ options }) => {
   const rounds = UIDS.map(async (uid) => {
     const write = (content: string): Promise<string> => files.writeVolume(volume(uid), payload(content), options);
     const remove = (): Promise<void> => files.removePodDirectory(uid);
@@ -35,7 +35,7 @@ it.each<{ name: string; options: VolumeOptions }>([
   expect(await Promise.all(rounds)).toEqual(UIDS.map(() => ["4", "4"]));
 });
 
-it("[node-agent 135] NF6 two concurrent removals of a pod's directory both succeed", async () => {
+it("[node-agent 135] NF6 lets two concurrent removals of a pod's directory succeed", async () => {
   for (const uid of UIDS) {
     await Promise.all(["v", "w", "x"].map((name) => files.makeEmptyDir({ ...volume(uid), name }, { medium: "Memory" })));
     await Promise.all([1, 2, 3].map(() => files.removePodDirectory(uid)));

@@ -77,7 +77,7 @@ function machineUsage(directory: string): object {
 
 const descriptors = (): number => readdirSync("/proc/self/fd").length;
 
-it("[node-agent 490] NF4 removes a pod whose volume is deeper than a path may be, with four descriptors", async () => {
+it("[node-agent 490] NF4 removes a pod whose volume exceeds the path length limit, with four descriptors", async () => {
   const { uid, volume } = await newVolume();
   makeDeep(volume, LEVELS, (place, level) => {
     if (level % 10 === 0) mkdirSync(join(place, "beside/below"), { recursive: true });
@@ -94,7 +94,7 @@ it("[node-agent 490] NF4 removes a pod whose volume is deeper than a path may be
   ]);
 });
 
-it("[node-agent 490] NF4 removes what has no name that is text, links and not what they lead to, and a directory of many entries", async () => {
+it("[node-agent 490] NF4 removes names that are not UTF-8, links without their targets, and a directory of many entries", async () => {
   const { uid, volume } = await newVolume();
   const outside = mkdtempSync(join(TOP, "outside-"));
   writeFileSync(join(outside, "precious"), "x");
@@ -110,7 +110,7 @@ it("[node-agent 490] NF4 removes what has no name that is text, links and not wh
   expect([existsSync(join(TOP, "pods", uid)), readFileSync(join(outside, "precious"), "utf8")]).toEqual([false, "x"]);
 });
 
-it("[node-agent 490] NF4 follows no link that replaces a directory meanwhile", async () => {
+it("[node-agent 490] NF4 does not follow a link that replaces a directory during the removal", async () => {
   const outside = mkdtempSync(join(TOP, "outside-"));
   mkdirSync(join(outside, "keep"));
   makeWide(outside, 20);
@@ -200,7 +200,7 @@ it("[node-agent 491] WT3 remembers few names of directories with many subdirecto
   expect([failure, inodes.size, visits]).toEqual([undefined, 851, 851]);
 });
 
-it("[node-agent 491] WT2 WT4 a directory moved during the walk loses at most its own part, and is never left on the way up", async () => {
+it("[node-agent 491] WT2 WT4 skips at most the contents of a directory that moves during the walk, and stays inside the tree on the way up", async () => {
   const directory = mkdtempSync(join(TOP, "moved-"));
   mkdirSync(join(directory, "elsewhere"));
   for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below/far`), { recursive: true });
@@ -220,7 +220,7 @@ it("[node-agent 491] WT2 WT4 a directory moved during the walk loses at most its
   expect([isMoved, failure, expected.filter((ino) => !seen.has(ino))]).toEqual([true, undefined, []]);
 });
 
-it("[node-agent 491] WT4 an unreadable entry affects no other, and is reported by its path", async () => {
+it("[node-agent 491] WT4 reports an unreadable entry by its path, and measures all others", async () => {
   const directory = mkdtempSync(join(TOP, "refused-"));
   for (const name of ["a", "b", "c"]) mkdirSync(join(directory, `d/${name}/below`), { recursive: true });
   let visits = 0;
@@ -239,7 +239,7 @@ it("[node-agent 491] WT4 an unreadable entry affects no other, and is reported b
   await expect(broken).rejects.toThrow("a bug");
 });
 
-it.skipIf(IS_ROOT)("[node-agent 491] WT4 a directory without permission is reported, and the rest is counted", async () => {
+it.skipIf(IS_ROOT)("[node-agent 491] WT4 reports a directory without permission, and measures the rest", async () => {
   const { uid, volume } = await newVolume();
   mkdirSync(join(volume, "closed"));
   writeFileSync(join(volume, "file"), "x");
@@ -249,7 +249,7 @@ it.skipIf(IS_ROOT)("[node-agent 491] WT4 a directory without permission is repor
   expect(usage).toMatchObject({ inodesUsed: 3, failure: expect.stringContaining("EACCES") });
 });
 
-it("[node-agent 493] others' volumes are measured while a great one is, and its pod can be removed meanwhile", async () => {
+it("[node-agent 493] measures other volumes while it walks a large one, whose pod can be removed meanwhile", async () => {
   const [great, small] = [await newVolume(), await newVolume()];
   makeWide(great.volume, 6_000);
   const order: string[] = [];
@@ -265,7 +265,7 @@ it("[node-agent 493] others' volumes are measured while a great one is, and its 
 });
 
 it.skipIf(!IS_ROOT)(
-  "[node-agent 495] sets the group of a volume beyond the path length limit, and of no link target (needs root)",
+  "[node-agent 495] sets the group of a volume beyond the path length limit, but not of link targets (needs root)",
   async () => {
     const outside = join(mkdtempSync(join(TOP, "outside-")), "shadow");
     writeFileSync(outside, "x", { mode: 0o600 });

@@ -57,7 +57,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
     const put = <T extends NodeTable>(store: NodeStore, table: T, key: string, row: NodeTables[T]) => store.update(table, key, () => row);
     const delayed = (delayMs: number) => ({ delayMs, lastUpdateMs: 1 });
 
-    it("NS1 creates a row, changes it, and returns its state", async () => {
+    it("NS1 creates a row, updates it, and returns its state", async () => {
       const store = await open();
       expect(await store.update("backOffs", "k", (row) => row ?? delayed(10))).toEqual(delayed(10));
       expect(await store.update("backOffs", "k", (row) => delayed((row?.delayMs ?? 0) * 2))).toEqual(delayed(20));
@@ -72,7 +72,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("backOffs", "k")).toEqual(delayed(50));
     });
 
-    it("NS1 removes a row when the function returns undefined, also a missing one", async () => {
+    it("NS1 removes a row when the function returns undefined, and ignores a missing row", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       for (const key of ["u1", "u1", "never"]) expect(await store.update("workers", key, () => undefined)).toBeUndefined();
@@ -86,7 +86,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("workers", "u1")).toEqual(WORKER);
     });
 
-    it("NS1 a failed change has no effect", async () => {
+    it("NS1 changes nothing when a change fails", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const failing = store.update("workers", "u1", () => {
@@ -129,7 +129,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.read("backOffs", "k")).toBeUndefined();
     });
 
-    it("NS2 of two iterations that take the same token at once, one succeeds", async () => {
+    it("NS2 accepts one of two iterations that take the same token concurrently", async () => {
       const store = await open();
       await put(store, "workers", "u1", WORKER);
       const take = () => store.update("workers", "u1", (row) => row && { ...row, token: row.token + 1 }, { uid: "u1", token: 7 });
@@ -147,7 +147,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       for (const other of TABLES) expect((await store.rows(other)).size, other).toBe(other === table ? 1 : 0);
     });
 
-    it("NS3 rows are independent of the caller's objects", async () => {
+    it("NS3 returns rows that are independent of the caller's objects", async () => {
       const store = await open();
       const row = structuredClone(WORKER);
       await put(store, "workers", "u1", row);
@@ -188,7 +188,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect([...(await store.takeDue("pods", 100))].sort()).toEqual(["a", "c"]);
     });
 
-    it("NS4 keeps the last written time, sooner or later", async () => {
+    it("NS4 keeps the last written time, whether it is earlier or later", async () => {
       const store = await open();
       await store.schedule("pods", "a", 10);
       await store.schedule("pods", "a", 30);
@@ -198,7 +198,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(await store.takeDue("pods", 20)).toEqual(["a"]);
     });
 
-    it("NS4 returns each key to one of several concurrent callers", async () => {
+    it("NS4 returns each due key to one of several concurrent callers", async () => {
       const store = await open();
       for (let key = 0; key < 30; key++) await store.schedule("probes", `${key}`, key);
       const taken = await Promise.all(Array.from({ length: 5 }, () => store.takeDue("probes", 100)));
@@ -206,7 +206,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(new Set(taken.flat()).size).toBe(30);
     });
 
-    it("NS4 removes a key, also a missing one, and keeps the agendas separate", async () => {
+    it("NS4 removes a key, ignores a missing one, and keeps the schedules of other kinds separate", async () => {
       const store = await open();
       for (const agenda of AGENDAS) await store.schedule(agenda, "a", 10);
       for (const key of ["a", "a", "never"]) await store.unschedule("pods", key);

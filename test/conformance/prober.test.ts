@@ -87,12 +87,12 @@ describe("[node-agent 97] HTTP probes", () => {
     expect(await get(server.port)).toEqual(want);
   });
 
-  it("1xx alone is a failure", async () => {
+  it("fails on a 1xx response without a final one", async () => {
     const server = await raw((socket) => socket.end("HTTP/1.1 199 X\r\n\r\n"));
     expect(await get(server.port)).toMatchObject({ result: "Failure" });
   });
 
-  it("sends path, query and headers unchanged, the defaults, and closes", async () => {
+  it("sends path, query and headers unchanged, adds the defaults, and closes the connection", async () => {
     const seen: IncomingMessage[] = [];
     const server = await serve((request, response) => {
       seen.push(request);
@@ -123,7 +123,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("uses host and port without a Host in the spec, and prefixes the path with a slash", async () => {
+  it("uses host and port when the spec has no Host, and prefixes the path with a slash", async () => {
     const seen: string[] = [];
     const server = await serve((request, response) => {
       seen.push(`${request.headers.host} ${request.url}`);
@@ -149,7 +149,7 @@ describe("[node-agent 97] HTTP probes", () => {
     ["/x#f", "/x"],
     ["/%zz", "/%25zz"],
     ["/é", "/%C3%A9"],
-  ])("requests of the path %j %s", (path, want) => {
+  ])("encodes the path %j as %s", (path, want) => {
     const { url } = firstTarget({ scheme: "HTTP", host: "10.0.0.1", port: 80, path, headers: [], timeoutMs: 1 });
     expect(requestTarget(url)).toBe(want);
   });
@@ -159,7 +159,7 @@ describe("[node-agent 97] HTTP probes", () => {
     expect([target.url.host, target.headers]).toEqual(["[fd00::1]:80", [{ name: "Host", value: "[fd00::1]:80" }]]);
   });
 
-  it("[PR3] reads 10 KiB of an endless body", async () => {
+  it("[PR3] reads at most 10 KiB of an endless body", async () => {
     const server = await serve((_request, response) => {
       const more = (): void => void response.write("é".repeat(4096), () => !response.destroyed && setImmediate(more));
       more();
@@ -170,7 +170,7 @@ describe("[node-agent 97] HTTP probes", () => {
     await allClosed(server);
   });
 
-  it("[PR1] truncates an output between characters", async () => {
+  it("[PR1] truncates an output at a character boundary", async () => {
     const server = await serve((_request, response) => response.end(`x${"é".repeat(6000)}`));
     const { output } = await get(server.port);
     expect([Buffer.byteLength(output) <= 10 * 1024, output.slice(0, 3)]).toEqual([true, "xéé"]);
@@ -261,7 +261,7 @@ describe("[node-agent 97] HTTP probes", () => {
   it.each([
     { redirects: 9, want: { result: "Success", output: "there" } },
     { redirects: 10, want: { result: "Failure", output: expect.stringContaining("stopped after 10 redirects") as string } },
-  ])("[PR3] after $redirects redirects: $want.result", async ({ redirects, want }) => {
+  ])("[PR3] returns $want.result after $redirects redirects", async ({ redirects, want }) => {
     const server = await serve((request, response) => {
       const step = Number(request.url?.slice(1));
       return step === redirects ? response.end("there") : response.writeHead(307, { location: `/${step + 1}` }).end();
@@ -280,7 +280,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "headers that trickle", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n", "X: y\r\n") },
     { name: "a body that trickles", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n\r\n", "x") },
     { name: "a redirect to itself that takes its time", greet: (socket) => redirectSlowly(socket) },
-  ])("[PR1] ends in time: $name", async ({ greet }) => {
+  ])("[PR1] ends within its timeout: $name", async ({ greet }) => {
     const server = await raw(greet);
     const startedAt = Date.now();
     const outcome = await get(server.port, { timeoutMs: 300 });
@@ -299,13 +299,13 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "something that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
     { name: "a body that breaks off", greet: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") },
     { name: "an unrequested protocol", greet: (socket) => socket.end("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n") },
-  ])("[PR2] takes $name for a failure", async ({ greet }) => {
+  ])("[PR2] treats $name as a failure", async ({ greet }) => {
     const server = await raw(greet);
     expect(await get(server.port)).toMatchObject({ result: "Failure" });
     await allClosed(server);
   });
 
-  it("[PR2] a closed port and an unknown name are failures", async () => {
+  it("[PR2] treats a closed port and an unknown name as failures", async () => {
     const port = await closedPort();
     expect(await get(port)).toMatchObject({ result: "Failure", output: expect.stringContaining("ECONNREFUSED") as string });
     expect(await get(port, { host: "no-such-host.invalid", timeoutMs: 3_000 })).toMatchObject({ result: "Failure" });
@@ -318,7 +318,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "a header's name", fields: { headers: [{ name: "a b", value: "" }] } },
     { name: "a header's value", fields: { headers: [{ name: "a", value: "x\r\ny: z" }] } },
     { name: "a port", fields: { port: 70_000 } },
-  ])("[PR2] cannot make a request with a bad one: $name", async ({ fields }) => {
+  ])("[PR2] returns an error for an invalid request: $name", async ({ fields }) => {
     const server = await serve((_request, response) => response.end());
     expect(await get(server.port, fields)).toMatchObject({ result: "error", output: expect.stringMatching(/./u) as string });
   });
@@ -343,7 +343,7 @@ describe("[node-agent 98] HTTP hooks", () => {
     expect(seen).toEqual(["/hook", `kube-lifecycle/${OWN_RELEASE.name}`]);
   });
 
-  it("retries in plain HTTP, without Authorization, when HTTPS is answered in plain HTTP", async () => {
+  it("retries over plain HTTP, without Authorization, when an HTTPS request is answered in plain HTTP", async () => {
     const seen: IncomingMessage["headers"][] = [];
     const server = await serve((request, response) => {
       seen.push(request.headers);
@@ -359,18 +359,18 @@ describe("[node-agent 98] HTTP hooks", () => {
     expect(seen[0]).not.toHaveProperty("authorization");
   });
 
-  it("a probe does not fall back", async () => {
+  it("does not fall back to plain HTTP for a probe", async () => {
     const server = await serve((_request, response) => response.end());
     expect(await get(server.port, { scheme: "HTTPS" })).toMatchObject({ result: "Failure" });
   });
 
-  it("fails without an answer", async () => {
+  it("fails when the server does not answer", async () => {
     expect(await prober.httpGet(hook(await closedPort(), "HTTPS"))).toMatchObject({ result: "Failure" });
   });
 });
 
 describe("[node-agent 97] TCP probes", () => {
-  it("connects and closes", async () => {
+  it("connects, and closes the connection", async () => {
     const server = await raw(() => {});
     expect(await prober.tcpSocket({ host: LOOPBACK, port: server.port, timeoutMs: PATIENCE_MS })).toEqual({
       result: "Success",
@@ -472,7 +472,7 @@ describe("[node-agent 97] gRPC probes", () => {
     expect([...(seen ?? [])]).toEqual(want);
   });
 
-  it("[PR1] [PR2] fails in time: silence, a server that speaks HTTP/1, a closed port", async () => {
+  it("[PR1] [PR2] fails within its timeout on silence, on a server that speaks HTTP/1, and on a closed port", async () => {
     const silent = await raw(() => {});
     expect(await check(silent.port, { timeoutMs: 300 })).toEqual({
       result: "Failure",
@@ -499,7 +499,7 @@ describe("[node-agent 486] a server that never stops sending", () => {
   const INFORMATION = "HTTP/1.1 102 X\r\n\r\n";
 
   it.each([{ anyStatus: false }, { anyStatus: true }])(
-    "HTTP: 1xx without end are a failure, any status will do: $anyStatus",
+    "HTTP: fails on endless 1xx responses (any final status accepted: $anyStatus)",
     async ({ anyStatus }) => {
       const server = await raw((socket) => flood(socket, Buffer.from(INFORMATION)));
       const outcome = await get(server.port, anyStatus ? { anyStatus } : {});
@@ -508,7 +508,7 @@ describe("[node-agent 486] a server that never stops sending", () => {
     },
   );
 
-  it("HTTP: a few 1xx are not a failure", async () => {
+  it("HTTP: accepts a few 1xx responses", async () => {
     const server = await raw((socket) => socket.end(`${INFORMATION.repeat(20)}HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok`));
     expect(await get(server.port)).toEqual({ result: "Success", output: "ok" });
   });
@@ -550,7 +550,7 @@ describe("[node-agent 489] host names", () => {
       lookupUntil(signal, files)(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error))),
     );
 
-  it("cost no thread of the process", async () => {
+  it("occupy no thread of the process", async () => {
     const server = await serve((_request, response) => response.end("ok"));
     const spy = vi.spyOn(dns, "lookup");
     const { port } = server;
@@ -610,7 +610,7 @@ describe("[node-agent 489] host names", () => {
     end();
   });
 
-  it("that do not exist fail", async () => {
+  it("fail when they do not exist", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
       const answer = Buffer.from(query);
       answer.writeUInt16BE(0x8183, 2);
@@ -620,7 +620,7 @@ describe("[node-agent 489] host names", () => {
     end();
   });
 
-  it("[PR4] gives up calls without an answer", async () => {
+  it("[PR4] abandons calls without an answer", async () => {
     const asked = Promise.withResolvers<void>();
     const { files, end } = await dnsServer(() => asked.resolve());
     const giveUp = new AbortController();
@@ -642,7 +642,7 @@ describe("[node-agent 485] an aborted probe", () => {
     { kind: "http", ask: (port, signal) => prober.httpGet(http(port), signal) },
     { kind: "https", ask: (port, signal) => prober.httpGet({ ...http(port), scheme: "HTTPS" }, signal) },
     { kind: "grpc", ask: (port, signal) => prober.grpcHealth?.(grpc(port), signal) },
-  ])("[PR4] $kind: ends at once, and its connection with it", async ({ ask }) => {
+  ])("[PR4] $kind: ends immediately and closes its connection", async ({ ask }) => {
     const silent = await raw(() => {});
     const giveUp = new AbortController();
     const outcome = ask(silent.port, giveUp.signal);
@@ -654,7 +654,7 @@ describe("[node-agent 485] an aborted probe", () => {
     expect(silent.open.size).toBe(0);
   });
 
-  it("[PR4] tcp: ends at once when packets are dropped", async () => {
+  it("[PR4] tcp: ends immediately when packets are dropped", async () => {
     const giveUp = new AbortController();
     const outcome = prober.tcpSocket({ host: "192.0.2.1", port: 9, timeoutMs: FOREVER_MS }, giveUp.signal);
     giveUp.abort();

@@ -35,7 +35,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   beforeEach(async () => void (harness = await startCountedSync(redis.url)));
   afterEach(() => harness.close());
 
-  it("a sync that writes nothing: 2 commands", async () => {
+  it("a sync that writes nothing needs 2 commands", async () => {
     await replicaSet(20);
     await labelPod(0, { touched: "yes" });
     const cost = await syncRS();
@@ -44,7 +44,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.requests).toEqual([]);
   });
 
-  it("a final status write: the run ends with its answer", async () => {
+  it("a final status write ends the run with its answer", async () => {
     await replicaSet(20);
     await harness.person.request("PATCH", `${PODS}/${await podName(0)}/status`, ready(), STRATEGIC);
     await harness.stream();
@@ -54,7 +54,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(2);
   });
 
-  it("creates: one registerIntents and one write-through per slow-start batch, of any size", async () => {
+  it("creates need one registerIntents and one write-through per slow-start batch, of any size", async () => {
     await create("web", 500);
     const cost = await syncRS();
     // 1, 2, 4, …, 128, 245; the status; and once for 500 Events.
@@ -75,7 +75,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     ]);
   });
 
-  it("live lists: none for a Deployment and its rollout, one per bare ReplicaSet, one per acting owner after a hand-over", async () => {
+  it("live lists: a Deployment and its rollout need none, a bare ReplicaSet one, an acting owner one after a hand-over", async () => {
     const lists: string[] = [];
     harness.server.onRequest(({ verb, resource, userAgent }) => {
       if (verb === "list" && resource === "pods" && userAgent.startsWith("deltaloop/")) lists.push("pods");
@@ -118,7 +118,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(await play()).toBe(0);
   });
 
-  it("deletes of all pods: one registerIntents and one write-through", async () => {
+  it("deletes of all pods need one registerIntents and one write-through", async () => {
     await replicaSet(100);
     await scale("web", 0);
     const cost = await syncRS();
@@ -128,7 +128,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(readsOf(cost)).toEqual(["get replicasets"]);
   });
 
-  it("deletes of pods whose rows are stale: one GET and one DELETE more each, and no further command", async () => {
+  it("deletes of pods with stale rows need one more GET and DELETE each, and no further command", async () => {
     await replicaSet(20);
     await scale("web", 0);
     for (const { metadata } of await items(PODS))
@@ -140,7 +140,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(readsOf(cost)).toEqual(["get replicasets", ...Array<string>(20).fill("get pods")]);
   });
 
-  it("deletes of some pods of an owned ReplicaSet: 2 more reads for siblings", async () => {
+  it("deletes of some pods of an owned ReplicaSet need 2 more reads for siblings", async () => {
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 20));
     await harness.stream();
     await harness.settle();
@@ -167,7 +167,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(cost.verbs.length);
   });
 
-  it("claims: one write-through for all adopted and released pods", async () => {
+  it("claims need one write-through for all adopted and released pods", async () => {
     for (let i = 0; i < 20; i++) await harness.person.request("POST", PODS, bare(`bare-${i}`));
     await create("web", 20);
     const cost = await syncRS();
@@ -177,7 +177,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(cost.verbs.length);
   });
 
-  it("a Deployment: one write-through per single write", async () => {
+  it("a Deployment needs one write-through per write", async () => {
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 10));
     await harness.stream();
     const created = await harness.sync("deployment", WEB);
@@ -195,7 +195,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(scaled.commands).toBe(scaled.verbs.length);
   });
 
-  it("a Deployment's annotations copied to its ReplicaSet: one more live read; only a size: none", async () => {
+  it("copying a Deployment's annotations to its ReplicaSet needs one more live read, and a change of size none", async () => {
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 1));
     await harness.stream();
     await harness.settle();
@@ -213,7 +213,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(scaled.requests.filter((request) => request.startsWith("get"))).toEqual([]);
   });
 
-  it("bytes read: 4 KiB + primaries + 450 for each own pod and orphan", async () => {
+  it("a snapshot reads at most 4 KiB, the primaries, and 450 bytes for each own pod and orphan", async () => {
     for (let i = 0; i < 50; i++) await harness.person.request("POST", PODS, bare(`stray-${i}`, "other"));
     await replicaSet(200);
     await labelPod(0, { touched: "yes" });
@@ -224,7 +224,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.bytesRead).toBeGreaterThan(200 * 100); // the counter sees the replies
   });
 
-  it("Redis: at most 750 bytes per pod in total", async () => {
+  it("Redis stores at most 750 bytes per pod in total", async () => {
     const before = await harness.memory();
     const pods = 2_000;
     for (let i = 0; i < pods; i++)
@@ -295,7 +295,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
 });
 
 describe.skipIf(reason !== undefined)("from the POST of a ReplicaSet of 1,000 until its pods exist, none of them Ready", () => {
-  it("at most 5 entries are read for each pod, and the status is written at most 10 times", async () => {
+  it("reads at most 5 entries per pod, and writes the status at most 10 times", async () => {
     const wanted = 1_000;
     let entries = 0;
     const embedded = await startEmbedded({

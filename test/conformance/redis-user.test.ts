@@ -103,7 +103,7 @@ else
       ],
     };
     it.each(redisAccessOf(REGISTRY))(
-      "$name may do nothing that is another function's, neither itself nor in a script",
+      "$name may not run another function's commands, either directly or in a script",
       async ({ name, rules }) => {
         await redis.call("ACL", "SETUSER", name, "reset", ...rules("prod").split(" "), ">password");
         const client = new Redis(server.url, { username: name, password: "password" });

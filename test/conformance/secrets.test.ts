@@ -87,7 +87,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
       want: "a: failed with InternalServiceErrorException",
     },
   ])(
-    "a refusal reports the permission to grant, and nothing of the answer (SR2): $name",
+    "report the permission to grant when a request is refused, and quote nothing of the answer (SR2): $name",
     async ({ references, refuse: [what = "", code = ""], want }) => {
       const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3" });
       server.refused.set(what, code);
@@ -95,32 +95,32 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
     },
   );
 
-  it("reports a secret that has no value yet", async () => {
+  it("report a secret that has no value yet", async () => {
     const { server, secrets } = await standIn({});
     server.values.set("empty", undefined);
     await expect(secrets.read(["empty"])).rejects.toThrow("empty: is not there, or has no value yet (ResourceNotFoundException)");
   });
 
-  it("a secret missing in the answer does not exist, and the others are not returned without it (SR1, SR2)", async () => {
+  it("report a secret that is missing from the answer as not found, and return no other secret without it (SR1, SR2)", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2" });
     server.passedOver.add("b");
     await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: is not there, or has no value yet \(ResourceNotFoundException\)$/);
   });
 
-  it("a write reports the permission to grant", async () => {
+  it("report the permission to grant when a write is refused", async () => {
     const { server, secrets } = await standIn({ a: "1" });
     server.refused.set("PutSecretValue", "AccessDeniedException");
     await expect(secrets.write("a", "2")).rejects.toThrow("a: may not be used: allow secretsmanager:PutSecretValue on it");
     expect(server.values.get("a")).toBe("1");
   });
 
-  it("an unanswered request times out", async () => {
+  it("time out when a request is not answered", async () => {
     const { server, secrets } = await standIn({ a: "1" }, { timeoutMs: 20 });
     server.silent = true;
     await expect(secrets.read(["a"])).rejects.toThrow("a: could not be reached (ETIMEDOUT)");
   });
 
-  it("reports an unknown region", async () => {
+  it("report an unknown region", async () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_DEFAULT_REGION", undefined);
     await expect(createSecrets().read(["a"])).rejects.toThrow("the region of the secrets is not known: set AWS_REGION");
@@ -136,7 +136,7 @@ describe("a secret in a file", () => {
     return { folder, path, write: () => createSecrets().write(`file:${path}`, "two") };
   }
 
-  it("is replaced atomically: a concurrent reader has the complete old value, and no temporary file remains", async () => {
+  it("is replaced atomically: a concurrent reader reads the complete old value, and no temporary file remains", async () => {
     const { folder, path, write } = await place();
     const old = await open(path);
     await write();
@@ -144,7 +144,7 @@ describe("a secret in a file", () => {
     await old.close();
   });
 
-  it("keeps its old value without space for the new one", async () => {
+  it("keeps its old value when there is no space for the new one", async () => {
     const { path, write } = await place("k".repeat(250)); // and none for a longer name beside it
     await expect(write()).rejects.toThrow(`file:${path}: `);
     expect(await readFile(path, "utf8")).toBe("one");
@@ -165,7 +165,7 @@ describe("a secret in a file", () => {
     expect(await readdir(folder)).toEqual(["key"]);
   });
 
-  it("[informer T113] the leftover of a crash affects no value, and is removed once no writer can use it", async () => {
+  it("[informer T113] ignores the leftover file of a crash, and removes it once no writer can use it", async () => {
     const { folder, path, write } = await place();
     const [old, fresh, other] = ["key.0123abcd.tmp", "key.0123abce.tmp", "key.of-somebody.tmp"];
     for (const name of [old, fresh, other]) await writeFile(join(folder, name), "left", { mode: 0o644 });
@@ -182,7 +182,7 @@ describe("a secret in a file", () => {
     { was: "640", is: "640" },
     { was: "660", is: "640" },
     { was: "400", is: "600" },
-  ])("of mode $was gets mode $is: readable by its owner, and by its group unless other users could read it", async ({ was, is }) => {
+  ])("changes mode $was to $is: readable by its owner, and by its group unless other users could read it", async ({ was, is }) => {
     const { path, write } = await place();
     await chmod(path, Number.parseInt(was, 8));
     await write();
@@ -196,7 +196,7 @@ describe("a secret in a file", () => {
     expect(await stat(path)).toMatchObject({ uid: 65_534, gid: 65_533 });
   });
 
-  it("behind a link is replaced in its place, and the link stays", async () => {
+  it("is replaced at the target of a link, and the link remains", async () => {
     const { folder, path, write } = await place("target");
     const link = join(folder, "link");
     await symlink("target", link);
@@ -208,14 +208,14 @@ describe("a secret in a file", () => {
     await write();
   });
 
-  it("is created if missing, but its directory is not", async () => {
+  it("is created if missing, but its directory is not created", async () => {
     const { folder } = await place();
     await createSecrets().write(`file:${join(folder, "new")}`, "first");
     expect((await stat(join(folder, "new"))).mode & 0o777).toBe(0o600);
     await expect(createSecrets().write(`file:${join(folder, "no/new")}`, "first")).rejects.toThrow("could not be reached (ENOENT)");
   });
 
-  it("cannot be a device", async () => {
+  it("is never a device", async () => {
     await expect(createSecrets().write("file:/dev/null", "lost")).rejects.toThrow("file:/dev/null: is no regular file");
     expect((await stat("/dev/null")).isCharacterDevice()).toBe(true);
   });

@@ -9,7 +9,7 @@ export function secretsConformance(
   make: (values: Readonly<Record<string, string>>) => Promise<{ readonly secrets: Secrets; readonly reference: (name: string) => string }>,
 ): void {
   describe(`secrets: ${name}`, () => {
-    it("SR1 returns the value of each reference, in any order, and of a repeated one once", async () => {
+    it("SR1 returns the value of each reference in any order, and of a repeated one once", async () => {
       const values = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`many-${index}`, `value ${index} "grüße" \n{}`]));
       const { secrets, reference } = await make(values);
       const names = Object.keys(values);

@@ -93,7 +93,7 @@ describe("the delta queue on fauxqs, in addition to the port's suite", () => {
 });
 
 describe("doorbells on fauxqs, in addition to the port's suite", () => {
-  it("DB2 are delayed by whole seconds; the worker waits for less", async () => {
+  it("DB2 are delayed by whole seconds, and the worker waits for the remainder", async () => {
     const { urls } = await setUp();
     const source = createSqsMessageSource(calls, { queueUrl: urls.replicaset });
     await createSqsDoorbells(calls, { queueUrls: urls, cid: "c" }).ring([bell("a", 1_001), bell("b", 999), bell("c", 3_600_000)]);
@@ -105,7 +105,7 @@ describe("doorbells on fauxqs, in addition to the port's suite", () => {
     expect(JSON.parse(late?.body ?? "")).toMatchObject({ k: "a" });
   });
 
-  it("DB4 one refused batch fails the whole call, and the others are sent", async () => {
+  it("DB4 fail the whole call when one batch is refused, and are sent in the other batches", async () => {
     const { urls } = await setUp();
     const bells = createSqsDoorbells(calls, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
     await expect(bells.ring([{ ...bell("a"), controller: "deployment" }, bell("b")])).rejects.toThrow("1 of 2 batches");

@@ -133,7 +133,7 @@ describe("a static pod is decoded into the API's types", () => {
     );
   });
 
-  it("null is the zero value in a list and absence in a field", () => {
+  it("decodes null as the zero value in a list and as absence in a field", () => {
     const { spec } = podOf({ container: "args: [null, a], command: null" });
     expect(spec.containers[0]).toMatchObject({ args: ["", "a"] });
     expect(spec.containers[0]).not.toHaveProperty("command");

@@ -45,7 +45,7 @@ function suite(): void {
     node = undefined;
   });
 
-  it("[node-agent 282] limits pods and classes as cgroupfs does, and removes a slice completely", async () => {
+  it("[node-agent 282] limits pods and QoS classes as cgroupfs does, and removes a slice completely", async () => {
     const files = await startNode("cgroupfs");
     const theirs = await files.bounds();
     await files.end();
@@ -74,7 +74,7 @@ function suite(): void {
     await eventually("nothing is left of it", async () => (await leftOf(unit.replace(".slice", ""))).length === 0);
   });
 
-  it("[node-agent 282] CPU time is in whole percents, as upstream rounds it, in the kernel's file, too", async () => {
+  it("[node-agent 282] rounds CPU time to whole percents like upstream, in the kernel's file too", async () => {
     node = await startNode("systemd");
     const pod = podOf("odd", { cpu: "123m", memory: "64Mi" }, { cpu: "123m", memory: "64Mi" });
     await node.create(pod);
@@ -94,7 +94,7 @@ function suite(): void {
     );
   });
 
-  it("[node-agent 282] connects over the bus where there is one", async () => {
+  it("[node-agent 282] connects over the D-Bus socket where there is one", async () => {
     if (!existsSync(BUS)) await run("systemctl", ["start", "dbus.service"]);
     await eventually("systemd is on the bus", () => run("busctl", ["status", "org.freedesktop.systemd1"]));
     const systemd = createSystemd([{ file: BUS, match: "type='signal',member='JobRemoved'" }]);

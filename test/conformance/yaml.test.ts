@@ -28,13 +28,13 @@ const KNOWN: ReadonlyMap<string, string> = new Map([
   ['{"a":1} x', "text behind the value: refused, not looked at by Go"],
 ]);
 
-describe("YAML is read as by Kubernetes' programs", () => {
-  it("the vectors contain every result", () => {
+describe("decodes YAML like the programs of Kubernetes", () => {
+  it("the vectors contain every kind of result", () => {
     expect(VECTORS).toHaveLength(2_000);
     expect(VECTORS.filter(([, json]) => json === null).length).toBeGreaterThan(100);
   });
 
-  it("has the same result for every text, except the known differences", () => {
+  it("returns the same result for every text, except the known differences", () => {
     const differing = VECTORS.filter(([text, json]) => made(text) !== (json === null ? null : sorted(JSON.parse(json))));
     expect(differing.map(([text]) => text).toSorted()).toEqual([...KNOWN.keys()].toSorted());
   });

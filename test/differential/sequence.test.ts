@@ -15,7 +15,7 @@ const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
 describe.skipIf(missing !== undefined)(
-  `histories with upstream's controllers and ours${missing === undefined ? "" : ` (${missing})`}`,
+  `writes in random histories equal those of upstream's controllers${missing === undefined ? "" : ` (${missing})`}`,
   () => {
     const judge = "program" in built ? startJudge(built.program) : undefined;
     afterAll(() => judge?.close());

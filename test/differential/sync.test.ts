@@ -17,7 +17,7 @@ const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 if (missing !== undefined) process.stderr.write(`!!!!  upstream's controllers cannot run: ${missing}\n`);
 
-describe.skipIf(missing !== undefined)(`upstream's controllers beside ours${missing === undefined ? "" : ` (${missing})`}`, () => {
+describe.skipIf(missing !== undefined)(`syncs equal those of upstream's controllers${missing === undefined ? "" : ` (${missing})`}`, () => {
   const judge = "program" in built ? startJudge(built.program) : undefined;
   afterAll(() => judge?.close());
 

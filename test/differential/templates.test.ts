@@ -38,53 +38,57 @@ function asRead(template: PodTemplateSpec): PodTemplateSpec {
   return spec.template;
 }
 
-describe.skipIf(missing !== undefined)(`upstream's hash and equality of templates${missing === undefined ? "" : ` (${missing})`}`, () => {
-  const judge = "program" in built ? startJudge(built.program) : undefined;
-  afterAll(() => judge?.close());
+describe.skipIf(missing !== undefined)(
+  `hash and equality of templates equal upstream's${missing === undefined ? "" : ` (${missing})`}`,
+  () => {
+    const judge = "program" in built ? startJudge(built.program) : undefined;
+    afterAll(() => judge?.close());
 
-  it(`${TEMPLATES} templates, each in another notation and with ${NEIGHBOURS} changes`, { timeout: 120_000 }, async () => {
-    if (judge === undefined) throw new Error("skipped");
-    const wrong: string[] = [];
-    const counts = { equal: 0, different: 0 };
-    for (const [seed, template] of fc.sample(arbitraryTemplateOf(COMPARED_RELEASE), { numRuns: TEMPLATES, seed: 1 }).entries()) {
-      const dice = diceOf(seed);
-      const others = neighbours(template, COMPARED_RELEASE);
-      const respelling = { change: "spelled otherwise", template: respelled(template, (n) => dice.int(0, n - 1), COMPARED_RELEASE) };
-      for (const { change, template: other } of [respelling, ...Array.from({ length: NEIGHBOURS }, () => dice.pick(others))]) {
-        const collisionCount = dice.pick([[], [0], [1], [2_147_483_647]])[0];
-        const got = await judge.compare(template, other, collisionCount);
-        const hashes = got.templates.map((each) => podTemplateHash(podTemplateHashState(each, COMPARED_RELEASE), collisionCount));
-        const [a, b] = got.templates.map(digestOf);
-        counts[got.equal ? "equal" : "different"]++;
-        if (hashes.join() !== got.hashes.join()) wrong.push(`${seed}, ${change}: hashes ${hashes.join()}, upstream's ${got.hashes.join()}`);
-        if ((a === b) !== got.equal) wrong.push(`${seed}, ${change}: ${a === b ? "equal" : "not equal"}, and not so upstream`);
+    it(`${TEMPLATES} templates, each in another notation and with ${NEIGHBOURS} changes`, { timeout: 120_000 }, async () => {
+      if (judge === undefined) throw new Error("skipped");
+      const wrong: string[] = [];
+      const counts = { equal: 0, different: 0 };
+      for (const [seed, template] of fc.sample(arbitraryTemplateOf(COMPARED_RELEASE), { numRuns: TEMPLATES, seed: 1 }).entries()) {
+        const dice = diceOf(seed);
+        const others = neighbours(template, COMPARED_RELEASE);
+        const respelling = { change: "spelled otherwise", template: respelled(template, (n) => dice.int(0, n - 1), COMPARED_RELEASE) };
+        for (const { change, template: other } of [respelling, ...Array.from({ length: NEIGHBOURS }, () => dice.pick(others))]) {
+          const collisionCount = dice.pick([[], [0], [1], [2_147_483_647]])[0];
+          const got = await judge.compare(template, other, collisionCount);
+          const hashes = got.templates.map((each) => podTemplateHash(podTemplateHashState(each, COMPARED_RELEASE), collisionCount));
+          const [a, b] = got.templates.map(digestOf);
+          counts[got.equal ? "equal" : "different"]++;
+          if (hashes.join() !== got.hashes.join())
+            wrong.push(`${seed}, ${change}: hashes ${hashes.join()}, upstream's ${got.hashes.join()}`);
+          if ((a === b) !== got.equal) wrong.push(`${seed}, ${change}: ${a === b ? "equal" : "not equal"}, and not so upstream`);
+        }
       }
-    }
-    expect(wrong).toEqual([]);
-    expect(counts.equal).toBeGreaterThan(TEMPLATES * 0.9);
-    expect(counts.different).toBeGreaterThan(TEMPLATES);
-  });
+      expect(wrong).toEqual([]);
+      expect(counts.equal).toBeGreaterThan(TEMPLATES * 0.9);
+      expect(counts.different).toBeGreaterThan(TEMPLATES);
+    });
 
-  it.each<{ field: string; spec: (n: bigint) => object }>([
-    { field: "terminationGracePeriodSeconds", spec: (n) => ({ terminationGracePeriodSeconds: n }) },
-    {
-      field: "tolerationSeconds",
-      spec: (n) => ({ tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds: n }] }),
-    },
-    { field: "supplementalGroups", spec: (n) => ({ securityContext: { runAsUser: n, supplementalGroups: [1, n] } }) },
-  ])("long integers: $field", async ({ spec }) => {
-    if (judge === undefined) throw new Error("skipped");
-    const templates = LONG.map((n) => asRead(template({ spec: spec(n) })));
-    const wrong: string[] = [];
-    for (const [i, a] of templates.entries()) {
-      for (const [j, b] of templates.entries()) {
-        const got = await judge.compare(a, b);
-        const hashes = [a, b].map((each) => podTemplateHash(podTemplateHashState(each, COMPARED_RELEASE)));
-        if (hashes.join() !== got.hashes.join()) wrong.push(`${LONG[i]}, ${LONG[j]}: ${hashes.join()}, upstream's ${got.hashes.join()}`);
-        if ((digestOf(a) === digestOf(b)) !== got.equal) wrong.push(`${LONG[i]}, ${LONG[j]}: equality is not upstream's`);
-        if (got.equal !== (i === j)) wrong.push(`${LONG[i]}, ${LONG[j]}: upstream has read something else`);
+    it.each<{ field: string; spec: (n: bigint) => object }>([
+      { field: "terminationGracePeriodSeconds", spec: (n) => ({ terminationGracePeriodSeconds: n }) },
+      {
+        field: "tolerationSeconds",
+        spec: (n) => ({ tolerations: [{ key: "k", operator: "Exists", effect: "NoExecute", tolerationSeconds: n }] }),
+      },
+      { field: "supplementalGroups", spec: (n) => ({ securityContext: { runAsUser: n, supplementalGroups: [1, n] } }) },
+    ])("long integers: $field", async ({ spec }) => {
+      if (judge === undefined) throw new Error("skipped");
+      const templates = LONG.map((n) => asRead(template({ spec: spec(n) })));
+      const wrong: string[] = [];
+      for (const [i, a] of templates.entries()) {
+        for (const [j, b] of templates.entries()) {
+          const got = await judge.compare(a, b);
+          const hashes = [a, b].map((each) => podTemplateHash(podTemplateHashState(each, COMPARED_RELEASE)));
+          if (hashes.join() !== got.hashes.join()) wrong.push(`${LONG[i]}, ${LONG[j]}: ${hashes.join()}, upstream's ${got.hashes.join()}`);
+          if ((digestOf(a) === digestOf(b)) !== got.equal) wrong.push(`${LONG[i]}, ${LONG[j]}: equality is not upstream's`);
+          if (got.equal !== (i === j)) wrong.push(`${LONG[i]}, ${LONG[j]}: upstream has read something else`);
+        }
       }
-    }
-    expect(wrong).toEqual([]);
-  });
-});
+      expect(wrong).toEqual([]);
+    });
+  },
+);

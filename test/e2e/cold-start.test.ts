@@ -61,7 +61,7 @@ describe.skipIf(reason !== undefined)(`a cold start${reason === undefined ? "" :
 
   // dead-deltas abandons its cache, so it runs last.
   it.each(["apply-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller", "dead-deltas"])(
-    "of %s stays within it, with its first work done",
+    "of %s stays within the budget, including its first invocation",
     async (name) => {
       const { bundle } = await bundleFunction(ROOT, name, out);
       const budget = COLD_START_MAX[name] ?? 0;

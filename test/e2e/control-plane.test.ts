@@ -39,7 +39,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     await rm(scratch, { recursive: true, force: true });
   }, START_TIMEOUT_MS);
 
-  it("is the expected version, on both sides", async () => {
+  it("has the expected version on both sides", async () => {
     const { stdout } = await ok(controlPlane, ["version", "-o", "json"]);
     expect(JSON.parse(stdout)).toMatchObject({
       clientVersion: { gitVersion: KUBERNETES_VERSION, major: KUBERNETES_MAJOR, minor: KUBERNETES_MINOR },

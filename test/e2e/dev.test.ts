@@ -45,43 +45,43 @@ describe("exits with code 2 and a line for each configuration error", () => {
     return command.output().trim().split("\n");
   }
 
-  it("a kubeconfig that does not exist", async () => {
+  it("reports a kubeconfig that does not exist", async () => {
     expect(await refused(["dev", "--kubeconfig", "/no/such/file"])).toEqual([
       "deltaloop: kubeconfig /no/such/file cannot be read: ENOENT: no such file or directory, open '/no/such/file'",
     ]);
   });
 
-  it("a context that does not exist", async () => {
+  it("reports a context that does not exist", async () => {
     expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--context", "there"])).toEqual([
       `deltaloop: no context "there" in ${kubeconfig()}; it has: here`,
     ]);
   });
 
-  it("a server that does not answer", async () => {
+  it("reports a server that does not answer", async () => {
     const lines = await refused(["dev", "--kubeconfig", kubeconfig(), "--startup-timeout", "0s"]);
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: .*ECONNREFUSED.*--startup-timeout$/);
   });
 
-  it("a server that does not answer for the startup timeout", async () => {
+  it("reports a server that does not answer for the startup timeout", async () => {
     const lines = await refused(["dev", "--kubeconfig", kubeconfig(), "--startup-timeout", "10s"]);
     expect(lines[0]).toMatch(/^deltaloop: warn: waiting for the API server https:\/\/127\.0\.0\.1:9 call=.*ECONNREFUSED/);
     expect(lines.at(-1)).toMatch(/^deltaloop: https:\/\/127\.0\.0\.1:9 cannot be used: GET \S+ fails for \d+s: /);
   });
 
-  it("an invalid number", async () => {
+  it("reports an invalid number", async () => {
     expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--nodes", "many"])).toEqual([
       'deltaloop: --nodes takes a whole number from 1 to 1000, not "many"',
     ]);
   });
 
-  it("two watchers without a Lease", async () => {
+  it("reports two watchers without a Lease", async () => {
     expect(await refused(["dev", "--kubeconfig", kubeconfig(), "--watchers", "2"])).toEqual([
       "deltaloop: --watchers needs --act: without a Lease, two watchers would take over from each other endlessly",
     ]);
   });
 
-  it("a watcher without an environment: reports each variable", async () => {
+  it("reports each variable that a watcher lacks", async () => {
     const variables = [
       "DEPLOYMENT",
       "CLUSTER",
@@ -97,7 +97,7 @@ describe("exits with code 2 and a line for each configuration error", () => {
     expect(await refused(["watch"])).toEqual(variables.map((name) => `deltaloop: DELTALOOP_${name}: is missing`));
   });
 
-  it("invalid values: reports each, quotes none", async () => {
+  it("reports each invalid value, and quotes none", async () => {
     const environment = {
       DELTALOOP_DEPLOYMENT: "Prod!",
       DELTALOOP_CLUSTER: "mine",
@@ -120,7 +120,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       await cluster?.stop();
     });
 
-    it("shadow, the default, prints decisions and sends nothing; SIGTERM ends it within 5 s with nothing left behind", async () => {
+    it("prints decisions and sends nothing in shadow mode, the default, and SIGTERM ends it within 5 s with nothing left behind", async () => {
       const dev = deltaloop(["dev", "--open", "--kubeconfig", cluster.rolesKubeconfig]);
       try {
         expect(await dev.line("ready:")).toContain("shadow");

@@ -78,7 +78,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     /** The watcher's environment, for a doctor without `--env`. */
     const environment = (change: Partial<Configuration>) => environmentOf({ ...configuration, ...change });
 
-    it("a healthy system: exit code 0, with every check made", async () => {
+    it("exits with 0 for a healthy system, after every check", async () => {
       const healthy = await doctor();
       expect(healthy.findings.filter(({ state }) => state !== "ok")).toEqual([]);
       expect(new Set([...healthy.findings.map(({ check }) => check), "cache.audit"])).toEqual(new Set(Object.keys(CHECKS)));
@@ -130,7 +130,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     ];
 
     for (const { name, strike, want, mend } of FAULTS) {
-      it(`${name}: exit code 1, with only that finding`, async () => {
+      it(`${name}: exits with 1, with only that finding`, async () => {
         await strike();
         try {
           const said = await doctor();
@@ -143,7 +143,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       });
     }
 
-    it("--audit: reports an object whose row is missing, and no other", async () => {
+    it("reports with --audit an object whose row is missing, and no other", async () => {
       await cluster?.kubectl("run", "audited", "--image=shop:1"); // nothing binds it, so it does not change
       const rows = async () => (await store.readLane("pods", laneOf("default/audited", LANES.pods))).rows;
       await eventually("its row", async () => (await rows()).some(({ key }) => key === "default/audited"));
@@ -154,14 +154,14 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       await cluster?.kubectl("delete", "pod", "audited", "--now");
     });
 
-    it("without an API server the other components are still shown", async () => {
+    it("shows the other components when the API server does not answer", async () => {
       const said = await doctor(environment({ kube: { server: "https://127.0.0.1:9" } }), ["doctor", "--startup-timeout", "0s"]);
       expect(failures(said)).toEqual([expect.stringMatching(/^api\.answers : no answer: .*ECONNREFUSED/)]);
       expect(states(said, "redis.answers", "queue.answers", "cache.gate", "work.due")).toEqual(new Set(["ok"]));
       expect(states(said, "rights", "watcher.lease", "clock.redis")).toEqual(new Set(["notChecked"]));
     });
 
-    it("a wrong password: prints no secret", async () => {
+    it("prints no secret when the password is wrong", async () => {
       await client?.config("SET", "requirepass", "the-right-one");
       const secret = "hunter22-hunter22";
       const url = configuration.redis.url.replace("://", `://:${secret}@`);
@@ -184,7 +184,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       for (const each of [secret, configuration.digestKey, ...configuration.macKeys, ...tokens]) expect(text.join()).not.toContain(each);
     });
 
-    it("closed gates without a watcher: reports why, for each controller", async () => {
+    it("reports for each controller why its gate is closed when there is no watcher", async () => {
       process.kill(dev?.pids()["watcher"] ?? 0, "SIGSTOP"); // permanently
       await store.markSuspect("pods", "a message was lost");
       const said = await doctor();
@@ -193,7 +193,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       expect(said.code).toBe(1);
     });
 
-    it("a hanging or stopped Redis: answers within 10 s, and shows the other components", async () => {
+    it("answers within 10 s when Redis hangs or is stopped, and shows the other components", async () => {
       redis?.pause();
       const hanging = await doctor().finally(() => redis?.resume());
       await redis?.kill();
@@ -209,7 +209,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       }
     });
 
-    it("usage errors: exit code 2, and a line for each", async () => {
+    it("exits with 2 and prints a line for each usage error", async () => {
       const refused = async (asked: readonly string[], environment = {}): Promise<string> => {
         const command = deltaloop(asked, environment);
         expect((await command.exited).code, command.output()).toBe(2);

@@ -103,7 +103,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       });
     });
 
-    it("keeps environments warm: many invocations, few processes; function logs reach LocalStack's log", async () => {
+    it("keeps environments warm: many invocations use few processes, and function logs reach LocalStack's log", async () => {
       const text = await deployed.log();
       const started = text.match(/deltaloop-local-apply-deltas: environment started/g) ?? [];
       const invoked = text.match(/deltaloop-local-apply-deltas: START RequestId/g) ?? [];
@@ -135,7 +135,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(running.filter((pid) => !isRunning(pid))).toEqual([]);
     });
 
-    it("no message, log or Redis value contains a canary", async () => {
+    it("puts no canary into a message, a log or a Redis value", async () => {
       const name = "secretive";
       const messages = new Set<string>();
       const watched = new AbortController();
@@ -175,7 +175,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     const ifReal = inMemory === undefined ? it : it.skip;
     const reason = inMemory === undefined ? "" : `: ${inMemory}`;
 
-    it("rotates MAC key and tokens during a rollout: no message is rejected as forged, and nothing of the old key remains", async () => {
+    it("rotates MAC key and tokens during a rollout, rejects no message as forged, and keeps nothing of the old key", async () => {
       const [old = ""] = await secretsNow(["mac-key"]);
       const forged = await forgeries();
       const { real } = deployed.cluster;
@@ -259,7 +259,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       await eventually("its queue is empty", async () => (await messagesIn(deployed.sqs, deployed.local.queueUrls.deltas)) === 0, 10_000);
     });
 
-    it("a message that fails on every delivery reaches the dead-letter queue, and everything is listed again", async () => {
+    it("moves a message that fails on every delivery to the dead-letter queue, and lists everything again", async () => {
       const { epoch } = await epochNow();
       const before = await generations(deployed.local, epoch);
       const from = performance.now();
@@ -351,7 +351,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       expect(await codeDeployed()).toEqual(await codeBuilt(base.root ?? ROOT));
     });
 
-    it("serverless remove leaves nothing behind, processes included", async () => {
+    it("leaves no resource and no process behind after serverless remove", async () => {
       const from = performance.now();
       const pids = environments(await deployed.log());
       expect(pids.length).toBeGreaterThan(0);

@@ -114,11 +114,11 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       expect(dev.output()).not.toContain("429");
     });
 
-    describe("upstream does what the case expects", () => {
+    describe("upstream behaves as the case expects", () => {
       for (const given of CASES) it(given.name, () => expect(theirs.get(given.id)).toEqual(expectedOutcome(given)));
     });
 
-    describe("ours do the same", () => {
+    describe("our controllers behave as the case expects", () => {
       let ours: ReturnType<typeof playInTurns<() => Promise<Outcome>>>;
       beforeAll(() => {
         ours = playInTurns(CASES, (given) => play(given, "ours"));

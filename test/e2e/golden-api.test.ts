@@ -129,7 +129,7 @@ const ACROSS_NAMESPACES: readonly Omit<Exchange, "answer">[] = [
 ];
 
 await whereRealPartsAre("the in-memory API server beside a real one", () => {
-  describe("the in-memory API server beside a real one", () => {
+  describe("the in-memory API server compared with a real one", () => {
     let directory: string;
     let cluster: Cluster;
     let dev: Running;

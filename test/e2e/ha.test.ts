@@ -134,7 +134,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    it("[informer T54] the leader is suspended for 30 s: resumed it starts no call, gives up, and leads again when the other one ends", async () => {
+    it("[informer T54] the leader is suspended for 30 s: when resumed it starts no call, gives up, and leads again after the other one ends", async () => {
       await inARollout(async (history) => {
         const former = [...leaders(dev.output())][0] ?? "";
         const pid = dev.pids()[former] ?? 0;

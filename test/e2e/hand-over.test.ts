@@ -205,7 +205,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await end?.();
     });
 
-    it("a rollout continues with its ReplicaSets, within its bounds at every moment", async () => {
+    it("a rollout continues with its ReplicaSets, and stays within its bounds at every moment", async () => {
       const stood = momentsOf(history.changes(), "web").at(-1);
       await cluster.rolledOut(rolling, "web");
       measured(`the rollout that changed hands ended ${((Date.now() - tookOverMs) / 1000).toFixed(1)} s later`);
@@ -219,7 +219,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(Object.values(podsCreated(history.changes()))).toEqual([ROLLING, ROLLING]);
     });
 
-    it("writes to nothing that is settled, paused or stuck", async () => {
+    it("writes nothing to Deployments that are settled, paused or stuck", async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.max(0, tookOverMs + LOOK_MS - Date.now())));
       expect(await versionsOf(cluster, settled)).toEqual(before);
       const writes = (await cluster.audit()).filter(
@@ -231,7 +231,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(writes.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
     });
 
-    it("paused or stuck ones resume, and sizes are kept", async () => {
+    it("resumes paused and stuck Deployments, and keeps their sizes", async () => {
       expect(await Promise.all(["web", "once", "held", "stuck"].map((name) => shop.revisions(name)))).toEqual([
         ["1", "2", "3"],
         ["1", "2"],
@@ -285,7 +285,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
           party.users.some((name) => user.username.startsWith(name)),
       );
 
-    it("a tenant who may write statuses in one namespace stops that one: others go on, and deltaloop resume -n ends it", async () => {
+    it("stops only the namespace in which a tenant may write statuses, until deltaloop resume -n, while others continue", async () => {
       const tenant = new Shop(cluster, "tenant");
       await cluster.kubectl("create", "namespace", "tenant");
       await tenant.apply(deployment("web", 1));
@@ -318,7 +318,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await cluster.rolledOut("tenant", "web");
     });
 
-    it("functions stop within seconds of its first status write, and log why; upstream continues alone", async () => {
+    it("functions stop within seconds of upstream's first status write and log why, and upstream continues alone", async () => {
       // Only the first write of both is a change, so it may take a few until one is upstream's.
       endUpstream = await UPSTREAM.start(cluster);
       let isStopped = false;
@@ -346,7 +346,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(tookMs).toBeLessThan(STOP_MS_MAX);
     });
 
-    it("resume refuses while it writes, --force continues once it is stopped, and no change in between is lost", async () => {
+    it("resume refuses while upstream writes, --force continues after upstream is stopped, and no change in between is lost", async () => {
       const refused = deltaloop(["resume", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
       expect((await refused.exited).code, refused.output()).toBe(1);
       expect(refused.output()).toMatch(/^stopped since .*\nthe last of all: kube-controller-manager wrote .*\nnot resumed: .* s ago: wait/);

@@ -71,7 +71,7 @@ function suite(): void {
       expect(new Set(answers.map(({ body }) => body?.["id"])).size).toBe(3);
     });
 
-    it("returns a thrown error, and the environment stays", async () => {
+    it("returns a thrown error, and keeps the environment", async () => {
       const { pid } = (await ask("answer")).body ?? {};
       expect(await ask("throw")).toMatchObject({ failed: true, body: { errorType: "RangeError", errorMessage: "too far" } });
       expect((await ask("answer")).body).toMatchObject({ pid });
@@ -90,7 +90,7 @@ function suite(): void {
         expect(await ask("answer")).toMatchObject({ failed: false, body: { count: 1 } });
       });
 
-    it("reports a process that exits, and the next invocation gets a fresh one", async () => {
+    it("reports a process that exits, and starts a fresh one for the next invocation", async () => {
       expect(await ask("crash")).toMatchObject({
         failed: true,
         body: { errorType: "Runtime.ExitError", errorMessage: expect.stringContaining("exit status 7") },
@@ -122,7 +122,7 @@ function suite(): void {
       expect(await invoke(localStack.endpoint, "changing", {})).toMatchObject({ body: { text: "two", flavour: "fig" } });
     });
 
-    it("an environment that was starting when its function was updated answers, and ends", async () => {
+    it("lets an environment that was starting during its function's update answer, and then ends it", async () => {
       const body = (text: string) => `export const handler = () => Promise.resolve({ text: ${JSON.stringify(text)}, pid: process.pid });`;
       await createFunction(localStack.endpoint, "slow", `await new Promise((resolve) => setTimeout(resolve, 5_000)); ${body("one")}`);
       const starting = invoke(localStack.endpoint, "slow", {});
@@ -136,7 +136,7 @@ function suite(): void {
       expect(isRunning(Number(second?.["pid"]))).toBe(true);
     });
 
-    it("a function's output is in LocalStack's log, with its name", async () => {
+    it("writes a function's output to LocalStack's log, with the function's name", async () => {
       for (const line of ["probe: asked to crash", "probe: asked to throw", "probe: REPORT RequestId: ", "Task timed out"])
         expect(await log()).toContain(line);
       expect(await log()).not.toContain("\0");

@@ -271,7 +271,7 @@ function suite(): void {
   });
 
   describe("a direct client of the node", () => {
-    it("receives 401 without a token or with a wrong one, 403 without rights, and is served with them", async () => {
+    it("receives 401 without a token or with a wrong one, 403 without rights, and an answer with them", async () => {
       await kubectl("create", "serviceaccount", "stranger");
       await kubectl("create", "serviceaccount", "reader");
       await kubectl("create", "clusterrole", "read-node-pods", "--verb=get", "--resource=nodes/pods");

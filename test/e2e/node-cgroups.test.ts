@@ -82,7 +82,7 @@ function suite(upstream: UpstreamTests): void {
     }
   };
 
-  it("[node-agent 194] [node-agent 195] pods have the same limits as with the kubelet, and nodes the same allocatable", async () => {
+  it("[node-agent 194] [node-agent 195] pods have the same limits and nodes the same allocatable as with the kubelet", async () => {
     const look = async ({ containerd }: JudgedNode): Promise<Seen> => {
       const room = await roomOf(cluster);
       for (const [name, spec] of Object.entries(PODS)) {
@@ -101,7 +101,7 @@ function suite(upstream: UpstreamTests): void {
     expect(ours.left).toEqual([]);
   });
 
-  it("[node-agent 195] also without reservations", async () => {
+  it("[node-agent 195] nodes have the same allocatable without reservations", async () => {
     const look = (): Promise<object> => roomOf(cluster);
     const [theirs, ours] = [await on("kubelet", EVICTING, look), await on("ours", EVICTING, look)];
     expect(ours).toEqual(theirs);

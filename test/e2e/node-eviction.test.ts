@@ -82,7 +82,7 @@ await whereNodesCanRun("a node that runs short", () => {
     expect((await evicted("writer")).message).toBe("Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ");
   });
 
-  it("[node-agent 223] a full disk: evicts the largest consumer, reports the pressure, and accepts pods again when there is room", async () => {
+  it("[node-agent 223] evicts the largest consumer of a full disk, reports the pressure, and accepts pods again when there is space", async () => {
     const much = Array<string>(4).fill("/bin/busybox").join(" ");
     await cluster.apply(on("disk", "big", `cat ${much} > /file; ${STAY}`));
     await podReady(cluster, "big");
@@ -109,7 +109,7 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "again");
   });
 
-  it("[node-agent 252] pods at the limit of all pods: evicts one although the node has free memory", async () => {
+  it("[node-agent 252] evicts a pod when all pods reach their common limit, although the node has free memory", async () => {
     const volumes = [{ name: "memory", emptyDir: { medium: "Memory" } }];
     const mounts = { volumeMounts: [{ name: "memory", mountPath: "/memory" }] };
     await cluster.apply(on("bounded", "small", STAY));
@@ -123,7 +123,7 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "small");
   });
 
-  it("[node-agent 224] memory: rejects pods without requests, and evicts others one by one", async () => {
+  it("[node-agent 224] rejects pods without requests when memory is low, and evicts others one by one", async () => {
     await eventually("it is said", async () => (await condition("memory", "MemoryPressure")) === "True", WAIT_MS);
     await cluster.apply(on("memory", "nothing", STAY));
     expect((await evicted("nothing")).message).toBe("Pod was rejected: The node had condition: [MemoryPressure]. ");

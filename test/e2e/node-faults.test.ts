@@ -122,7 +122,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     await rename(manifestOf(`.${name}`), manifestOf(name));
   };
 
-  it("without its runtime a node is NotReady; with it the pods are Ready, and unchanged [node-agent 122]", async () => {
+  it("a node without its runtime is NotReady, and its pods are Ready and unchanged when the runtime is back [node-agent 122]", async () => {
     const probes = { readinessProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1 } };
     const on = (node: NodeAgent, name: string, more: object = {}): object =>
       podOf(name, { nodeSelector: { "kubernetes.io/hostname": node.name }, containers: [server({ ...probes, ...more })] });
@@ -155,7 +155,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(told).toMatch(/Normal +NodeReady +.*Node node-a status is now: NodeReady/);
   });
 
-  it("reports a container that exited while its agent was dead with its code, and keeps running ones [node-agent 122]", async () => {
+  it("reports the exit code of a container that exited while the agent was down, and keeps running ones [node-agent 122]", async () => {
     const waits = "while [ ! -e /tmp/end ]; do sleep 0.1; done; exit 6";
     await cluster.apply(
       podOf("told-later", { nodeSelector: { "kubernetes.io/hostname": other.name }, containers: [shell("main", waits)] }),
@@ -194,7 +194,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(await cluster.kubectl("logs", "web-node-a")).toBe("v1 listening on 8080\n");
   });
 
-  it("an edited static pod ends before its successor starts; there is one mirror pod, with the new hash [node-agent 126]", async () => {
+  it("ends an edited static pod before its successor starts, with one mirror pod that has the new hash [node-agent 126]", async () => {
     const before = await podReady(cluster, "web-node-a");
     await writeManifest("web.json", staticPod({ image: IMAGES.serverV2 }));
     const oldHash = before.metadata.annotations?.[HASH];
@@ -232,7 +232,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(containerOf(after).restartCount).toBe(0);
   });
 
-  it("a static pod starts without the API server, and is reported later; no pod is killed meanwhile [node-agent 121]", async () => {
+  it("starts a static pod without the API server, reports it later, and kills no pod meanwhile [node-agent 121]", async () => {
     const stays = await podReady(cluster, "stays");
     const web = await podReady(cluster, "web-node-a");
     await hit.agent().stop();
@@ -264,7 +264,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(await answerOf(pods[0]?.status.podIP)).toBe("v1 from-url-node-a\n");
   });
 
-  it("three sources disappear and return one after the other: all pods stay, and changes are applied [node-agent 459]", async () => {
+  it("keeps all pods while three sources disappear and return one after the other, and then applies changes [node-agent 459]", async () => {
     try {
       const staying = ["web-node-a", "early-node-a", "from-url-node-a", "from-url-node-b", "stays", "comes"];
       const before = new Map(await Promise.all(staying.map(async (name) => [name, await podReady(cluster, name)] as const)));
@@ -327,7 +327,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
   });
 
   it.skipIf(noBus !== undefined)(
-    "a shutdown of the machine waits for its pods; after a cancellation the node accepts pods again [node-agent 458]",
+    "delays a shutdown of the machine until its pods end, and accepts pods again after a cancellation [node-agent 458]",
     async () => {
       const on = (name: string, spec: object): object => podOf(name, { nodeName: hit.name, ...spec });
       await cluster.apply(on("low", { terminationGracePeriodSeconds: 30, containers: [server({ args: ["stubborn"] })] }));
@@ -374,7 +374,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     },
   );
 
-  it("no node ever sent a forbidden request", async () => {
+  it("no node sent a request that the API server forbids", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });

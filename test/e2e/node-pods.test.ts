@@ -251,7 +251,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(conditionOf(pod.status, "Initialized")).toMatchObject({ status: "False", reason: "ContainersNotInitialized" });
     });
 
-    it("that are sidecars run beside the others, and end after them", async () => {
+    it("that are sidecars run alongside the others, and end after them", async () => {
       const sidecar = shell("proxy", 'trap "echo ended >> /work/order; exit 0" TERM; echo up >> /work/order; sleep 3600 & wait', {
         restartPolicy: "Always",
         startupProbe: { exec: { command: ["ls", "/work/order"] }, periodSeconds: 1 },
@@ -278,7 +278,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("probes", () => {
-    it("restart only the container whose liveness fails [node-agent 97]", async () => {
+    it("of liveness restart only the container that fails [node-agent 97]", async () => {
       const often = { periodSeconds: 1, failureThreshold: 1 };
       // Two pods: Events of one object are limited (25), and repeated restarts use that up.
       await cluster.apply(
@@ -377,7 +377,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       while read more && [ "$more" != "$(printf "\\r")" ]; do true; done
       printf "HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n"'`;
 
-    it("are called over HTTP: postStart before the container counts, preStop before it ends [node-agent 98]", async () => {
+    it("are called over HTTP, postStart before the container counts as started and preStop before it ends [node-agent 98]", async () => {
       await cluster.apply(podOf("listener", { containers: [shell("main", LISTEN)] }));
       const { podIP } = (await podReady(cluster, "listener")).status;
       const get = (path: string): object => ({ httpGet: { host: podIP, port: 8080, path } });
@@ -393,7 +393,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await logs("listener")).toMatch(/\nGET \/stopping HTTP\/1.1\r?\n$/);
     });
 
-    it("are run in the container; one that fails after the start ends it [node-agent 98]", async () => {
+    it("are run in the container, and end it when postStart fails [node-agent 98]", async () => {
       const exec = (script: string): object => ({ exec: { command: ["sh", "-c", script] } });
       const trace = [{ name: "trace", mountPath: "/trace" }];
       const volumes = [{ name: "trace", hostPath: { path: `${node.containerd.directory}/trace`, type: "DirectoryOrCreate" } }];
@@ -431,7 +431,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       measured(`300 s of grace cut to 3 s: deleted after ${(tookMs / SECONDS).toFixed(1)} s`);
     });
 
-    it("end a container that obeys SIGTERM at once, and another one after its grace period", async () => {
+    it("end a container that handles SIGTERM immediately, and another one after its grace period", async () => {
       await cluster.apply(
         podOf("obedient", { terminationGracePeriodSeconds: 300, containers: [server()] }),
         podOf("stubborn", { terminationGracePeriodSeconds: 6, containers: [server({ args: ["stubborn"] })] }),
@@ -450,7 +450,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("a container's environment", () => {
-    it("gets bytes that are not UTF-8 unchanged as files; containerd replaces them in variables, which an Event reports", async () => {
+    it("contains bytes that are not UTF-8 unchanged in files, while containerd replaces them in variables, which an Event reports", async () => {
       const bytes = Buffer.from([0x61, 0xff, 0xfe, 0xc3, 0xa9, 0xc3]);
       const key = bytes.toString("base64");
       await cluster.apply(
@@ -641,7 +641,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(onHost, "main", "cat /etc/hosts")).toContain("# Kubernetes-managed hosts file (host network).\n");
     });
 
-    it("has command and arguments of image or spec, with variables expanded [node-agent 105] [node-agent 106]", async () => {
+    it("has the command and arguments of image or spec, with variables expanded [node-agent 105] [node-agent 106]", async () => {
       const env = [
         { name: "WHO", value: "world" },
         { name: "GREETING", value: "hello $(WHO) $$(WHO)" },
@@ -781,7 +781,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       );
     });
 
-    it("starts, is seen to end, and leaves nothing running [node-agent 99]", async () => {
+    it("starts, is observed ending, and leaves nothing running [node-agent 99]", async () => {
       await cluster.apply(
         podOf("brief", {
           terminationGracePeriodSeconds: 60,
@@ -881,7 +881,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
     });
   });
 
-  it("never sent a request that is forbidden to a node", async () => {
+  it("sends no request that is forbidden to a node", async () => {
     expect(await refusedForGood(cluster)).toEqual([]);
   });
 });

@@ -43,7 +43,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
   };
 
   describe.concurrent("pulls", () => {
-    it("[node-agent 244] run one after the other, even after the agent was killed in between", async () => {
+    it("[node-agent 244] run one after the other, even after the agent was killed during one", async () => {
       const names = ["a", "b", "c"];
       for (const name of names) await registry.add(name, 3 * SECONDS);
       await pulling("serial", ...names);
@@ -102,7 +102,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       ]);
     });
 
-    it("[node-agent 247] above the rate are refused without a request to the registry, and run later", async () => {
+    it("[node-agent 247] fail above the rate limit without a request to the registry, and are retried later", async () => {
       const names = ["h", "i", "j"];
       for (const name of names) await registry.add(name, 0);
       await pulling("rationed", ...names);
@@ -129,7 +129,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
     });
   });
 
-  it("[node-agent 244] a pod deleted while queued does not wait for its pull", async () => {
+  it("[node-agent 244] do not delay the deletion of a pod whose pull is queued", async () => {
     await registry.add("long", 15 * SECONDS);
     await registry.add("gone", 0);
     await pulling("serial", "long");

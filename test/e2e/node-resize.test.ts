@@ -100,7 +100,7 @@ await whereNodesCanRun("resizes and upgrades on a node of ours", () => {
     await eventsSay(cluster, "grows", `ResizeStarted: Pod resize started: ${sized}`, `ResizeCompleted: Pod resize completed: ${sized}`);
   });
 
-  it("[node-agent 177] a new agent restarts no container, even after an agent without checkpoints", async () => {
+  it("[node-agent 177] a new agent restarts no container, even when its predecessor kept no checkpoints", async () => {
     const restarts = ["cpu", "memory"].map((resourceName) => ({ resourceName, restartPolicy: "RestartContainer" }));
     const get = { tcpSocket: { port: 8080 }, periodSeconds: 1 };
     await cluster.apply(

@@ -306,7 +306,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       );
     });
 
-    it("never caused a forbidden request of a node", async () => {
+    it("causes no request that is forbidden to a node", async () => {
       expect(await refusedForGood(cluster)).toEqual([]);
     });
   });

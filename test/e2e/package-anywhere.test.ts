@@ -53,7 +53,7 @@ describe(CUT_OFF === undefined ? "where a proxy leads nowhere" : "where there is
     }
   });
 
-  it("zips are the same byte for byte", () => {
+  it("zips are identical byte for byte", () => {
     for (const [name, bytes] of copies[0].zips) expect(copies[1].zips.get(name)?.equals(bytes), name).toBe(true);
   });
 

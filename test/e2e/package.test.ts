@@ -103,7 +103,7 @@ describe("zips", () => {
     }
   });
 
-  it("omit unused modules, and Node.js loads none for it: no fetch", async () => {
+  it("omit unused modules, which Node.js does not load for them either, such as fetch", async () => {
     for (const { name, bundle } of bundles) {
       expect(
         (await readFile(bundle, "utf8")).match(/DEBUG_COLORS|RedisCloudFixed|All sentinels are unreachable|geosearchstore/)?.[0],
@@ -130,7 +130,7 @@ describe("zips", () => {
     expect(loaded.filter((each) => /undici/.test(each))).toEqual([]);
   });
 
-  it("the command starts its queue, and draws a timeline, with no more packages than npm installs with it", async () => {
+  it("let the command start its queue and draw a timeline with only the packages that npm installs with it", async () => {
     const folder = join(scratch, "installed");
     await bundleCli(ROOT, join(folder, "dist"));
     const { dependencies } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")) as Manifest;
@@ -174,7 +174,7 @@ describe("zips", () => {
     await expect(build(options)).rejects.toThrow(/ioredis\/built\/utils\/debug\.js is not in the bundle/);
   });
 
-  it("are complete: each bundle can be imported alone and exports a handler", async () => {
+  it("are complete, so that each bundle can be imported alone and exports a handler", async () => {
     for (const { name, bundle } of bundles) {
       const alone = join(scratch, `alone-${name}`);
       await cp(bundle, join(alone, "handler.mjs"));
@@ -226,7 +226,7 @@ describe("zips", () => {
     expect(names.filter((each) => each.length < 4)).toEqual([]);
   });
 
-  it("start with references alone: one call for their own secrets, which appear in no log, error or environment", async () => {
+  it("start with references only, and read their own secrets in one call, without a secret in a log, error or environment", async () => {
     const parts = ["mac-key", "digest-key", "redis", ...FUNCTIONS.map((name) => `kube/${name}`)];
     const value = (part: string) => (part === "redis" ? JSON.stringify({ password: canary(part) }) : canary(part.replace("/", "-")));
     const secrets = await startSecretsStandIn(Object.fromEntries(parts.map((part) => [`deltaloop/test/${part}`, value(part)])));
@@ -361,7 +361,7 @@ describe("template", () => {
     expect(properties("SyncDashreplicasetLambdaFunction")?.["Timeout"]).toBe(Number(DOORBELL_QUEUE.attributes.VisibilityTimeout) / 6);
   });
 
-  it("gives a function names of secrets, no secret, and no dynamic reference to one", () => {
+  it("gives a function names of secrets, but no secret and no dynamic reference to one", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
       expect(JSON.stringify(Properties), name).not.toContain("{{resolve:");
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };

@@ -182,7 +182,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       { operation: "CREATE", replicas: 3, wanted: 3 },
       { operation: "DELETE", replicas: 3, wanted: 1 },
     ])(
-      "[replicaset 126] an unavailable webhook refuses each $operation of a pod like a quota: it succeeds as soon as it is admitted",
+      "[replicaset 126] retries each $operation of a pod that an unavailable webhook refuses, and succeeds as soon as it is admitted",
       async ({ operation, replicas, wanted }) => {
         const namespace = `webhook-${operation.toLowerCase()}`;
         await cluster.kubectl("create", "namespace", namespace);
@@ -289,7 +289,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       expect((await pods("patched")).map((pod) => pod.spec.containers[0]?.image).toSorted()).toEqual(["shop:1", "shop:1", "shop:2"]);
     });
 
-    it("[replicaset 116] ReplicaSets are listed and deleted as a collection, and none creates another pod", async () => {
+    it("[replicaset 116] lists and deletes ReplicaSets as a collection, and none of them creates another pod", async () => {
       const chosen = { labelSelector: "e2e=rs" };
       await cluster.kubectl("create", "namespace", "collected");
       const one = replicaSet("collected", 2) as { readonly metadata: object };
@@ -357,7 +357,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       await cluster.client.request("PATCH", path, { metadata: { finalizers: null } }, MERGE);
     });
 
-    it("[replicaset 123] a ReplicationController's lifecycle as a watch reports it; another client's status is corrected", async () => {
+    it("[replicaset 123] a ReplicationController has the lifecycle that a watch reports, and another client's status is corrected", async () => {
       await cluster.kubectl("create", "namespace", "lived");
       const seen = await watched("lived");
       const all = collection("lived", "replicationcontrollers");
@@ -417,7 +417,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       ["ReplicationController", "[replicaset 120]"],
       ["ReplicaSet", "[replicaset 112]"],
     ] as const) {
-      it(`${row} shows a ${kind}'s ReplicaFailure while the quota refuses a pod, and no longer when it is not wanted`, async () => {
+      it(`${row} shows a ${kind}'s ReplicaFailure while the quota refuses a pod, and removes it when the pod is not wanted`, async () => {
         const namespace = `quota-${KINDS[kind].short}`;
         const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "two", namespace }, spec: { hard: { pods: "2" } } };
         await cluster.kubectl("create", "namespace", namespace);

@@ -337,7 +337,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect([refusedByUpstream, { folded, refusals }].map((world) => world.refusals - world.folded)).toEqual([9, 9]);
     });
 
-    it("[replicaset 99] follows its size 2 → 3 → 0 → 2, and a change of its template's annotations", async () => {
+    it("[replicaset 99] scales 2 → 3 → 0 → 2 with spec.replicas, and follows a change of its template's annotations", async () => {
       await cluster.kubectl("create", "namespace", "sizes");
       await cluster.apply(inNamespace("sizes", replicaSet("web", 2)));
       await sizeSettles(cluster, "sizes", 2);
@@ -368,7 +368,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(await kubectl("get", "rs", "-o", "name")).toMatch(/^\S+\n\S+\s*$/);
     });
 
-    it("keeps within surge and unavailability while ten pods roll, at every moment, and creates each pod once", async () => {
+    it("keeps within surge and unavailability at every moment while ten pods roll, and creates each pod once", async () => {
       const history = await watched(cluster, "bounds");
       await cluster.apply(inNamespace("bounds", deployment("web", 10)));
       await cluster.rolledOut("bounds", "web");
@@ -444,7 +444,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(nodes.slice(nodes.findIndex((names) => names.length === 2)).filter((names) => names.length !== 2)).toEqual([]);
     });
 
-    it("[informer T82] sends nothing that RBAC refuses, no pod twice, and counts of Events as patches", async () => {
+    it("[informer T82] sends no request that RBAC refuses and no pod twice, and sends counts of Events as patches", async () => {
       const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
       const work = ours.filter(
         // Quota refusals are tested above.

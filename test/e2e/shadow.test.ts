@@ -68,7 +68,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       return shadow;
     };
 
-    it("explains every write of a rollout, of a scaling, of deletions, and is silent at rest", { timeout: TIMEOUT_MS }, async () => {
+    it("explains every write of a rollout, a scaling and deletions, and prints nothing when idle", { timeout: TIMEOUT_MS }, async () => {
       const shadow = await started("--open");
       await cluster.apply(web("v1", 5), counter);
       await cluster.rolledOut("default", "web");
@@ -90,7 +90,7 @@ await whereRealPartsAre("shadow beside upstream's controllers", () => {
       expect(summary.rests).toBeGreaterThan(0);
     });
 
-    it("a capture of a rollout replays with the hashes of this release", { timeout: TIMEOUT_MS }, async () => {
+    it("a replay of a captured rollout computes the hashes of this release", { timeout: TIMEOUT_MS }, async () => {
       const file = join(folder, "capture.jsonl");
       const capture = deltaloop(["capture", "-o", file, "--kubeconfig", cluster.plane.adminKubeconfig]);
       await capture.line("capturing");

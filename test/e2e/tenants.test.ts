@@ -59,7 +59,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       return eventually(`${path} has ${replicas} available`, look, timeoutMs);
     };
 
-    it("six running pods of another namespace with an owner reference to a ReplicaSet cost it none of its three", async () => {
+    it("six running pods of another namespace with an owner reference to a ReplicaSet replace none of its three", async () => {
       await cluster.kubectl("create", "namespace", "victim");
       await cluster.kubectl("create", "namespace", "mallory");
       await cluster.apply(workload("ReplicaSet", "victim"));

@@ -110,7 +110,7 @@ function suite(): void {
     expect(await page.locator(".finding.chosen .more").textContent()).toContain("Evidence");
   });
 
-  it("changes the counts with the moment", async () => {
+  it("changes the counts with the selected moment", async () => {
     const page = await open("crash");
     const counts = page.getByRole("status").filter({ hasText: "ready" });
     const atEnd = await counts.textContent();
@@ -175,7 +175,7 @@ function suite(): void {
     expect([page.url(), await details.textContent()]).toEqual([address, text]);
   });
 
-  it("selects bars and marks by a click, and zooms by wheel and by two fingers around their place", async () => {
+  it("selects bars and marks by a click, and zooms around the pointer by wheel and around two fingers by pinch", async () => {
     const page = await open("crash", { hasTouch: true });
     const details = page.getByRole("complementary", { name: "Details" });
     const canvas = page.locator(".lanes > canvas");

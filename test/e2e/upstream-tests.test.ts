@@ -15,7 +15,7 @@ if ("missing" in built) await whereRealPartsAre("upstream's own tests", () => un
 else await whereRealPartsAre("upstream's own tests", () => suite(built));
 
 function suite(upstream: UpstreamTests): void {
-  it("upstream's own tests are these and those that need more than scripted nodes", async () => {
+  it("upstream's own tests are those that run here and those that need more than scripted nodes", async () => {
     const known = [...TESTS, ...LEFT_OUT.map(({ name }) => name)];
     expect((await upstream.names()).toSorted()).toEqual(known.toSorted());
   });

@@ -121,7 +121,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     await eventually("the budget spares one of them", async () => (await cluster.kubectl(...budget)) === "1");
   });
 
-  it("reports to probes which one leads, and that the cache is synced", async () => {
+  it("reports to probes which replica leads, and that the cache is synced", async () => {
     const leading = await leader();
     for (const pod of await watchers()) {
       const leads = pod.metadata.name === leading;
@@ -198,7 +198,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     });
   });
 
-  it("captures from the Kustomize base, even after a restart of the container, and capture fetch brings the capture", async () => {
+  it("captures from the Kustomize base, even after the container restarts, and capture fetch downloads the capture", async () => {
     await applyCapture();
     const fetched = join(folder, "fetched.jsonl");
     const fetch = async (): Promise<string> => {

@@ -39,7 +39,7 @@ await whereRealPartsAre(
       });
 
       it.each(OFFSETS.map((offset, index) => ({ offset, before: OFFSETS[index - 1] ?? 0 })))(
-        `a jump from $before s to $offset s delays a rollout by less than ${CONVERGED_S_MAX} s and creates no pod too many`,
+        `a jump from $before s to $offset s delays a rollout by less than ${CONVERGED_S_MAX} s and creates no surplus pod`,
         async ({ offset }) => {
           const history = await recordHistory(cluster.client, "default");
           await cluster.kubectl("set", "image", "deployment/web", `main=shop:${Date.now()}`);

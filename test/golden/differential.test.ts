@@ -102,7 +102,7 @@ describe("permitted differences", () => {
 
   it("have an example each", () => expect(EXAMPLES.map(({ name }) => name)).toEqual(KNOWN.map(({ name }) => name)));
 
-  it.for(EXAMPLES)("$name, and no other", ({ name, upstream, ours, observed }) => {
+  it.for(EXAMPLES)("include $name, and no other", ({ name, upstream, ours, observed }) => {
     const state = { ...nothing, ...observed };
     const [a, b] = [outcome(upstream), outcome(ours)];
     expect(verdictOn(a, b, state)).toEqual({ kind: "known", name });

@@ -121,7 +121,7 @@ it("cites only rules that are sections of the specifications", async () => {
   expect(new Set(named.filter((section) => section === undefined || !sections.has(section)))).toEqual(new Set());
 });
 
-describe("rollover, explained", () => {
+describe("the explanation of rollover", () => {
   const web: Subject = { resource: "deployments", namespace: "default", name: "web" };
   it("gives the reason and rule for scaling an old ReplicaSet down by one, and its outcome", async () => {
     const lines = await linesOf("rollover", web);

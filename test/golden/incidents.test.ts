@@ -20,11 +20,11 @@ it.each(Object.entries(INCIDENTS))("%s", async (name, { finding, wait }) => {
   expect(head).toContain(first.words.cause);
 });
 
-it("first-findings.txt has the first findings and their evidence", async () => {
+it("first-findings.txt contains the first findings and their evidence", async () => {
   expect(readFileSync(FIRST_FINDINGS, "utf8")).toBe(await firstFindings());
 });
 
-it("fields of one request have one writer, though a capture knows it of some fields only", async () => {
+it("fields of one request have one writer, although a capture contains it for some fields only", async () => {
   const { changes } = await recordedVerdict("out-of-memory");
   expect(new Set(changes.map(({ manager }) => manager))).toEqual(new Set(["kubectl-client-side-apply"]));
   expect(changes.length).toBeGreaterThan(4);

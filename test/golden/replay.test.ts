@@ -51,7 +51,7 @@ it.each(ALL_RELEASES)("names ReplicaSets by the hash of the recorded cluster's r
   expect(created.every((name) => recorded.includes(name))).toBe(release.name === releaseOfCapture("rolling-update").name);
 });
 
-it("an upgrade of the cluster in mid-rollout creates no ReplicaSet and starts no rollout", async () => {
+it("creates no ReplicaSet and starts no rollout when the cluster is upgraded in mid-rollout", async () => {
   const upgraded = await openCapture(new URL("../captures/healthy/cluster-upgraded.jsonl.gz", import.meta.url).pathname);
   const release = recordedRelease(undefined, upgraded);
   const lines: string[] = [];
@@ -88,7 +88,7 @@ describe("under message faults", () => {
   });
 });
 
-it("stops at the limit, with the output so far", async () => {
+it("stops at the limit, and prints the output so far", async () => {
   const records = capture("undo");
   const untilMs = (records[0]?.atMs ?? 0) + 3000;
   const times: number[] = [];

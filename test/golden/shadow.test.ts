@@ -47,7 +47,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
   it("contains the expected number of upstream's writes", () => expect(recording.writes).toHaveLength(writes));
 
   const numbered = recording.writes.map((write, index) => ({ index, label: labelOf(write), write }));
-  it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write of ours", async ({ write }) => {
+  it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write that our controllers decide too", async ({ write }) => {
     const verdict = await classify(recording.history, write, recording.place);
     verdicts.set(verdict.kind, (verdicts.get(verdict.kind) ?? 0) + 1);
     expect(verdict).toMatchObject({ kind: expect.stringMatching(/^(?:exact|older|tie)$/) });
@@ -63,7 +63,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
       expect(byChanges.filter((write) => write.isCertain && !audited.includes(told(write))).map(told)).toEqual([]);
     });
 
-  it("we write nothing where upstream is idle", async () => {
+  it("our controllers write nothing where upstream is idle", async () => {
     const seen: Rest[] = [];
     for await (const rest of restsOf(recording.history, recording.place)) seen.push(rest);
     expect(seen.flatMap(({ ours }) => ours)).toEqual([]);
@@ -75,7 +75,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
 describe("a busy control plane", () => {
   const STALE = ["web-65494946f9", "web-68b7c9b477"];
 
-  it("wrote statuses and a deletion from caches older than half a second, which is reported", async () => {
+  it("wrote statuses and a deletion from caches older than half a second, which shadow mode reports", async () => {
     const { history, writes, place } = readRecording("stale-caches");
     const lags: number[] = [];
     for (const write of writes.filter(({ name }) => STALE.includes(name) || name === "web-68b7c9b477-rr557")) {
@@ -87,7 +87,7 @@ describe("a busy control plane", () => {
     expect(Math.max(...lags)).toBeLessThanOrEqual(3_000);
   });
 
-  it("deleted pods that rank equal to ours, of a controller without a controller", async () => {
+  it("deleted pods of an unowned ReplicaSet that rank equal to the ones that we choose", async () => {
     const { history, writes, place } = readRecording("tied-deletions");
     const deletions = writes.filter(({ verb }) => verb === "delete");
     const kinds = await Promise.all(deletions.map(async (write) => (await classify(history, write, place)).kind));

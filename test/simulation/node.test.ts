@@ -8,7 +8,7 @@ import { SEEDS } from "./seeds.ts";
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 test.each(SEEDS)(
-  "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: whatever happens to a node and its agent, the rules hold, and at the end all pods are as desired",
+  "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: the rules hold whatever happens to a node and its agent, and all pods reach the desired state",
   async (seed) => {
     const failure = await simulateNode(seed).then(
       () => undefined,

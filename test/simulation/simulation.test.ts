@@ -12,13 +12,13 @@ async function failures(seed: number, off?: Parameters<typeof simulate>[0]["off"
 }
 
 test.each(SEEDS.filter((seed) => !OPEN.some((open) => open.seed === seed)))(
-  "seed %i: bounds hold all along, and at the end all is as wanted, exact and quiet",
+  "seed %i: the bounds always hold, and the final state is as desired, exact and idle",
   async (seed) => {
     expect(await failures(seed)).toEqual([]);
   },
 );
 
-test.each(OPEN)("seed $seed violates a rule, known and open: $why", async ({ seed, violation }) => {
+test.each(OPEN)("seed $seed violates a rule, which is a known and open bug: $why", async ({ seed, violation }) => {
   expect(await failures(seed)).toEqual([expect.stringContaining(violation)]);
 });
 
@@ -26,7 +26,7 @@ test.each(FAILED_ONCE)("seed $seed failed once: $why", async ({ seed }) => {
   expect(await failures(seed)).toEqual([]);
 });
 
-test("jumps of the Store's clock by five minutes violate no bound, and everything is as desired at the end", async () => {
+test("jumps of the Store's clock by five minutes violate no bound, and the desired state is reached", async () => {
   const { violations, stats } = await simulate({ seed: 4, fault: "clock" });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
   expect(stats["jumps of the Store's clock"]).toBeGreaterThan(2);

@@ -54,7 +54,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     });
   });
 
-  it("a ReplicaSet of 5,000 that misses one pod: the cost of one of 50, and its own pods read once", async () => {
+  it("a ReplicaSet of 5,000 that misses one pod costs as much as one of 50, and reads its own pods once", async () => {
     const [small, large] = await compared(50, 5_000, async (one, size) => {
       await one.owned("web", size);
       await one.rig.stream();
@@ -69,7 +69,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     sameBut(small.map(withOnePage), large.map(withOnePage), [0, 5_000 - 50]);
   });
 
-  it("a Deployment of 300 ReplicaSets with a changed status: the cost of one of 3, and its own ReplicaSets read once", async () => {
+  it("a Deployment of 300 ReplicaSets with a changed status costs as much as one of 3, and reads its own ReplicaSets once", async () => {
     const [small, large] = await compared(3, 300, async (one, size) => {
       await one.deployed("web", 2);
       for (let i = 0; i < size - 1; i++) await one.old("web", i);

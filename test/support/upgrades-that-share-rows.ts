@@ -56,7 +56,7 @@ export async function upgradesThatShareRows({ base, direction, first, podLanes }
     });
 
     it(
-      `finishes every rollout in ${podLanes === undefined ? "one epoch" : "a new epoch"}, without a pod too many or an unreadable message`,
+      `finishes every rollout in ${podLanes === undefined ? "one epoch" : "a new epoch"}, without a surplus pod or an unreadable message`,
       async () => {
         const stopOldFunctions = mixed.startFunctions(from);
         const stopOldWatcher = mixed.startWatcher(from);
@@ -81,7 +81,7 @@ export async function upgradesThatShareRows({ base, direction, first, podLanes }
       TEST_MS_MAX,
     );
 
-    it("a node agent keeps the allocations and containers that the other build's agent left", () => {
+    it("a node agent keeps the allocations and containers of the other build's agent", () => {
       const { ALLOCATIONS_FILE, readAllocations } = to.checkpoint;
       expect(from.checkpoint.ALLOCATIONS_FILE).toBe(ALLOCATIONS_FILE);
       expect(readAllocations(from.checkpoint.writtenAllocations(ALLOCATIONS))).toEqual(ALLOCATIONS);

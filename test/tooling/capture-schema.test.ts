@@ -21,7 +21,7 @@ function wrongLines(lines: Iterable<string>): readonly string[] {
   return [...lines].flatMap((line, i) => (line === "" || fits(JSON.parse(line)) ? [] : [`${i + 1}: ${line.slice(0, 200)}`]));
 }
 
-describe("every line of a recorded file fits the published schema", () => {
+describe("every line of a recorded file matches the published schema", () => {
   it.each(readdirSync(CAPTURES).filter((file) => file.endsWith(".watch.jsonl.gz")))("%s", (file) => {
     expect(
       wrongLines(
@@ -33,10 +33,10 @@ describe("every line of a recorded file fits the published schema", () => {
   });
 });
 
-describe("what we write fits it", () => {
+describe("what deltaloop writes matches the schema", () => {
   const pod = (resourceVersion: string): object => ({ kind: "Pod", metadata: { namespace: "shop", name: "p", uid: "u", resourceVersion } });
 
-  it.each([true, false])("the recorder, with each kind of line (whole objects: %s)", async (raw) => {
+  it.each([true, false])("the recorder writes each kind of line (whole objects: %s)", async (raw) => {
     const lines: string[] = [];
     async function* watch(): AsyncGenerator<readonly string[]> {
       yield [
@@ -75,7 +75,7 @@ describe("what we write fits it", () => {
     expect(new Set(kinds)).toEqual(new Set(["meta", "item", "raw", "listend", "event", "close", "gap"]));
   });
 
-  it.each([true, false])("an import (redacted: %s)", async (redact) => {
+  it.each([true, false])("an import matches the schema (redacted: %s)", async (redact) => {
     const report = new ImportReport();
     const imported = await importFiles([join(CAPTURES, "kshrk/basic-workloads.kshrk")], report);
     expect(wrongLines(captureLines(imported, { digester, redact, report }))).toEqual([]);

@@ -45,7 +45,7 @@ it("no specification has two sections of one number", () => {
   ).toEqual([]);
 });
 
-it("each citation leads somewhere", () => {
+it("each citation has a target", () => {
   expect(FILES.flatMap((file) => unresolved(file, DEFINITIONS))).toEqual([]);
 });
 
@@ -79,7 +79,7 @@ it.each([
   { text: 'it("[informer T1 T2] …")', want: "[informer T2]: no such row in docs/internals/spec/informer.md" },
   { text: 'it.each([{ id: "T3" }])("[informer $id] …")', want: "[informer T3]: no such row in docs/internals/spec/informer.md" },
   { text: "/** (design\n * decisions 5, 99) */", want: "design decision 99: no such decision in docs/internals/design.md" },
-])("of $text it says $want", ({ text, line = 1, want }) => {
+])("finds in $text the problem $want", ({ text, line = 1, want }) => {
   expect(unresolved({ path: "cli/some.ts", text }, SAMPLE)).toEqual(want === undefined ? [] : [`cli/some.ts:${line}: ${want}`]);
 });
 

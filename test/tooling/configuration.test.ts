@@ -11,7 +11,7 @@ const NAMES = new Set(configurationVariables().map(({ name }) => name));
 /** Of LocalStack's executor alone. */
 const OTHERS = new Set(["DELTALOOP_LOCAL_NODE"]);
 
-it.each(Object.entries(configurationDocument()))("infra/%s is what is committed (node infra/generate.ts writes it)", (path, text) => {
+it.each(Object.entries(configurationDocument()))("infra/%s equals the output of node infra/generate.ts", (path, text) => {
   expect(readFileSync(join("infra", path), "utf8")).toBe(text);
 });
 
@@ -22,7 +22,7 @@ it("contains every variable that the product reads", () => {
   expect([...new Set(named)].filter((name) => !NAMES.has(name) && !OTHERS.has(name))).toEqual([]);
 });
 
-it("knows which variables are required, and the defaults", () => {
+it("states which variables are required, and the defaults", () => {
   const of = (name: string) => configurationVariables().find((variable) => variable.name === name);
   expect(of("DELTALOOP_CLUSTER")).toMatchObject({ required: true });
   expect(of("DELTALOOP_MODE")).toMatchObject({ required: false, default: "shadow" });

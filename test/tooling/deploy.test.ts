@@ -130,14 +130,14 @@ describe("checkSettings", () => {
     expect(noted[0]).toMatch(want);
   });
 
-  it("refuses what each rule of CloudFormation refuses, with the same start of the message", () => {
+  it("rejects what each rule of CloudFormation rejects, with the same start of the message", () => {
     const rules = [...readFileSync("infra/rules.yml", "utf8").matchAll(/AssertDescription: "([^":]+)/g)].map(([, words = ""]) => words);
     expect(rules.length).toBeGreaterThan(4);
     const ours = REFUSED.flatMap(({ settings }) => checkSettings({ ...COMPLETE, ...settings }).refused).join("\n");
     for (const words of rules) expect(ours).toContain(/^\w+ is missing|^store=\w+ needs a VPC/.exec(words)?.[0] ?? words);
   });
 
-  it("gets the settings from the service that osls packaged", () => {
+  it("reads the settings from the service that osls packaged", () => {
     const names = "ClusterId KubeServer KubePort KubeCidr Network VpcId SubnetIds Store RedisUrl Secrets AlarmTopics WatcherImage".split(
       " ",
     );
@@ -229,7 +229,7 @@ describe("wrongValuesIn", () => {
 });
 
 describe("a file of parameters", () => {
-  it("is read as text: off, leading zeros and numbers stay as written", () => {
+  it("is read as text, so that off, leading zeros and numbers keep their notation", () => {
     const text = "guard: off\nclusterId: 012345670123\nnatGateway: false\nkubePort: 6443 # https\nvpcId:\nmode: 'act'\n";
     expect(parameterTexts(text)).toEqual({
       guard: "off",
@@ -264,7 +264,7 @@ describe("[informer T118] two deployments at once in one checkout", () => {
   const lock = join(folder, "cache", "deploy.lock");
   afterAll(() => rmSync(folder, { recursive: true }));
 
-  it("do not run at the same time: the second fails and names the first, whose end lets the next one start", async () => {
+  it("do not run at the same time: the second fails and reports the first, whose end lets the next one start", async () => {
     const order: string[] = [];
     const first = alone(lock, async () => {
       await expect(alone(lock, async () => void order.push("second"))).rejects.toThrow(`process ${process.pid} is deploying`);
@@ -276,7 +276,7 @@ describe("[informer T118] two deployments at once in one checkout", () => {
     expect(order).toEqual(["first", "third"]);
   });
 
-  it("do not include one that was killed: its lock is broken", async () => {
+  it("ignore the lock of a deployment that was killed", async () => {
     const { pid } = spawnSync(process.execPath, ["--version"]);
     writeFileSync(lock, String(pid));
     expect(await alone(lock, async () => "done")).toBe("done");

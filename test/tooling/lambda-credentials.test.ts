@@ -17,7 +17,10 @@ it("are those of the sandbox, read at each use", async () => {
   expect(await provider()).toEqual({ accessKeyId: "id", secretAccessKey: "key" });
 });
 
-it.each([{}, { AWS_ACCESS_KEY_ID: "id" }, { AWS_SECRET_ACCESS_KEY: "key" }])("a sandbox without them reports it: %o", async (variables) => {
-  sandbox(variables);
-  await expect(defaultProvider()()).rejects.toThrow(/are not set/);
-});
+it.each([{}, { AWS_ACCESS_KEY_ID: "id" }, { AWS_SECRET_ACCESS_KEY: "key" }])(
+  "fail with a report when the sandbox has none: %o",
+  async (variables) => {
+    sandbox(variables);
+    await expect(defaultProvider()()).rejects.toThrow(/are not set/);
+  },
+);

@@ -72,7 +72,7 @@ const GOOD = {
   "vitest.config.ts": "export default 1;\n",
 };
 
-it("each rule finds its invalid sample, and nothing else is found", async () => {
+it("each rule finds its invalid sample and nothing else", async () => {
   const scratch = await mkdtemp(join(tmpdir(), "deltaloop-lint-"));
   try {
     const files = { ...Object.fromEntries(SAMPLES.map(({ file, text }) => [file, text])), ...GOOD };

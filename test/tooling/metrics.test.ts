@@ -40,7 +40,7 @@ describe("the table of metrics", () => {
     expect(Object.keys(labels).every((label) => /^[a-z_]+$/.test(label))).toBe(true);
   });
 
-  it("every label is bounded, and none may hold an object's name", () => {
+  it("every label is bounded, and none contains an object's name", () => {
     const open = ROWS.flatMap(([name, { labels }]) =>
       Object.entries(labels).flatMap(([label, values]) => (typeof values === "string" ? [`${name} ${label}: ${values}`] : [])),
     );
@@ -62,7 +62,7 @@ describe("the table of metrics", () => {
     expect(given.filter((why) => !known.includes(why))).toEqual([]);
   });
 
-  it.each(Object.entries(metricDocuments()))("infra/%s is what is committed (node infra/generate.ts writes it)", (path, text) => {
+  it.each(Object.entries(metricDocuments()))("infra/%s equals the output of node infra/generate.ts", (path, text) => {
     expect(read(join("infra", path))).toBe(text);
   });
 });

@@ -18,7 +18,7 @@ describe("the node agent's unit", () => {
   const text = readFileSync(NODE_UNIT, "utf8");
 
   const systemd = spawnSync("systemd-analyze", ["--version"]).status === 0;
-  it.skipIf(!systemd)(systemd ? "is one that systemd understands" : "is understood by systemd: there is no systemd-analyze here", () => {
+  it.skipIf(!systemd)(systemd ? "is valid for systemd" : "is valid for systemd (skipped: there is no systemd-analyze)", () => {
     const folder = mkdtempSync(join(tmpdir(), "deltaloop-unit-"));
     try {
       const program = join(folder, "deltaloop");

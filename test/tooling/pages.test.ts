@@ -69,7 +69,7 @@ it.each([
   { want: "a\nb\n", got: "a\nc\n", is: false },
   { want: "a\n", got: "a\nb\n", is: false },
   { want: "took … s", got: "took 1.2 ms", is: false },
-])("$got quotes $want: $is", ({ want, got, is }) => {
+])("compares $got with the quotation $want: $is", ({ want, got, is }) => {
   expect(isQuoted(want, got)).toBe(is);
 });
 

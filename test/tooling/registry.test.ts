@@ -27,7 +27,7 @@ import { silentLog } from "../support/silent-log.ts";
 const read = (path: string): Promise<string> => readFile(new URL(`../../${path}`, import.meta.url), "utf8");
 
 describe("generated from the table", () => {
-  it.each(Object.entries(fragments(REGISTRY)))("infra/%s is what is committed (node infra/generate.ts writes it)", async (path, text) => {
+  it.each(Object.entries(fragments(REGISTRY)))("infra/%s equals the output of node infra/generate.ts", async (path, text) => {
     expect(await read(`infra/${path}`)).toBe(text);
   });
 

@@ -42,7 +42,7 @@ describe("the release", () => {
     expect(stray).toEqual([]);
   });
 
-  it("has one version of whatever two modules require", () => {
+  it("requires one version of each module that two modules require", () => {
     const [one = new Map<string, string>(), two = new Map<string, string>()] = MODULES.map((module) => requiredIn(goMod(module)));
     expect([...one].filter(([path, version]) => !["v0.0.0", version, undefined].includes(two.get(path)) && version !== "v0.0.0")).toEqual(
       [],
@@ -51,11 +51,11 @@ describe("the release", () => {
     expect(one.get("go.etcd.io/etcd/client/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
   });
 
-  it("is named where set-release.ts replaces it", () => {
+  it("is stated where set-release.ts replaces it", () => {
     expect(readFileSync(NAMED_IN, "utf8")).toContain(`"${KUBERNETES_VERSION}"`);
   });
 
-  it("is a supported one", () => {
+  it("is supported", () => {
     expect(ACTING_RELEASES.map(({ name }) => name)).toContain(`${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`);
   });
 
@@ -84,7 +84,7 @@ describe.skipIf(upstream === undefined)("the pins, by upstream's go.mod (skipped
     expect(wrongPins(goMod(module), KUBERNETES_VERSION, upstream ?? "")).toEqual([]);
   });
 
-  it.each(MODULES)("%s is unchanged by pinning it to the release it already has", (module) => {
+  it.each(MODULES)("%s is unchanged by pinning it to its current release", (module) => {
     expect(
       repinned(goMod(module), KUBERNETES_VERSION, upstream ?? "").replaceAll(/(k8s\.io\/\S+) v\S+ \/\/ indirect/g, "$1 // indirect"),
     ).toBe(goMod(module).replaceAll(/(k8s\.io\/\S+) v\S+ \/\/ indirect/g, "$1 // indirect"));

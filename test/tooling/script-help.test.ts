@@ -33,7 +33,7 @@ it.each(
   expect(stdout).not.toContain("*");
 });
 
-it.each(["package", "deploy"])("npm run %s names the default region of serverless.yml", async (name) => {
+it.each(["package", "deploy"])("npm run %s uses the default region of serverless.yml", async (name) => {
   expect(await readFile("serverless.yml", "utf8")).toContain("${opt:region, env:AWS_REGION, 'us-east-1'}");
   expect(run(["infra/deploy/run.ts", name, "--help"]).stdout).toContain("(default: AWS_REGION, else us-east-1)");
 });

@@ -18,7 +18,7 @@ const create = (name: string) => {
 };
 const names = (): readonly string[] => api.all("pods").map(({ metadata }) => metadata.name);
 
-it("the server answers requests without a script line, with its own refusals", async () => {
+it("answers requests without a script line like the server, with its own refusals", async () => {
   api.script = { "delete pods": "never" };
   expect(await create("a")).toMatchObject({ metadata: { uid: expect.any(String) }, status: { phase: "Pending" } });
   await expect(create("a")).rejects.toMatchObject({ code: 409, reason: "AlreadyExists" });
@@ -60,7 +60,7 @@ it.each([
   expect(names()).toEqual(stored);
 });
 
-it("a line may read the call and its number, delay it, and change objects first", async () => {
+it("a script line can read the call and its number, delay it, and change objects first", async () => {
   api.script = {
     "create pods": async ({ name }, nth) => {
       await api.put("pods", pod({ name: `before-${name}` }));
@@ -72,7 +72,7 @@ it("a line may read the call and its number, delay it, and change objects first"
   expect(names()).toEqual(["before-a", "a", "before-b"]);
 });
 
-it("a specific line wins over the general one; an answer replaces the server's", async () => {
+it("a specific line takes precedence over the general one, and its answer replaces the server's", async () => {
   const other = await api.put("pods", pod({ name: "other" }));
   api.script = { "*": "never", "get pods": { answer: other } };
   expect(await api.get("pods", "shop", "a")).toBe(other);
@@ -111,7 +111,7 @@ it("a terminating object exists until it is removed", async () => {
   }
 });
 
-it("a pod without a node is deleted at once, and one with a node waits for it", async () => {
+it("deletes a pod without a node immediately, and one with a node when the node confirms it", async () => {
   const { uid } = (await api.put("pods", pod({ name: "c", nodeName: "" }))).metadata;
   await api.delete({ resource: "pods", namespace: "shop", name: "c", preconditions: { uid } });
   expect(names()).not.toContain("c");

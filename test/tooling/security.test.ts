@@ -10,7 +10,7 @@ const NAMED = [...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`: "(.+?)"(?= \||,|\.| an
   name,
 }));
 
-it("reads the tests that the threat model names", () => {
+it("reads the tests that the threat model cites", () => {
   expect(NAMED.length).toBeGreaterThan(25);
 });
 

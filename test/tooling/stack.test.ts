@@ -70,7 +70,7 @@ describe("queues", () => {
 });
 
 describe("functions", () => {
-  it("reserve no concurrency, since the limit of a new account leaves none to reserve", () => {
+  it("reserve no concurrency, because the limit of a new account leaves none to reserve", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function"))
       expect(Properties, name).not.toHaveProperty("ReservedConcurrentExecutions");
   });
@@ -86,7 +86,7 @@ describe("functions", () => {
       expect(Properties["Tags"], name).toContainEqual({ Key: "deltaloop:stage", Value: "prod" });
   });
 
-  it("are in the security group of their role: only those that call the API server can reach it", () => {
+  it("are in the security group of their role, so that only those that call the API server can reach it", () => {
     const groups = Object.fromEntries(
       ofType("AWS::Lambda::Function").map(([name, { Properties }]) => [
         name,
@@ -416,7 +416,7 @@ describe("alarms", () => {
 });
 
 describe("a deployment", () => {
-  it("is rejected by CloudFormation before it creates anything if a required parameter is missing", () => {
+  it("is rejected by CloudFormation before it creates a resource if a required parameter is missing", () => {
     const required = Object.values(template.Rules).flatMap(({ Assertions }) =>
       Assertions.map(({ AssertDescription }) => AssertDescription.split(" ")[0]),
     );

@@ -75,7 +75,7 @@ describe("relations between the times", () => {
     expect(times.LEASE_MS).toBeGreaterThan(times.RENEWAL_MS + times.REDIS_COMMAND_TIMEOUT_MS + times.WRITE_MARGIN_MS);
   });
 
-  it("an op blocks while its call may land, and no longer than its dead run's lease", () => {
+  it("an op blocks while its call may take effect, and no longer than its dead run's lease", () => {
     expect(times.MAY_LAND_MS).toBeGreaterThan(times.REQUEST_TIMEOUT_MS);
     expect(times.OP_DEADLINE_MS).toBeGreaterThanOrEqual(times.MAY_LAND_MS);
     expect(times.OP_DEADLINE_MS).toBeLessThanOrEqual(times.LEASE_MS - times.RENEWAL_MS);
@@ -101,7 +101,7 @@ describe("relations between the times", () => {
     expect(sync * second).toBeGreaterThanOrEqual(2 * times.WRITE_MARGIN_MS);
   });
 
-  it("a call for a Lease ends well before the Lease of 15 s does, whose holder gives up after 10 s", () => {
+  it("a call for a Lease ends well before the Lease of 15 s, whose holder gives up after 10 s", () => {
     expect(times.LEASE_CALL_WAIT_MS_MAX + times.LEASE_CALL_TIMEOUT_MS).toBeLessThan((15 - 10 + 1) * second);
   });
 });

@@ -109,7 +109,7 @@ it.each([
   server.close();
 });
 
-it("may read its secrets and send, and ECS may start it: every wildcard has no resource level or has a reason", () => {
+it("may read its secrets and send, and ECS may start it; every wildcard has no resource level or has a reason", () => {
   const { ManagedPolicyArns, Policies } = Resources.WatcherTaskRole.Properties;
   expect([ManagedPolicyArns?.[0], Policies]).toEqual(["WatcherPolicy", undefined]);
   const own = WatcherPolicy.Properties.PolicyDocument.Statement;
@@ -122,7 +122,7 @@ it("may read its secrets and send, and ECS may start it: every wildcard has no r
   expect(everywhere.map(({ Action }) => Action)).toEqual(["secretsmanager:BatchGetSecretValue", "ecr:GetAuthorizationToken"]);
 });
 
-it("runs two tasks in mode act, one in mode shadow", () => {
+it("runs two tasks in mode act, and one in mode shadow", () => {
   expect(Resources.WatcherService.Properties).toMatchObject({
     DesiredCount: ["WatcherTakesLease", 2, 1],
     DeploymentConfiguration: { MinimumHealthyPercent: ["WatcherTakesLease", 100, 0], MaximumPercent: ["WatcherTakesLease", 200, 100] },

@@ -44,7 +44,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
   });
   afterEach(() => harness.close());
 
-  it("[informer T94] finds nothing where nothing differs", async () => {
+  it("[informer T94] finds nothing when cache and cluster agree", async () => {
     await harness.audited();
     expect(harness.differences()).toEqual([]);
     expect(await harness.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
@@ -60,7 +60,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(harness.rung()).toContain("replicaset shop/web");
   });
 
-  it("[informer T94] an entry that was taken away from its row comes back", async () => {
+  it("[informer T94] restores an entry that was removed without its row", async () => {
     await harness.redis.hdel(harness.slice, "shop/web-1");
     await harness.audited();
     expect(harness.differences()).toEqual(["unbelieved shop/web-1"]);
@@ -77,7 +77,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(await harness.redis.hget(hash, key)).toBe(before);
   });
 
-  it("[informer T94] replaces an entry of another version than its row, although we signed it", async () => {
+  it("[informer T94] replaces an entry whose version differs from its row's, although its signature is valid", async () => {
     const old = await harness.redis.hget(harness.slice, "shop/web-2");
     await harness.label("web-2", "changed");
     await harness.redis.hset(harness.slice, "shop/web-2", old ?? "");
@@ -86,7 +86,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect((await harness.store.readEntries("pods", ["shop/web-2"]))[0]?.row?.object).toMatchObject({ labels: { touched: "changed" } });
   });
 
-  it("[informer T94] a row of the same version with other labels is replaced, whatever its signer", async () => {
+  it("[informer T94] replaces a row of the same version with other labels, even if its signature is valid", async () => {
     const [entry] = await harness.store.readEntries("pods", ["shop/web-2"]);
     const { row } = entry ?? {};
     if (!row) throw new Error("it is cached");
@@ -113,7 +113,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(harness.rung()).toContain("replicaset shop/web");
   });
 
-  it("[informer T94] an entry without its row goes, and its owner looks", async () => {
+  it("[informer T94] removes an entry without its row, and enqueues its owner", async () => {
     const old = await harness.redis.hget(harness.slice, "shop/web-0");
     await harness.remove("web-0");
     await harness.redis.hset(harness.slice, "shop/web-0", old ?? "");

@@ -24,7 +24,7 @@ describe.skipIf(reason)(`Redis cluster${reason === undefined ? "" : `, skipped: 
 
   storeConformance("a Redis cluster", clusterFixture(connect));
 
-  it("[informer T47] a slot moves between nodes under load: nothing fails, nothing is lost", { timeout: 60_000 }, async () => {
+  it("[informer T47] loses nothing and fails no call while a slot moves between nodes under load", { timeout: 60_000 }, async () => {
     const cid = "0123456789ab";
     const client = connect();
     const fixture = await clusterFixture(() => client)({

@@ -37,7 +37,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV3 uses at most 6 MiB, whatever a controller records", { timeout: 60_000 }, async () => {
+  it("EV3 uses at most 6 MiB for any number of Events of a controller", { timeout: 60_000 }, async () => {
     const { store, close } = await open();
     const tell = (n: number, messages: number) =>
       Array.from({ length: messages }, (_, i) => {
@@ -61,21 +61,21 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     { name: "tokens below 0", hash: BUDGETS, field: TOLD.source, value: `-1e9${US}1` },
     { name: "no time", hash: GROUPS, field: TOLD.group, value: `x${US}y` },
     { name: "nothing", hash: GROUPS, field: TOLD.group, value: "" },
-  ])("EV5 $name counts as absent", async ({ hash, field, value }) => {
+  ])("EV5 treats $name as absent", async ({ hash, field, value }) => {
     const { store, close } = await open();
     await redis.client.hset(hash, field, value);
     expect(await store.correlateEvents("replicaset", [TOLD])).toEqual([{ nanos: NANOS, count: 1, isCombined: false, isHeldBack: false }]);
     await close();
   });
 
-  it("EV5 keeps a count above the API server's", async () => {
+  it("EV5 keeps a count that exceeds the API server's", async () => {
     const { store, close } = await open();
     await redis.client.hset(EVENTS, TOLD.key, `1e300${US}ff`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ nanos: "ff", count: EVENT_COUNT_MAX }]);
     await close();
   });
 
-  it("EV5 a future time delays an object's Events by five minutes at most", async () => {
+  it("EV5 delays an object's Events by at most five minutes because of a time in the future", async () => {
     const { store, clock, close } = await open();
     await redis.client.hset(BUDGETS, TOLD.source, `0${US}${"9".repeat(15)}`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isHeldBack: true }]);

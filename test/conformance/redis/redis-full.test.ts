@@ -66,7 +66,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
     const cached = async (): Promise<readonly string[]> => (await harness.store.readLane("pods", 0)).rows.map(({ key }) => key);
     const checkpoint = () => harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "12" }, ...FIRST_BEAT });
 
-    it("[informer FU1] accepts writes that free memory and small ones", async () => {
+    it("[informer FU1] accepts small writes and writes that free memory", async () => {
       await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
       await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
       const run = harness.run("replicaset", "shop/web");
@@ -99,12 +99,12 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await harness.store.openGeneration({ epoch: "e2", fence: "200", resource: "pods" })).kind).toBe("open");
     });
 
-    it("[informer FU4] a future time written by another client does not report a full Store", async () => {
+    it("[informer FU4] does not report a full Store because of a future time that another client wrote", async () => {
       await admin.hset((await admin.keys("*:ep"))[0] ?? "", "full", String(harness.now() + 60_000));
       expect(await checkpoint()).not.toHaveProperty("full");
     });
 
-    it("[informer FU1] registers nothing, so no call begins", async () => {
+    it("[informer FU1] registers no intents, so that no call begins", async () => {
       await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
       await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);
       const run = harness.run("replicaset", "shop/web");
@@ -123,7 +123,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(await harness.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).toMatchObject({ outcomes: ["changed", "changed"] });
     });
 
-    it("[informer FU2] omits it on request: deletes are applied, the watermark stops, the gate is closed until a later list", async () => {
+    it("[informer FU2] omits puts on request: it applies deletes, stops the watermark, and closes the gate until a later list", async () => {
       await harness.openGeneration("pods"); // of before: it does not know what is left out
       await fill();
       const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
@@ -169,7 +169,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(after?.fates.applied).toBe((before?.fates.applied ?? 0) + 1);
     });
 
-    it("[informer FU3] a manifest sweeps although listed objects have no room, and the lane stays frozen", async () => {
+    it("[informer FU3] sweeps with a manifest although listed objects have no room, and keeps the lane frozen", async () => {
       await harness.openGeneration("pods");
       await fill();
       expect(await harness.manifest("pods", [listed(pod(12)), listed(pod(13))], "30")).toEqual({ kind: "needed", keys: ["shop/web-13"] });
@@ -178,7 +178,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await harness.store.readLane("pods", 0)).watermark).toBe("12");
     });
 
-    it("[informer FU5] removes keys of older epochs soon, in one step", async () => {
+    it("[informer FU5] removes keys of older epochs early, in one step", async () => {
       const clock = harness.fixture.clock;
       const pipeline = admin.pipeline();
       for (let i = 0; i < 3_000; i++) pipeline.hset(`dl:full:{0123456789ab}:e0:s:pods:${i}`, "f", "v");
@@ -198,7 +198,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
   });
 
   describe("watcher and applier", () => {
-    it("[informer T110] fill it, and after objects were deleted in the cluster everything continues without intervention", async () => {
+    it("[informer T110] fill the Store, and continue without intervention after objects were deleted in the cluster", async () => {
       const harness = await open(server.url);
       await harness.create("small-0");
       await harness.pass(5_000);
@@ -218,7 +218,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.close();
     });
 
-    it("[informer T110] full for 5 s: omits nothing, and refused messages are redelivered", async () => {
+    it("[informer T110] omit nothing while the Store is full for 5 s, and redeliver rejected messages", async () => {
       const harness = await open(server.url);
       await fill();
       await harness.create("late");
@@ -232,7 +232,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.close();
     });
 
-    it("[informer T111] more than half full: a new epoch does not fill it", async () => {
+    it("[informer T111] do not fill a Store that is more than half full with a new epoch", async () => {
       const empty = await used();
       const harness = await open(server.url);
       for (let i = 0; i < 30; i++) await harness.create(`fat-${i}`, FAT);

@@ -14,7 +14,7 @@ describe.skipIf(reason)(`protocol seeds on Redis${reason === undefined ? "" : `,
   const redis = suiteRedis();
 
   // Seed 14 once differed: a hole that opened at a time which a corrected clock had not reached yet was reported with a negative age, or not at all.
-  it(`the memory Store and the scripts agree step by step in seeds 1 to ${SEEDS}`, async () => {
+  it(`the memory Store and the scripts return the same result at every step of seeds 1 to ${SEEDS}`, async () => {
     const scripts = createRedisGround(redis.client, "agreeing");
     const differences: string[] = [];
     for (let seed = 1; seed <= SEEDS; seed++) {

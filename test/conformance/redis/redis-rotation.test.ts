@@ -60,7 +60,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   });
   afterEach(() => harness.close());
 
-  it("are rotated while everything runs: no object is lost, nothing more is written than without", async () => {
+  it("are rotated during operation without losing an object or adding a write", async () => {
     await create("web", 10);
     await everydayLife("old alone", 10);
     expect(await keys([OLD])).toMatchObject({ code: 0 });
@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
   });
 
-  it("are rotated by one secret's value alone, which `deltaloop rotate mac-key` changes while everything runs", async () => {
+  it("are rotated through one secret's value, which `deltaloop rotate mac-key` changes during operation", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     try {
@@ -136,7 +136,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     }
   });
 
-  it("an interrupted rotation is finished, or reported as none", async () => {
+  it("an interrupted rotation is finished, or the command reports that none is in progress", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     const rotate = (finish: boolean) =>
@@ -168,7 +168,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   it.each([
     { name: "before the new key signs", at: 1, others: [OLD, NEW] },
     { name: "before what the old one has signed is signed again", at: 2, others: [OLD] },
-  ])("[informer T116] of two concurrent rotations one exits with 2, and the other's value stays: $name", async ({ at, others }) => {
+  ])("[informer T116] of two concurrent rotations one exits with 2, and the value of the other is kept: $name", async ({ at, others }) => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     try {
@@ -198,7 +198,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     }
   });
 
-  it("a key that goes before its rows were signed anew costs live reads and no object", async () => {
+  it("removing a key before its rows are signed again costs live reads and loses no object", async () => {
     await create("web", 5);
     harness.rekey({ watcher: [NEW], functions: [NEW] });
     expect(await keys([NEW])).toMatchObject({ code: 1 });
@@ -208,7 +208,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(ofPods.toSorted()).toEqual([...Array<string>(6).fill("create pods"), "list pods"]);
   });
 
-  it("re-signing keeps the flag `gone` and concurrent writes", async () => {
+  it("signing again keeps the flag `gone` and concurrent writes", async () => {
     await create("web", 3);
     const { uid } = (await harness.person.request("GET", `${REPLICA_SETS}/web`))["metadata"] as { readonly uid: string }; // every object has one
     const slice = harness.names.slice("pods", primaryAsOwner("replicaset", objectKey("default", "web"), uid));

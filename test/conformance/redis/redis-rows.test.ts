@@ -9,7 +9,7 @@ const text = string({ minLength: 1, maxLength: 12 }).filter((value) => !value.in
 
 const SEAL = { signer: testSigner("c1"), epoch: "e1" };
 
-it("returns a pod as stored, whether or not key, row and object agree", () => {
+it("returns a pod as stored, whether or not its key, row and object agree", () => {
   const fields = record({
     name: text,
     uid: text,
@@ -61,7 +61,7 @@ it("returns a primary as stored", () => {
   expect(openEntry(SEAL, "replicasets", keyOf(object), put(object).owner, entry)).toMatchObject({ kind: "good", value: { object } });
 });
 
-it("reads the scripts' flag from both, and not from either one without it", () => {
+it("reads the flag that scripts add to a row or an entry, and no flag where there is none", () => {
   const item = put(cachedPod({ resourceVersion: "12" }));
   const row = rowText(SEAL, "pods", item);
   expect(openRow(SEAL, "pods", item.key, row)).toEqual({

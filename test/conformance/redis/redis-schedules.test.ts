@@ -15,7 +15,7 @@ describe.skipIf(reason)(`schedules on Redis${reason === undefined ? "" : `, skip
   });
   afterAll(() => server.stop());
 
-  it(`[informer T60] ${SCHEDULES} schedules: the watermark claim and the bounds hold throughout, and at the end everything is exact, as requested and at rest`, async () => {
+  it(`[informer T60] in ${SCHEDULES} schedules the watermark claim and the bounds always hold, and the final state is exact and idle`, async () => {
     const { ran, failed } = await runMany({ url: server.url, first: 1, last: SCHEDULES });
     expect(failed).toEqual([]);
     expect(ran).toBe(SCHEDULES);

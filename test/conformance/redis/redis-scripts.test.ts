@@ -31,7 +31,7 @@ const rs = cachedReplicaSet({ name: "web", resourceVersion: "10" });
 const rsKey = keyOf(rs);
 const pod = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv, owner: ownedBy("ReplicaSet", rs) });
 
-it("every script is read by an expression that the build can inline, and by nothing else", () => {
+it("the build can inline every expression that reads a script, and no other expression reads one", () => {
   const source = readFileSync(new URL("load.ts", SCRIPTS_DIRECTORY), "utf8");
   const reads = source.match(/readFileSync\(new URL\("\.\/[a-z/-]+\.lua", import\.meta\.url\), "utf8"\)/g) ?? [];
   const code = source.replace(/\/\*\*[\s\S]*?\*\//g, "");
@@ -71,7 +71,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("without a clock uses the server's time", async () => {
+  it("uses the server's time when no clock is given", async () => {
     await redis.client.flushall();
     const store = createRedisStore(redis.client, {
       deployment: "scripts",
@@ -89,7 +89,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     expect(ahead).toBeLessThan(3_000);
   });
 
-  it("[informer T50] FLUSHALL under load: nothing is written into the lost epoch, the gate is closed, a new epoch restores everything", async () => {
+  it("[informer T50] FLUSHALL under load writes nothing into the lost epoch, closes the gate, and a new epoch restores everything", async () => {
     const harness = await open();
     await seedOwner(harness);
     const { run } = await harness.taken("replicaset", rsKey);
@@ -186,7 +186,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
   });
 
   describe("counting laws (design.md, Speed)", () => {
-    it("a sync that writes nothing is 2 commands; register, write through, slices 1 each; a look-up 2", async () => {
+    it("a sync that writes nothing needs 2 commands; register, write-through and slices need 1 each, and a look-up 2", async () => {
       const harness = await open();
       await seedOwner(harness);
       await harness.deliver("pods", [put(pod("a", "20"), { effects: [effect("replicaset", rs)] })]);
@@ -235,7 +235,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       await harness.fixture.close();
     });
 
-    it("a process without cached state needs no more, with the usual number of lanes", async () => {
+    it("a process without cached state needs no more commands, with the usual number of lanes", async () => {
       const harness = await open(LANES);
       await seedOwner(harness);
       const fresh = createRedisStore(redis.client, {
@@ -283,7 +283,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     });
   });
 
-  it("a namespace count that moved is compared at the start of a call only: its own changes do not count", async () => {
+  it("compares a namespace count only at the start of a call, so that the call's own changes do not count", async () => {
     const harness = await open();
     const other = cachedReplicaSet({ name: "other", resourceVersion: "12" });
     const both = [put(rs, { counted: true }), put(other, { counted: true })];
@@ -303,7 +303,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("IT4 [informer T43] a deletion leaves nothing: no empty slice, member, intent or queue field", async () => {
+  it("IT4 [informer T43] a deletion leaves no empty slice, member, intent or queue field", async () => {
     const harness = await open();
     const fields = async (): Promise<Readonly<Record<string, number>>> => {
       const keys = (await redis.client.keys("*")).filter((key) => !/:(l|m|n):|:(ep|tally|opened)$/.test(key)).sort();
@@ -339,7 +339,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("finds a gone pod that another owner has by now", async () => {
+  it("finds a gone pod that has another owner now", async () => {
     const harness = await open();
     await seedOwner(harness);
     const { run } = await harness.taken("replicaset", rsKey);
@@ -352,7 +352,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("a lane of 5,000 rows is verified and swept in one step", { timeout: 60_000 }, async () => {
+  it("verifies and sweeps a lane of 5,000 rows in one step", { timeout: 60_000 }, async () => {
     const harness = await open();
     const pods = Array.from({ length: 5_000 }, (_, n) => cachedPod({ name: `p${n}`, resourceVersion: `${n + 1}` }));
     for (let at = 0; at < pods.length; at += 100)

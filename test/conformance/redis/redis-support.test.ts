@@ -10,7 +10,7 @@ import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 const reason = ensureRedisServer();
 
 describe.skipIf(reason)(`redis-server for tests${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
-  it("dies with its parent, even when that is killed", async () => {
+  it("exits with its parent, even when that is killed", async () => {
     const support = new URL("../../support/redis.ts", import.meta.url).href;
     const program = `const { startRedis } = await import(${JSON.stringify(support)}); const s = await startRedis(); console.log(s.port); setInterval(() => {}, 1000);`;
     const parent = spawn(process.execPath, ["--input-type=module", "--eval", program], { stdio: ["ignore", "pipe", "inherit"] });
@@ -22,7 +22,7 @@ describe.skipIf(reason)(`redis-server for tests${reason === undefined ? "" : `, 
     expect(await listens(port)).toBe(false);
   });
 
-  it("keeps nothing on disk, listens on loopback only, and can be stopped, killed and suspended", async () => {
+  it("stores nothing on disk, listens on loopback only, and can be stopped, killed and suspended", async () => {
     const [one, two] = await Promise.all([startRedis(), startRedis()]);
     expect(one.port).not.toBe(two.port);
     const client = new Redis(one.url);

@@ -51,7 +51,7 @@ export function clockCases(open: OpenStore): void {
   });
   const take = async ({ harness }: Leader, token?: string) => (await harness.take(harness.run(C, KEY, token))).kind;
 
-  it.for(JUMPS)("ST1 a key is due at its time, after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST1 a key is due at its time after a jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 5_000);
     fixture.clock.jump(jumpMs);
@@ -69,7 +69,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader)).toBe("ok");
   });
 
-  it.for(JUMPS)("ST2 a run keeps its key until its lease ends, after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST2 a run keeps its key until its lease ends after a jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 0);
     expect(await take(leader, "first")).toBe("ok");
@@ -90,24 +90,27 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader, "second")).toBe("busy");
   });
 
-  it.for(JUMPS)("ST2 calls of a dead run are looked up after they have landed, after a jump of %i ms", async (jumpMs, { leader }) => {
-    const { harness } = leader;
-    const { store, epoch, fixture } = harness;
-    await store.add(epoch, C, KEY, 0);
-    const { run } = await harness.taken(C, KEY);
-    await store.registerIntents(run, rs.metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
-    await store.done(run, { kind: "requeueAfter", delayMs: 0 });
-    fixture.clock.jump(jumpMs);
-    await leader.lives(OP_DEADLINE_MS / SECOND_MS - 4);
-    await store.add(epoch, C, KEY, 0);
-    const early = await harness.taken(C, KEY);
-    expect(early.kind).toBe("ok");
-    await store.done(early.run, { kind: "ok" });
-    await leader.lives(5);
-    expect((await harness.taken(C, KEY)).kind).toBe("recover");
-  });
+  it.for(JUMPS)(
+    "ST2 recovery looks up the calls of a dead run after they can have landed, after a jump of %i ms",
+    async (jumpMs, { leader }) => {
+      const { harness } = leader;
+      const { store, epoch, fixture } = harness;
+      await store.add(epoch, C, KEY, 0);
+      const { run } = await harness.taken(C, KEY);
+      await store.registerIntents(run, rs.metadata.uid, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
+      await store.done(run, { kind: "requeueAfter", delayMs: 0 });
+      fixture.clock.jump(jumpMs);
+      await leader.lives(OP_DEADLINE_MS / SECOND_MS - 4);
+      await store.add(epoch, C, KEY, 0);
+      const early = await harness.taken(C, KEY);
+      expect(early.kind).toBe("ok");
+      await store.done(early.run, { kind: "ok" });
+      await leader.lives(5);
+      expect((await harness.taken(C, KEY)).kind).toBe("recover");
+    },
+  );
 
-  it.for(JUMPS)("ST2 the gate is open one checkpoint after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST2 the gate opens one checkpoint after a jump of %i ms", async (jumpMs, { leader }) => {
     const { store, fixture } = leader.harness;
     await leader.lives(1);
     fixture.clock.jump(jumpMs);
@@ -130,7 +133,7 @@ export function clockCases(open: OpenStore): void {
     expect(await store.gate(C)).toMatchObject({ open: false, reason: expect.stringContaining("silent") });
   });
 
-  it("ST3 a pause of the leader is not a jump", async ({ leader }) => {
+  it("ST3 a pause of the leader does not count as a jump", async ({ leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 20_000);
     await fixture.clock.advance(20_000 + CLOCK_TRUST_MS);
@@ -147,7 +150,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader, "second")).toBe("busy");
   });
 
-  it("ST4 after a checkpoint of an older build the Store's time is its server's", async ({ leader }) => {
+  it("ST4 uses the server's time after a checkpoint of an older build", async ({ leader }) => {
     const { store, epoch, fence, fixture } = leader.harness;
     fixture.clock.jump(-300_000);
     await leader.lives(1);

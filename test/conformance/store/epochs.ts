@@ -27,7 +27,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
   });
 
-  it("removes the data of a replaced epoch after a while, and nothing of the current one", async ({ harness }) => {
+  it("removes the data of a replaced epoch later, and nothing of the current one", async ({ harness }) => {
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, harness.epoch);
     const before = harness.epoch;
     harness.epoch = "e2";
@@ -43,7 +43,7 @@ export function epochCases(open: OpenStore): void {
     expect([await harness.fixture.kept(before), await harness.fixture.kept("e2")]).toEqual([0, kept]);
   });
 
-  it("opens one epoch, whichever candidate retries", async () => {
+  it("opens a single epoch, whichever candidate retries", async () => {
     const { store } = await open();
     expect(await store.epoch()).toBeUndefined();
     expect(await store.openEpoch(EPOCH)).toEqual({ kind: "opened" });
@@ -58,7 +58,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.epoch()).toEqual(next);
   });
 
-  it("[informer A1] an older epoch neither reads nor writes the new one", async ({ harness }) => {
+  it("[informer A1] an older epoch neither reads nor writes data of the new one", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "900" }))]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
@@ -89,7 +89,7 @@ export function epochCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "5" }))], { sequence: 1 }))).toEqual(["changed"]);
   });
 
-  it("[informer T58] the greater fence wins, the same one changes nothing", async ({ harness }) => {
+  it("[informer T58] accepts a greater fence, and changes nothing for the same fence", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     const same = await harness.openFence("pods", "100");
     expect(same).toEqual({
@@ -125,7 +125,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "101")).toMatchObject({ lanes: [{ frozen: true }] });
   });
 
-  it("[informer T55] orders fences as resourceVersions, which a recreated Lease keeps increasing", async () => {
+  it("[informer T55] orders fences like resourceVersions, which keep increasing when the Lease is recreated", async () => {
     const harness = await open();
     harness.fence = "9";
     await harness.open();
@@ -135,14 +135,16 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "9007199254740992")).toEqual({ kind: "fenced", fence: "9007199254740993" });
   });
 
-  it("the number of lanes is fixed for an epoch", async ({ harness }) => {
+  it("keeps the number of lanes of an epoch", async ({ harness }) => {
     const other = (fence: string) => harness.store.openFence({ epoch: harness.epoch, fence, resource: "pods", lanes: 2 });
     expect(await other("101")).toEqual({ kind: "otherLanes", lanes: 1 });
     expect(await other("1")).toMatchObject({ kind: "fenced" });
     expect(await harness.openFence("pods")).toMatchObject({ kind: "open" });
   });
 
-  it("[informer T54] a paused leader's generation and checkpoint are refused, and so is one ahead of the Store", async ({ harness }) => {
+  it("[informer T54] rejects a generation and a checkpoint of a paused leader, and a checkpoint ahead of the Store", async ({
+    harness,
+  }) => {
     await harness.openFence("pods", "200");
     const sent = { pods: "77" };
     for (const fence of ["100", "99"]) {
@@ -171,7 +173,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "fenced", fence: "0" });
   });
 
-  it("a checkpoint returns the repairs due, resource by resource", async () => {
+  it("returns the repairs that are due from a checkpoint, one resource at a time", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     const answer = await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "5" }, ...FIRST_BEAT });
     const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"] };
@@ -181,7 +183,7 @@ export function epochCases(open: OpenStore): void {
     });
   });
 
-  it("[informer T46] gates a build of another identity, and reports the difference; a new epoch reverses it", async ({ harness }) => {
+  it("[informer T46] gates a build of another identity and reports the difference, until a new epoch reverses it", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     await harness.pass(5_001); // from now on a sweep of ours would ring it
@@ -209,7 +211,7 @@ export function epochCases(open: OpenStore): void {
     await young.store.close();
   });
 
-  it("publishes the cluster's release, and gates a caller that does not decide for it", async ({ harness }) => {
+  it("publishes the cluster's release, and gates a caller that does not support it", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     const { store, epoch, fence } = harness;
     const acting = await harness.fixture.beside({ releases: ["1.36", "1.37"] });
@@ -244,7 +246,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.epoch()).toEqual({ ...EPOCH, release: "1.37" });
   });
 
-  it("[replicaset P11] [informer T50] after a flush every key is gated, nothing is written, and a new epoch restores everything", async ({
+  it("[replicaset P11] [informer T50] gates every key after a flush and writes nothing, until a new epoch restores everything", async ({
     harness,
   }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
@@ -271,7 +273,7 @@ export function epochCases(open: OpenStore): void {
     expect(await young.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("[informer T51] a rolled-back Store shows a gap with the next message; SUSPECT, a raised fence and a generation repair it", async ({
+  it("[informer T51] a rolled-back Store has a gap at the next message; SUSPECT, a raised fence and a new generation repair it", async ({
     harness,
     skip,
   }) => {
@@ -294,7 +296,7 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("SL1 a generation that a set-back Store has forgotten is not numbered again, so the next list ends SUSPECT", async ({
+  it("SL1 does not reuse a generation number that a rolled-back Store has lost, so that the next list ends SUSPECT", async ({
     harness,
     skip,
   }) => {
@@ -310,7 +312,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", generation: 3, syncedGeneration: 3 });
   });
 
-  it("[informer T53] a message lost for good: W stops, the gate closes after 2 s, a raised fence and a list repair it", async ({
+  it("[informer T53] a permanently lost message stops the watermark and closes the gate after 2 s; a raised fence and a list repair it", async ({
     harness,
   }) => {
     await harness.seed("pods", [put(cachedPod({ name: "a", resourceVersion: "10" }))]);
@@ -335,7 +337,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("13");
   });
 
-  it("keeps the last 1,000 quarantined items, the oldest first", async () => {
+  it("keeps the last 1,000 quarantined items, oldest first", async () => {
     const harness = await (await open()).open();
     expect(await harness.store.quarantined()).toEqual([]);
     const entry = (index: number) => ({ what: `pods shop/p${index}`, where: "lane 3, sequence 9", why: "no uid", atMs: index });
@@ -345,7 +347,7 @@ export function epochCases(open: OpenStore): void {
     expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
   });
 
-  it("an effect with a key of an old epoch's primary queues nothing", async ({ harness }) => {
+  it("an effect with the key of a primary of an older epoch enqueues nothing", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");

@@ -32,7 +32,7 @@ export function eventCases(open: OpenStore): void {
     },
   );
 
-  it("[informer T81] EV1 of 40 Events of one object, 25 are sent, and one more after five minutes", async () => {
+  it("[informer T81] EV1 sends 25 of 40 Events of one object, and one more after five minutes", async () => {
     const { store, fixture } = await open();
     const answers = await store.correlateEvents(
       "replicaset",
@@ -46,7 +46,7 @@ export function eventCases(open: OpenStore): void {
     ]);
   });
 
-  it("[informer T82] EV1 the same Event from two functions is one, counted", async () => {
+  it("[informer T82] EV1 counts the same Event from two functions as one series", async () => {
     const { store, fixture } = await open();
     const beside = await fixture.beside({});
     expect(await store.correlateEvents("replicaset", [happening("web")])).toEqual([FIRST]);
@@ -55,7 +55,7 @@ export function eventCases(open: OpenStore): void {
     expect(await store.correlateEvents("replicaset", [])).toEqual([]);
   });
 
-  it("EV2 each controller has its own memory, across epochs; another cluster has another", async () => {
+  it("EV2 separates the memory of controllers and clusters, and keeps it across epochs", async () => {
     const harness = await (await open()).open();
     const { store, fixture } = harness;
     await store.correlateEvents("replicaset", [happening("web")]);
@@ -82,7 +82,7 @@ export function eventCases(open: OpenStore): void {
     expect(await store.correlateEvents("replicaset", [happening("web-0")])).toEqual([FIRST]);
   });
 
-  it("EV4 starts again when everything is lost", async () => {
+  it("EV4 starts with empty counts after all data is lost", async () => {
     const { store, fixture } = await open();
     await store.correlateEvents("replicaset", [happening("web")]);
     await fixture.flush();

@@ -84,7 +84,7 @@ export function forgedCases(open: OpenStore): void {
     { name: "row of its very version", forged: { ...ROW, text: `10\x1f${pod("10").uid}\x1f${OWNER}\x1fAAfalsefalsefalsefalsefa\x1f` } },
     { name: "tombstone", forged: TOMBSTONE },
   ])(
-    "IX10 [informer A14] a change without a lookup is not applied beside a forged $name, and not reported as cached",
+    "IX10 [informer A14] does not apply a change without a look-up when $name is forged, and does not report it as cached",
     async ({ forged }) => {
       const harness = await withPod(open);
       await harness.fixture.spoil(forged);
@@ -96,7 +96,7 @@ export function forgedCases(open: OpenStore): void {
     },
   );
 
-  it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] nor is one that needs the entry", async (forged) => {
+  it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] does not apply a change that needs the forged entry", async (forged) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     const answer = await harness.deliver("pods", [{ ...put(pod("11")), unread: true }], { asRead: true });
@@ -130,14 +130,14 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A14] a live read older than a later change is repeated (IX1)", async ({ harness }) => {
+  it("[informer A14] repeats a live read that is older than a later change (IX1)", async ({ harness }) => {
     await harness.seed("pods", [put(pod("12"))]);
     await harness.fixture.spoil(STRAY_OF_POD);
     const { run } = await takenBlind(harness);
     expect(await harness.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
   });
 
-  it("[informer A14] an object that does not exist live is removed completely", async ({ harness }) => {
+  it("[informer A14] removes an object completely when the live read does not find it", async ({ harness }) => {
     await harness.fixture.spoil(STRAY);
     const { run } = await takenBlind(harness);
     const gone: ItemChange = { type: "delete", key: STRAY.key, uid: "", rv: "0", forged: [STRAY], effects: [], counted: false, lowers: [] };
@@ -147,7 +147,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]?.map(({ key }) => key)).toEqual([POD]);
   });
 
-  it("[informer A14] a tombstone of a far version does not hide an object forever (A5)", async ({ harness }) => {
+  it("[informer A14] a tombstone of a far future version does not hide an object forever (A5)", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("11"), "11")]);
     await harness.fixture.spoil(TOMBSTONE);
     const item = back(cachedPod({ resourceVersion: "20", uid: "again", owner: ownedBy("ReplicaSet", rs) }), TOMBSTONE);
@@ -200,7 +200,9 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeDefined();
   });
 
-  it("[informer A14] a flag `gone` is valid for a minute; then the pod is read live, and can return", async ({ harness }) => {
+  it("[informer A14] treats the flag `gone` as valid for a minute, and then reads the pod live, which may restore it", async ({
+    harness,
+  }) => {
     const { run } = await takenBlind(harness);
     await harness.writeThrough(run, "pods", [], { ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: pod("10").uid }] });
     await harness.store.done(run, { kind: "ok" });

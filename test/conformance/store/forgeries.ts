@@ -6,7 +6,7 @@ import { EPOCH } from "../../harness/store/store.ts";
 const entry = (index: number) => ({ messageId: `m${index}`, where: "Q1", why: "its MAC is wrong", bytes: index, atMs: 1_000 + index });
 
 export function forgeryCases(open: OpenStore): void {
-  it("keeps the last 1,000, the oldest first", async () => {
+  it("keeps the last 1,000, oldest first", async () => {
     const { store } = await (await open()).open();
     expect(await store.forgeries()).toEqual([]);
     for (let index = 0; index < 1_003; index++) await store.noteForgery(entry(index));

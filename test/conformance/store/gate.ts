@@ -12,7 +12,7 @@ const open1 = { open: true };
 
 export function gateCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("WQ4 [informer T48] doorbells before the sync find a closed gate; when it opens, every dirty key is rung and runs", async () => {
+  it("WQ4 [informer T48] doorbells before the first complete list find a closed gate; when it opens, every dirty key is rung and runs", async () => {
     const harness = await (await open()).open();
     const rss = ["a", "b"].map((name) => cachedReplicaSet({ name, resourceVersion: "5" }));
     await harness.openGeneration("replicasets");
@@ -54,7 +54,7 @@ export function gateCases(open: OpenStore): void {
     expect(await opened()).toEqual([...CONTROLLERS]);
   });
 
-  it("WQ4 closes when one lane has been silent for more than 60 s, and opens with any contiguous message", async () => {
+  it("WQ4 closes after one lane was silent for more than 60 s, and opens with any contiguous message", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     await beat(harness, "replicasets", 0);
     await beat(harness, "pods", 0);
@@ -71,7 +71,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a relist keeps it open; SUSPECT closes it until the manifests of a new generation", async ({ harness }) => {
+  it("WQ4 stays open during a relist, and SUSPECT closes it until the manifests of a new generation", async ({ harness }) => {
     await harness.openGeneration("pods");
     expect(await harness.store.gate("replicaset")).toEqual(open1);
     await harness.store.markSuspect("pods", "a message arrived in the dead-letter queue");
@@ -89,7 +89,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a mark outlives the generation that was open when it was set: losses may be newer than that list", async () => {
+  it("WQ4 keeps a mark beyond the generation that was open when it was set, because losses may be newer than that list", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     await harness.openGeneration("pods");
     await harness.manifest("pods", [], "9", { lane: 0 });
@@ -108,7 +108,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a mark during the first list leads to a second one", async () => {
+  it("WQ4 starts a second list when a resource is marked during the first one", async () => {
     const harness = await (await open()).open();
     for (const resource of CACHED_RESOURCES) if (resource !== "pods") await harness.relist(resource, [], "0");
     await harness.openGeneration("pods");
@@ -119,7 +119,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("marking a resource that was never listed changes nothing", async () => {
+  it("ignores a mark on a resource that was never listed", async () => {
     const harness = await open();
     await harness.store.markSuspect("pods", "no epoch");
     await harness.open();
@@ -141,7 +141,7 @@ export function gateCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("WQ4 a lane that advances behind a hole starts its time again", async ({ harness }) => {
+  it("WQ4 restarts the time limit when a lane advances behind a hole", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     for (const sequence of [first + 1, first + 3]) await harness.seed("pods", [], { kind: "W", watermark: "0", sequence });
     await harness.fixture.clock.advance(1_500);
@@ -153,13 +153,13 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a frozen lane does not close it: only absence is unknown there", async ({ harness }) => {
+  it("WQ4 stays open with a frozen lane, where only absence is unknown", async ({ harness }) => {
     await harness.openGeneration("pods");
     await harness.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 a running sync continues while the gate is closed", async ({ harness }) => {
+  it("WQ4 lets a running sync continue while the gate is closed", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const { run } = await harness.taken("replicaset", RS);
@@ -170,7 +170,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
   });
 
-  it("[informer T79] SyncAll spreads a controller's keys, a millisecond each, over at most 30 s; a plain relist queues nothing", async ({
+  it("[informer T79] SyncAll spreads a controller's keys over at most 30 s, a millisecond apart; a plain relist queues nothing", async ({
     harness,
   }) => {
     const rss = ["a", "b", "c", "d"].map((name) => cachedReplicaSet({ name }));

@@ -35,7 +35,7 @@ export function guardCases(open: OpenStore): void {
     return harness;
   };
 
-  it("GD1 [informer T101] a report stops everything: no key is handed out, gates are closed, no doorbell is sent; due keys stay due and deltas are applied", async ({
+  it("GD1 [informer T101] a report stops everything: hands out no key, closes gates and sends no doorbell, but keeps due keys and applies deltas", async ({
     harness,
   }) => {
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
@@ -54,7 +54,9 @@ export function guardCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod())]);
   });
 
-  it("GD1 a running sync learns of it at its renewal, and keeps its lease, its answers and its end", async ({ harness }) => {
+  it("GD1 reports the stop to a running sync at its next renewal, and keeps its lease, its answers and its completion", async ({
+    harness,
+  }) => {
     const { run } = await harness.taken("replicaset", RS);
     const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
     await reportAll(harness.store, wroteAt(5_000), 5_100);
@@ -76,7 +78,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.guard()).stop).toEqual(STOP);
   });
 
-  it("GD3 a forgiven write stops nothing, however late it is reported", async ({ harness }) => {
+  it("GD3 a forgiven write stops nothing, even when it is reported late", async ({ harness }) => {
     await reportAll(harness.store, wroteAt(5_000), 5_100);
     expect(await resumed(harness.store, 7_000)).toBe("resumed");
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 7_000 });
@@ -98,7 +100,7 @@ export function guardCases(open: OpenStore): void {
     expect((await store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(6_000, "k3s"), sinceMs: 5_100 });
   });
 
-  it("GD5 a resume removes the displayed stops, and no later ones; forgiveness only increases", async () => {
+  it("GD5 a resume removes the displayed stops and no later ones, and never lowers the forgiven time", async () => {
     const { store } = await open();
     await reportAll(store, wroteAt(5_000), 5_100);
     const seen = await store.guard();
@@ -135,7 +137,7 @@ export function guardCases(open: OpenStore): void {
     await Promise.all([careless.close(), elsewhere.close()]);
   });
 
-  it("GD1 a stopped namespace: its keys are not handed out and rung, gates stay open, and other namespaces continue", async ({
+  it("GD1 a stopped namespace hands out and rings none of its keys and keeps its gates open, while other namespaces continue", async ({
     harness,
   }) => {
     const bank = {
@@ -163,7 +165,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toContain(RS);
   });
 
-  it("GD5 a namespace is resumed alone: writes in others are neither forgiven nor a change; a newer write there is", async () => {
+  it("GD5 resumes one namespace without forgiving writes in others, and answers changed only after a newer write in its own", async () => {
     const { store } = await open();
     const inBank = { ...wroteAt(5_000), key: "bank/web" };
     await reportIn(store, 5_100, wroteAt(5_000), inBank);
@@ -189,7 +191,7 @@ export function guardCases(open: OpenStore): void {
     }
   });
 
-  it("GD8 stops at most 1,000 namespaces; one more stops everything, until all of it is resumed", async () => {
+  it("GD8 stops at most 1,000 namespaces; one more stops everything, until a user resumes everything", async () => {
     const { store } = await open();
     const inEach = Array.from({ length: 1_000 }, (_, nth) => ({ ...wroteAt(5_000), key: `tenant-${nth}/web` }));
     const full = await reportIn(store, 5_100, ...inEach);

@@ -42,7 +42,7 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX1 [replicaset P3] [informer A4] keeps the row against an older or equal version, with no effects and nothing lowered", async ({
+  it("IX1 [replicaset P3] [informer A4] keeps the row when a put is older or equal, without effects and without lowering an op", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -79,7 +79,7 @@ export function indexCases(open: OpenStore): void {
     expect(await count()).toBe(2);
   });
 
-  it("[informer T31] adds, updates and deletes in order, with effects each time", async ({ harness }) => {
+  it("[informer T31] applies an add, an update and a delete in order, each with its effects", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     for (const item of [put(pod("10")), put(pod("20")), remove(pod("20"), "30")]) {
@@ -105,7 +105,7 @@ export function indexCases(open: OpenStore): void {
       return harness;
     };
 
-    it("is applied where no row exists, if it is new", async () => {
+    it("is applied if no row exists and the object is new", async () => {
       const harness = await started();
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect([outcomes(answer), rung(answer)]).toEqual([["changed"], ["replicaset shop/web"]]);
@@ -145,7 +145,7 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.dirty("replicaset")).toEqual([]);
     });
 
-    it.each([news, old])("is not applied beside a flag or a tombstone", async (item) => {
+    it.each([news, old])("is not applied when the row has a flag or a tombstone", async (item) => {
       const harness = await started(put(object));
       const { run } = await runOf(harness, "shop/web");
       await harness.store.writeThrough(run, { ...writeOf("pods"), ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: object.uid }] });
@@ -156,14 +156,14 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.row("pods", POD)).toBeUndefined();
     });
 
-    it("is not reported as cached if its owner differs: it is read", async () => {
+    it("is not reported as cached if its owner differs, so that it is read", async () => {
       const harness = await started(put(pod("9")));
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0 });
       expect(answer).not.toHaveProperty("found");
     });
 
-    it("stops itself and later items, which are returned with it, and no earlier ones", async () => {
+    it("stops itself and the later items of the call, which the call returns, and keeps the earlier ones", async () => {
       const names = ["web-1", "web-2", "web-3"] as const;
       const of = (name: string, rv: string) => cachedPod({ name, uid: `uid-${name}`, resourceVersion: rv, owner });
       const harness = await started(put(of("web-2", "8")), put(of("web-3", "9")));
@@ -200,7 +200,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
   });
 
-  it("IX2 [informer T34] [informer A6] nor after the watermark has passed the tombstone", async ({ harness }) => {
+  it("IX2 [informer T34] [informer A6] nor does one after the watermark has passed the tombstone", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     await harness.seed("pods", [remove(pod("10"), "30")]);
     expect(await harness.watermark("pods")).toBe("30");
@@ -208,13 +208,13 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("IX2 [informer A6] absence at the watermark itself is authoritative, and a listed object is accepted", async ({ harness }) => {
+  it("IX2 [informer A6] treats absence at the watermark itself as authoritative, and accepts a listed object", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("[informer A5] applies to a listed object too", async ({ harness }) => {
+  it("[informer A5] a tombstone applies to a listed object too", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("10"), "30")], { commit: false });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
   });
@@ -249,7 +249,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
   });
 
-  it("[informer A9] a lesser delete does not replace a greater tombstone", async ({ harness }) => {
+  it("[informer A9] keeps a tombstone when a delete has a smaller version", async ({ harness }) => {
     const ahead = { commit: false } as const;
     await harness.seed("pods", [remove(pod("10"), "11")], ahead);
     await harness.seed("pods", [remove(pod("8"), "9")], ahead);
@@ -257,7 +257,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("[informer A9] a delete of an uncached object queues the affected keys of its message", async ({ harness }) => {
+  it("[informer A9] a delete of an uncached object enqueues the affected keys of its message", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const answer = await harness.deliver("pods", [remove(pod("10"), "11", { effects: [effect("replicaset", rs)] })]);
@@ -265,7 +265,9 @@ export function indexCases(open: OpenStore): void {
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
   });
 
-  it("[informer A10] [informer T36] delete and add of one name in one pack, or collapsed into one update", async ({ harness }) => {
+  it("[informer A10] [informer T36] handles a delete and an add of one name in one pack, or collapsed into one update", async ({
+    harness,
+  }) => {
     const [first, second] = [cachedReplicaSet({ name: "one" }), cachedReplicaSet({ name: "two" })];
     await harness.seed("replicasets", [put(first, { counted: true }), put(second, { counted: true })]);
     const [old, young] = [
@@ -292,7 +294,9 @@ export function indexCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.uid).toBe("uid3");
   });
 
-  it("IX3 [informer A10] a primary with a changed uid loses its intents, and has the effects of both objects", async ({ harness }) => {
+  it("IX3 [informer A10] removes the intents of a primary whose uid changed, and applies the effects of both objects", async ({
+    harness,
+  }) => {
     const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
     await harness.seed("replicasets", [put(old, { counted: true })]);
     const { run } = await runOf(harness, "shop/web");
@@ -307,7 +311,7 @@ export function indexCases(open: OpenStore): void {
     expect(snapshot.intents).toEqual([]);
   });
 
-  it("IT4 [informer A10] nor do they return with the old uid", async ({ harness }) => {
+  it("IT4 [informer A10] intents do not return with the old uid", async ({ harness }) => {
     const at = (uid: string, resourceVersion: string) => put(cachedReplicaSet({ uid, resourceVersion }), { counted: true });
     await harness.seed("replicasets", [at("rs1", "5")]);
     const { run } = await runOf(harness, "shop/web");
@@ -319,7 +323,7 @@ export function indexCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs1", []]);
   });
 
-  it("IX3 a deleted primary leaves its namespace", async ({ harness }) => {
+  it("IX3 removes a deleted primary from its namespace", async ({ harness }) => {
     const primaries = async () =>
       (await harness.store.readIndex({ primaries: [{ resource: "replicasets", namespace: "shop" }] })).primaries[0]?.rows.map(
         (row) => row.rv,
@@ -331,7 +335,7 @@ export function indexCases(open: OpenStore): void {
     expect(await primaries()).toEqual([]);
   });
 
-  it("[informer T24] a live read without a result flags the row of that uid, lowers its delete and queues the keys of a delete", async ({
+  it("[informer T24] a live read without a result flags the row of that uid, lowers its delete, and enqueues the keys of a delete", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -372,7 +376,9 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
   });
 
-  it("[informer T24] of a primary too: its row stays until the stream deletes it", async ({ harness }) => {
+  it("[informer T24] a live read without a result flags a primary too, and keeps its row until the stream deletes it", async ({
+    harness,
+  }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     expect(
@@ -387,7 +393,7 @@ export function indexCases(open: OpenStore): void {
     await harness.store.done(run, { kind: "ok" });
   });
 
-  it("an effect for a deleted or replaced primary queues nothing; its own creation and deletion do", async ({ harness }) => {
+  it("an effect for a deleted or replaced primary enqueues nothing, but its own creation and deletion do", async ({ harness }) => {
     const rs = cachedReplicaSet({ uid: "rs1", resourceVersion: "5" });
     const other = cachedReplicaSet({ uid: "rs0" });
     expect(rung(await harness.deliver("pods", [put(pod("10"), { effects: [effect("replicaset", rs)] })]))).toEqual([]);
@@ -404,7 +410,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("one call rings a key once, at its earliest time", async ({ harness }) => {
+  it("rings a key once per call, at its earliest time", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const items = [1, 2, 3].map((index) =>
@@ -418,7 +424,7 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX3 [informer T43] a pod is in exactly one slice, whatever its owner", async ({ harness }) => {
+  it("IX3 [informer T43] keeps a pod in exactly one slice, whatever its owner", async ({ harness }) => {
     const slices = async () => {
       const [first, second, orphans] = await harness.store.readSlices([
         { resource: "pods", owner: replicaSetOwner("u1") },
@@ -438,7 +444,7 @@ export function indexCases(open: OpenStore): void {
     expect(await slices()).toEqual([0, 0, 0]);
   });
 
-  it("reads slices, lanes and namespaces in key order, and only the requested ones", async ({ harness }) => {
+  it("reads slices, lanes and namespaces in key order, and returns only the requested ones", async ({ harness }) => {
     const owner = { kind: "ReplicaSet", name: "web", uid: "u1" };
     await harness.seed(
       "pods",
@@ -565,7 +571,7 @@ export function indexCases(open: OpenStore): void {
     }
   });
 
-  it("[informer T83] two clusters share nothing", async ({ harness }) => {
+  it("[informer T83] two clusters share no data", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10"))]);
     const other = await harness.fixture.beside({ cluster: "another" });
     expect(await other.epoch()).toBeUndefined();

@@ -41,7 +41,7 @@ export function intentCases(open: OpenStore): void {
   const stamps = async (harness: StoreHarness) => (await standing(harness)).map((op) => [op.id, op.deadlineMs]);
   const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ owner: OWNER, op })) });
 
-  it("registers pending ops with a deadline of 15 s; registering them again changes nothing", async ({ harness, run }) => {
+  it("registers pending ops with a deadline of 15 s, and ignores a repeated registration", async ({ harness, run }) => {
     const ops = [create("a"), destroy("b")];
     for (let time = 0; time < 2; time++) {
       expect(await harness.store.registerIntents(run, UID, ops)).toBe("ok");
@@ -64,7 +64,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("IT2 [informer T76] the stream lowers an op by name or uid, once, and enqueues the key whose run registered it", async ({
+  it("IT2 [informer T76] the stream lowers an op once, by name or uid, and enqueues the key whose run registered it", async ({
     harness,
     run,
   }) => {
@@ -79,7 +79,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.id)).toEqual(["c:c"]);
   });
 
-  it("IT2 [replicaset 19] events beyond the awaited ones are no credit: 11 creations of 10 leave 30 deletions awaited", async ({
+  it("IT2 [replicaset 19] does not credit events beyond the awaited ones: 11 creations for 10 leave 30 deletions pending", async ({
     harness,
     run,
   }) => {
@@ -115,7 +115,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toHaveLength(1);
   });
 
-  it("a worker's own lowering queues nothing, even for its refused creates", async ({ harness, run }) => {
+  it("a worker's own lowering enqueues nothing, even for its refused creates", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     const answer = await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
     expect(answer).toEqual({ kind: "ok", bells: [], outcomes: [] });
@@ -124,7 +124,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("[informer T73] a worker's own answers lower their ops and are cached at once", async ({ harness, run }) => {
+  it("[informer T73] a worker's own answers lower their ops and are cached immediately", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
     const items = ["a", "b", "c"].map((name, index) => put(owned(name, `${index + 10}`), lowers(`c:${name}`)));
     expect(await harness.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({
@@ -136,7 +136,7 @@ export function intentCases(open: OpenStore): void {
     expect([snapshot.dependents.length, snapshot.intents.length]).toEqual([3, 0]);
   });
 
-  it("IT1 a worker lowers and re-plans ops of its own token only", async ({ harness, run }) => {
+  it("IT1 a worker lowers and re-plans only ops of its own token", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.store.done(run, { kind: "ok" });
     const other = await again(harness);
@@ -148,7 +148,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("a held create blocks for the expectation's time, regardless of the run's other writes, and is then looked up", async ({
+  it("a held create blocks for the expectation's timeout, whatever the run writes meanwhile, and is then looked up", async ({
     harness,
     run,
   }) => {
@@ -166,7 +166,7 @@ export function intentCases(open: OpenStore): void {
     expect([kind, snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
   });
 
-  it("an op of another run is not held", async ({ harness, run }) => {
+  it("does not hold an op of another run", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     const other = await again(harness);
@@ -197,7 +197,7 @@ export function intentCases(open: OpenStore): void {
     expect(c?.mayLandUntilMs).toBeUndefined();
   });
 
-  it("only an existing op becomes planned: one that the stream has lowered does not", async ({ harness, run }) => {
+  it("does not re-plan an op that the stream has already lowered", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
@@ -205,7 +205,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("planned ops block nothing: no deadline, no recovery", async ({ harness, run }) => {
+  it("planned ops do not block a sync: they have no deadline and no recovery", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }] });
     await harness.store.done(run, { kind: "ok" });
@@ -215,7 +215,7 @@ export function intentCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([]);
   });
 
-  it("IT3 younger ops of a dead token are in the snapshot, and the key is due at the first deadline", async ({ harness, run }) => {
+  it("IT3 returns younger ops of a dead token in the snapshot, and makes the key due at their first deadline", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.pass(1_000);
     await harness.store.done(run, { kind: "ok" });
@@ -225,7 +225,7 @@ export function intentCases(open: OpenStore): void {
     expect(await harness.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
   });
 
-  it("IT3 [replicaset 20] [informer T74] [informer T77] expired ops are recovered before any decision, at any age", async () => {
+  it("IT3 [replicaset 20] [informer T74] [informer T77] recovers expired ops before any decision, whatever their age", async () => {
     for (const age of [LEASE_MS, 300_000]) {
       const { harness, run } = await running();
       await harness.store.registerIntents(run, UID, [create("a"), destroy("b")]);
@@ -263,7 +263,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT1 a recovering run that is superseded has no effect either", async ({ harness, run }) => {
+  it("IT1 rejects the recovery of a superseded run", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.pass(LEASE_MS);
     const frozen = await harness.taken(C, KEY);
@@ -277,7 +277,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
   });
 
-  it("registering restarts the deadline of the run's pending ops", async ({ harness, run }) => {
+  it("a registration restarts the deadline of the run's pending ops", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
     await harness.pass(3_000);
@@ -292,7 +292,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("writing through restarts the deadline of the run's pending ops, whether its rows moved or not", async () => {
+  it("a write-through restarts the deadline of the run's pending ops, whether or not its rows moved", async () => {
     for (const moved of [false, true]) {
       const { harness, run } = await running();
       await harness.store.registerIntents(run, UID, [create("a"), create("p")]);
@@ -311,7 +311,7 @@ export function intentCases(open: OpenStore): void {
     }
   });
 
-  it("another run's write-through does not extend other ops", async ({ harness, run }) => {
+  it("another run's write-through does not extend the deadline of other ops", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     const deadlineMs = harness.now() + DEADLINE_MS;
@@ -322,7 +322,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toMatchObject([{ id: "c:a", deadlineMs, token: run.token }]);
   });
 
-  it("[informer T75] the second invocation uses the planned name again", async ({ harness, run }) => {
+  it("[informer T75] the second invocation reuses the planned name", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
     await harness.store.done(run, { kind: "retry" });
@@ -338,10 +338,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT4 [replicaset 91] [replicaset 92] intents are removed with their owner, and its successor inherits none", async ({
-    harness,
-    run,
-  }) => {
+  it("IT4 [replicaset 91] [replicaset 92] removes intents with their owner, and the successor inherits none", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
@@ -353,7 +350,7 @@ export function intentCases(open: OpenStore): void {
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);
   });
 
-  it("pod changes remove no intents", async ({ harness, run }) => {
+  it("changes of pods remove no intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("pods", [put(cachedPod({ name: "odd", uid: UID, resourceVersion: "10" }))]);

@@ -11,7 +11,7 @@ const pod = (resourceVersion: string) => cachedPod({ resourceVersion });
 
 export function laneCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX5 [informer A1] a message of another epoch is dropped; without an epoch it is redelivered", async () => {
+  it("IX5 [informer A1] drops a message of another epoch, and redelivers it while there is no epoch", async () => {
     const harness = await open();
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "noEpoch" });
     await harness.synced();
@@ -19,7 +19,9 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("IX5 [informer A2] [informer T54] an older fence is dropped, a newer one waits until it is opened", async ({ harness }) => {
+  it("IX5 [informer A2] [informer T54] drops a message with an older fence, and redelivers one with a newer fence until that is opened", async ({
+    harness,
+  }) => {
     const before = { ...(await harness.health("pods")) };
     for (const fence of ["99", "9"]) {
       expect(await harness.deliver("pods", [put(pod("10"))], { fence, sequence: 2 })).toEqual({ kind: "dropped", why: "fence" });
@@ -39,7 +41,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer A2] a resource whose fence was never opened waits too", async () => {
+  it("[informer A2] redelivers messages of a resource whose fence was never opened", async () => {
     const harness = await open();
     await harness.store.openEpoch({
       epoch: harness.epoch,
@@ -52,7 +54,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "notOpen" });
   });
 
-  it("IX5 [informer A3] [informer T28] [informer T67] a repeated message changes nothing and returns the keys that are still dirty", async ({
+  it("IX5 [informer A3] [informer T28] [informer T67] a repeated message changes nothing, and returns the keys that are still dirty", async ({
     harness,
   }) => {
     const [clean, dirty] = [cachedReplicaSet({ name: "clean" }), cachedReplicaSet({ name: "dirty" })];
@@ -71,7 +73,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/dirty"]);
   });
 
-  it("[informer A3] a sequence applied out of order is a duplicate as well", async ({ harness }) => {
+  it("[informer A3] treats a sequence that was applied out of order as a duplicate", async ({ harness }) => {
     const sequence = harness.nextSequence("pods") + 1;
     const items = [put(pod("10"))];
     expect(outcomes(await harness.deliver("pods", items, { sequence, kind: "L" }))).toEqual(["changed"]);
@@ -80,7 +82,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer T25b] a half-applied pack is applied again, with effects once and one step of the sequence", async ({ harness }) => {
+  it("[informer T25b] applies a half-applied pack again, with its effects and one step of the sequence once", async ({ harness }) => {
     const rss = [1, 2, 3, 4, 5].map((index) => cachedReplicaSet({ name: `rs-${index}` }));
     await harness.seed(
       "replicasets",
@@ -129,7 +131,7 @@ export function laneCases(open: OpenStore): void {
     expect(await store.applyPack({ ...next(), sequence: 9 }, [], { counts: [], after: "2" })).toEqual({ kind: "setBack" });
   });
 
-  it("IX6 [informer A11] [informer T26] [informer T32] W follows the contiguous prefix, whatever was applied out of order", async ({
+  it("IX6 [informer A11] [informer T26] [informer T32] the watermark follows the contiguous prefix, in any order of application", async ({
     harness,
   }) => {
     const first = harness.nextSequence("pods");
@@ -155,7 +157,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: first + 7 });
   });
 
-  it("IX6 [informer A11] W never decreases, and each kind moves it as specified", async ({ harness }) => {
+  it("IX6 [informer A11] never lowers the watermark, and moves it as specified for each kind", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     await harness.seed("pods", [], { kind: "W", watermark: "9" });
     expect(await harness.watermark("pods")).toBe("50");
@@ -165,13 +167,13 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("70");
   });
 
-  it("IX6 lanes are independent", async () => {
+  it("IX6 keeps lanes independent", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "50" });
     expect((await harness.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
   });
 
-  it("[informer A12] [informer T32] a tombstone stays until W has reached it", async ({ harness }) => {
+  it("[informer A12] [informer T32] keeps a tombstone until the watermark has reached it", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("3"), "3")], { sequence: first + 2 });
     expect(outcomes(await harness.deliver("pods", [put(pod("1"))], { sequence: first }))).toEqual(["late"]);
@@ -180,7 +182,7 @@ export function laneCases(open: OpenStore): void {
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "3"]);
   });
 
-  it("[informer A12] tombstones are removed when W passes them", async ({ harness }) => {
+  it("[informer A12] removes tombstones when the watermark passes them", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("10"), "30")], { sequence: first + 1 });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
@@ -190,7 +192,7 @@ export function laneCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("IX6 [informer A13] [informer T05] a failed manifest freezes the watermark, `last` advances, an applied one unfreezes it", async ({
+  it("IX6 [informer A13] [informer T05] a failed manifest freezes the watermark while `last` advances, and an applied one unfreezes it", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -206,7 +208,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A13] messages behind a hole of a frozen lane do not move W either", async ({ harness }) => {
+  it("[informer A13] messages behind a hole of a frozen lane do not move the watermark", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [put(cachedPod({ name: "ahead", resourceVersion: "40" }))], { sequence: first + 1 });
@@ -214,7 +216,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: first + 1, watermark: "0" });
   });
 
-  it("[informer T33] any order and multiplicity of messages leads to the same rows, with effects once", async () => {
+  it("[informer T33] reaches the same rows for any order and repetition of messages, with effects once", async () => {
     const rs = cachedReplicaSet();
     const lives: readonly (readonly ItemChange[])[] = ["a", "b", "c"].map((name, index) => {
       const at = (offset: number) => `${100 * index + 10 + offset}`;

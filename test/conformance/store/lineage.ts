@@ -50,7 +50,7 @@ export function lineageCases(open: OpenStore): void {
     return harness;
   });
 
-  it("LN1 a fence is opened by compare-and-set over the stored term; an equal fence under another term is refused", async ({ harness }) => {
+  it("LN1 opens a fence by compare-and-set over the stored term, and rejects an equal fence under another term", async ({ harness }) => {
     expect(await current(harness)).toMatchObject({ token: FIRST, checkpoint: { fence: "101", number: 1 } });
     expect(await lead(harness, "102", SECOND, undefined)).toBe("foreign");
     expect(await lead(harness, "102", SECOND, "t0")).toBe("foreign");
@@ -62,7 +62,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await current(harness)).toMatchObject({ token: SECOND });
   });
 
-  it("LN1 an epoch is replaced only with the token and the checkpoint that were read", async ({ harness }) => {
+  it("LN1 replaces an epoch only with the token and the checkpoint that were read", async ({ harness }) => {
     const seen = await current(harness);
     const next = { ...EPOCH, epoch: "e2", fence: "7" };
     for (const over of [
@@ -77,7 +77,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await current(harness)).toEqual({ record: next, token: SECOND });
   });
 
-  it("LN2 a successor that proves the final checkpoint resumes; any other makes everything SUSPECT", async ({ harness }) => {
+  it("LN2 resumes for a successor that proves the final checkpoint, and marks everything SUSPECT for any other", async ({ harness }) => {
     const final: Proof = { token: FIRST, checkpoint: { fence: "101", number: 1 }, isExact: true };
     expect(await lead(harness, "102", SECOND, "t1", final)).toBe("SYNCED");
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
@@ -95,7 +95,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining(UNPROVEN_REASON) });
   });
 
-  it("LN3 a checkpoint under another term, or of a smaller count than the confirmed one, shows that the Store was set back", async ({
+  it("LN3 a checkpoint under another term, or with a smaller count than the confirmed one, shows that the Store was rolled back", async ({
     harness,
     skip,
   }) => {
@@ -112,7 +112,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await beat(harness, "102", 1, SECOND)).toMatchObject({ kind: "setBack" });
   });
 
-  it("LN4 a run registers and writes through only under the term, fence and SUSPECT marks that it was taken under", async ({ harness }) => {
+  it("LN4 a run registers and writes through only under the term, fence and SUSPECT marks of its take", async ({ harness }) => {
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const taken = harness.run("replicaset", RS);
@@ -161,7 +161,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await store.gate("replicaset")).not.toMatchObject({ reason: EPOCHS_REASON });
   });
 
-  it("a leader without a term removes the term, as an older build's checkpoint does", async ({ harness }) => {
+  it("a leader without a term removes the stored term, as an older build's checkpoint does", async ({ harness }) => {
     await harness.raiseFence("105");
     expect(await current(harness)).not.toHaveProperty("token");
     expect(await lead(harness, "106", SECOND, undefined)).not.toBe("foreign");

@@ -11,7 +11,7 @@ const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
 export function lookUpCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX8 [informer T44] the applier of an orphan that missed a new replica set reads again", async ({ harness }) => {
+  it("IX8 [informer T44] makes the applier read again when an orphan's look-up missed a new ReplicaSet", async ({ harness }) => {
     const orphan = cachedPod({ resourceVersion: "10" });
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const rs = cachedReplicaSet({ resourceVersion: "11" });
@@ -27,7 +27,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(rung(seeing)).toEqual(["replicaset shop/web"]);
   });
 
-  it("IX8 counts are per namespace and resource", async ({ harness }) => {
+  it("IX8 keeps counts per namespace and resource", async ({ harness }) => {
     const { counts } = await harness.store.readIndex({ counts: [COUNT, { resource: "deployments", namespace: "shop" }] });
     await harness.seed("replicasets", [put(cachedReplicaSet({ namespace: "other" }), { counted: true })]);
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { counts }))).toEqual(["changed"]);
@@ -38,7 +38,7 @@ export function lookUpCases(open: OpenStore): void {
     });
   });
 
-  it("IX8 counts are compared once, at the start: a call's own changes do not count", async ({ harness }) => {
+  it("IX8 compares counts once, at the start, so that a call's own changes do not count", async ({ harness }) => {
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const items = ["a", "b", "c"].map((name) => put(cachedReplicaSet({ name }), { counted: true }));
     expect(outcomes(await harness.deliver("replicasets", items, { counts }))).toEqual(["changed", "changed", "changed"]);
@@ -46,7 +46,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(after.counts).toEqual([{ ...COUNT, count: 3 }]);
   });
 
-  it("IX8 counts move by stream, sweep and write-through alike", async ({ harness }) => {
+  it("IX8 changes counts alike for stream, sweep and write-through", async ({ harness }) => {
     const count = async () => (await harness.store.readIndex({ counts: [COUNT] })).counts[0]?.count;
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
@@ -63,7 +63,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(await count()).toBe(4);
   });
 
-  it("IX8 stops at a row that moved since it was read, with earlier items applied", async ({ harness }) => {
+  it("IX8 stops at a row that moved since it was read, and keeps the earlier items of the call", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const pods = ["a", "b", "c"].map((name) => cachedPod({ name, resourceVersion: "10" }));
@@ -85,7 +85,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("10");
   });
 
-  it("IX8 compares rv, uid and owner, presence and absence", async ({ harness }) => {
+  it("IX8 compares resourceVersion, uid and owner, whether present or absent", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }))]);
     const item = put(cachedPod({ resourceVersion: "20" }));
     const right = { rv: "10", uid: "uid-web-1", owner: replicaSetOwner("u1", "web") };

@@ -34,7 +34,7 @@ async function expectAllShut(harness: StoreHarness, why: RegExp): Promise<void> 
 
 export function lossCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await synced(open));
-  it("SL1 [informer T51] a Store with an older checkpoint than the last answered one is set back: every gate closes in that step", async ({
+  it("SL1 [informer T51] treats a Store with a checkpoint older than the last answered one as rolled back, and closes every gate in that step", async ({
     harness,
     skip,
   }) => {
@@ -48,7 +48,7 @@ export function lossCases(open: OpenStore): void {
     await expectAllShut(harness, /SUSPECT \(it holds checkpoint 1/u);
   });
 
-  it("SL3 a leader after a loss detects it by its fence: otherwise only this resource would be listed", async ({ harness }) => {
+  it("SL3 a leader detects a data loss by its fence; otherwise it would list only this resource", async ({ harness }) => {
     await harness.fixture.lose("pods");
     expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
@@ -57,21 +57,21 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "101")).toMatchObject({ kind: "open", state: "INIT" });
   });
 
-  it("SL1 a checkpoint without an answer does not count: the Store may have it or not", async ({ harness }) => {
+  it("SL1 ignores a checkpoint without an answer, which the Store may have or not", async ({ harness }) => {
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, 3, 1)).toMatchObject({ kind: "ok" }); // 2 never arrived
     expect(await beat(harness, 4, 1)).toMatchObject({ kind: "ok" }); // 3 did, and its answer did not
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("SL1 a new fence counts its checkpoints from 1", async ({ harness }) => {
+  it("SL1 a new fence starts counting its checkpoints at 1", async ({ harness }) => {
     expect(await beat(harness, 7, 0)).toMatchObject({ kind: "ok" });
     await harness.raiseFence("101");
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, 2, 1)).toMatchObject({ kind: "ok" });
   });
 
-  it("SL1 [informer T51] no earlier run continues: its key is due at once, and its calls are rejected", async ({ harness, skip }) => {
+  it("SL1 [informer T51] stops every earlier run: makes its key due immediately, and rejects its calls", async ({ harness, skip }) => {
     if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     await beat(harness, 1, 0);
     const { run } = await harness.taken("replicaset", RS);
@@ -88,7 +88,7 @@ export function lossCases(open: OpenStore): void {
     expect((await harness.taken("replicaset", RS)).kind).toBe("ok");
   });
 
-  it("SL1 SL2 [informer T51] on another primary every gate is closed for every caller, until its fence is opened there and everything is listed", async ({
+  it("SL1 SL2 [informer T51] closes every gate for every caller on another primary, until its fence is opened there and everything is listed", async ({
     harness,
     skip,
   }) => {
@@ -116,7 +116,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("deployments", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
   });
 
-  it("WQ2 a take that is repeated after a lost answer is answered twice", async ({ harness }) => {
+  it("WQ2 answers a take again when it is repeated after a lost answer", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     expect(await harness.take(run)).toMatchObject({ kind: "ok" });
     expect(await harness.take(harness.run("replicaset", RS))).toEqual({ kind: "busy" });
@@ -124,7 +124,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.take(run)).toEqual({ kind: "empty" });
   });
 
-  it("SL3 [informer T50] a resource that was open and is missing makes the others SUSPECT", async () => {
+  it("SL3 [informer T50] marks the other resources SUSPECT when a resource that was open is missing", async () => {
     const harness = await (await open()).synced();
     await harness.fixture.lose("pods");
     const answer = await harness.store.checkpoint({

@@ -28,7 +28,7 @@ export function manifestCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
   });
 
-  it("[informer T38] an add in flight of an object whose delete was missed is removed by the manifest", async ({ harness }) => {
+  it("[informer T38] a manifest removes an object whose add is in flight and whose delete was missed", async ({ harness }) => {
     await harness.seed("pods", [put(pod("x", "10"))]);
     await harness.relist("pods", [], "20");
     expect(await harness.row("pods", "shop/x")).toBeUndefined();
@@ -42,7 +42,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/y"))?.rv).toBe("41");
   });
 
-  it("IX7 [informer T40] [informer T41] is not applied before its lane is contiguous, and then it is", async ({ harness }) => {
+  it("IX7 [informer T40] [informer T41] is applied only when its lane is contiguous", async ({ harness }) => {
     await harness.seed("pods", [put(pod("zombie", "5"))]);
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
@@ -58,7 +58,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await manifest()).toMatchObject({ kind: "duplicate" });
   });
 
-  it("[informer T40] a manifest that waits for a lost message opens the hole by itself: on a FIFO queue no later message can", async ({
+  it("[informer T40] a manifest that waits for a lost message opens the hole itself, because no later message can on a FIFO queue", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -71,7 +71,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T40] a lost payload for good: a raised fence and a new generation repair it", async ({ harness }) => {
+  it("[informer T40] a raised fence and a new generation repair a permanently lost payload", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     const a = pod("a", "10");
@@ -81,7 +81,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 3, watermarks: ["25"] });
   });
 
-  it("[informer T42] [informer T30] a generation returns the greatest W as its floor, a fence the least as resume point", async () => {
+  it("[informer T42] [informer T30] returns the greatest watermark as the floor of a generation, and the least as the resume point of a fence", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     for (const [lane, watermark] of [
       [0, "9"],
@@ -100,7 +100,7 @@ export function manifestCases(open: OpenStore): void {
     });
   });
 
-  it("IX7 verifies every row: cached at that version or newer, or deleted after the list", async ({ harness }) => {
+  it("IX7 verifies that every row is cached at that version or newer, or was deleted after the list", async ({ harness }) => {
     await harness.seed("pods", [put(pod("same", "10")), put(pod("newer", "30")), put(pod("older", "9")), put(pod("deleted", "10"))], {
       commit: false,
     });
@@ -140,7 +140,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ needed: [keyOf(right)], frozenLanes: [1], syncedGeneration: 1 });
   });
 
-  it("IX8 a lane that moved since it was read is read again, and nothing of it is changed", async ({ harness }) => {
+  it("IX8 reads a lane again that moved since it was read, and changes nothing of it before", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "10"))]);
     await harness.openGeneration("pods");
     const header = harness.header("pods", { lane: 0 });
@@ -164,7 +164,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).rows).toEqual([]);
   });
 
-  it("IX7 a manifest of several parts is applied with the last", async ({ harness }) => {
+  it("IX7 applies a manifest of several parts with its last part", async ({ harness }) => {
     const pods = ["a", "b", "c"].map((name) => pod(name, "10"));
     await harness.openGeneration("pods");
     await harness.seed(
@@ -206,7 +206,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await stashed()).toEqual([]);
   });
 
-  it("[informer T49] a resource without objects is synced by manifests without rows", async () => {
+  it("[informer T49] syncs a resource without objects by manifests without rows", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).open();
     await harness.openGeneration("pods");
     for (const lane of [0, 1]) await harness.manifest("pods", [], "7", { lane });
@@ -215,7 +215,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 1, watermarks: ["7", "7", "7"] });
   });
 
-  it("sweeps primaries like any delete, with intents, look-ups and queue", async ({ harness }) => {
+  it("sweeps primaries like any delete, including intents, look-ups and queue", async ({ harness }) => {
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);

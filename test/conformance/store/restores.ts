@@ -15,7 +15,7 @@ const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cac
 
 export function restoreCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX9 [informer A4] a listed object replaces a row newer than it and not newer than the list, with all effects", async ({
+  it("IX9 [informer A4] a listed object replaces a row that is newer than it and not newer than the list, with all effects", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -58,7 +58,7 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? "10" : undefined);
   });
 
-  it("IX9 IX4 [informer A7] a delete answered in the lost history counts only there", async ({ harness }) => {
+  it("IX9 IX4 [informer A7] a delete answered in the lost history counts only in that history", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("460"))]);
@@ -80,7 +80,7 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe("1000000406");
   });
 
-  it("IX9 closes every gate until everything is listed again: other cached resources may be of the lost history, too", async ({
+  it("IX9 closes every gate until everything is listed again, because other cached resources may be of the lost history", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -103,7 +103,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("IX9 a list without signs of another history leaves the gates open", async ({ harness }) => {
+  it("IX9 leaves the gates open when a list shows no sign of another history", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10")), put(cachedPod({ name: "since", resourceVersion: "41" }))], { commit: false });
     await harness.openGeneration("pods");
     const listedNow = [pod("12"), cachedPod({ name: "since", resourceVersion: "9" }), cachedPod({ name: "new", resourceVersion: "30" })];
@@ -115,7 +115,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("IX9 a look-up for a listed object returns the whole row that it replaces", async ({ harness }) => {
+  it("IX9 the look-up of a listed object returns the whole row that the object replaces", async ({ harness }) => {
     await harness.seed("pods", [put(pod("460"))]);
     const look = async (listRV?: string) => {
       const request = { resource: "pods" as const, key: POD, put: "449", ...(listRV !== undefined && { listRV }) };

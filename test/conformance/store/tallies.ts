@@ -22,7 +22,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await harness.store.tallies()).toEqual([]);
   });
 
-  it("TY1 an item ends with exactly one fate", async ({ harness }) => {
+  it("TY1 counts each item under exactly one outcome", async ({ harness }) => {
     const sequence = harness.nextSequence("pods");
     const items = [put(pod("a", "10")), put(pod("b", "11")), put(pod("c", "12"))];
     await harness.deliver("pods", items, { sequence });
@@ -45,7 +45,7 @@ export function tallyCases(open: OpenStore): void {
     expect(tally).toMatchObject({ resource: "pods", lane: 0, received: 12 });
   });
 
-  it("TY1 a redelivered item has not ended: no epoch, a newer fence, a moved row", async () => {
+  it("TY1 does not count a redelivered item: no epoch, a newer fence, a moved row", async () => {
     const harness = await open();
     await harness.deliver("pods", [put(pod("a", "10"))]);
     await harness.synced();
@@ -61,7 +61,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 2 });
   });
 
-  it("TY1 counts rows swept by a manifest, not rows it only lists", async ({ harness }) => {
+  it("TY1 counts rows that a manifest sweeps, not rows that it only lists", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "11"))]);
     await harness.openGeneration("pods");
     expect((await harness.manifest("pods", [{ key: "shop/a", uid: pod("a", "10").uid, rv: "10" }], "90")).kind).toBe("applied");
@@ -70,7 +70,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 3 });
   });
 
-  it("TY1 quarantined and dead items count as received; one of an unknown lane does not", async ({ harness }) => {
+  it("TY1 counts quarantined and dead items as received, except those of an unknown lane", async ({ harness }) => {
     const entry = { what: "x", where: "y", why: "z", atMs: 0 };
     await harness.store.quarantine(entry);
     await harness.store.quarantine(entry, { resource: "deployments", lane: 0, fate: "quarantined", items: 1 });
@@ -79,7 +79,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "deployments:0 quarantined": 1, "pods:7 dead": 12, "unknown:0 dead": 1 });
   });
 
-  it("TY1 a new epoch changes no count, and another cluster has its own", async ({ harness }) => {
+  it("TY1 keeps all counts in a new epoch, and separates them by cluster", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10"))]);
     const record = await harness.store.epoch();
     if (record) await harness.store.openEpoch({ ...record, epoch: "e2" }, record.epoch);

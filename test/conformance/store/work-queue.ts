@@ -21,7 +21,7 @@ export function workQueueCases(open: OpenStore): void {
   };
   const add = (harness: StoreHarness, delayMs = 0, key = KEY) => harness.store.add(harness.epoch, C, key, delayMs);
 
-  it("returns one consistent snapshot: the primary, its slice, the namespace's orphans", async ({ harness }) => {
+  it("returns one consistent snapshot of the primary, its slice and the orphans of the namespace", async ({ harness }) => {
     const [own, orphan] = [cachedPod({ name: "own", owner: ownedBy("ReplicaSet", rs) }), cachedPod({ name: "orphan" })];
     const foreign = [
       cachedPod({ name: "foreign", owner: { kind: "ReplicaSet", name: "x", uid: "x" } }),
@@ -48,7 +48,7 @@ export function workQueueCases(open: OpenStore): void {
     });
   });
 
-  it("a Deployment's dependents are replica sets", async () => {
+  it("returns ReplicaSets as dependents of a Deployment", async () => {
     const harness = await (await open()).synced();
     const deployment = cachedDeployment();
     const [owned, orphan] = [
@@ -62,7 +62,7 @@ export function workQueueCases(open: OpenStore): void {
     expect([snapshot.dependents, snapshot.orphans].map((rows) => rows.map((row) => row.key))).toEqual([["shop/owned"], ["shop/orphan"]]);
   });
 
-  it("WQ1 [informer T61] 100 adds before a take are one run and one doorbell", async ({ harness }) => {
+  it("WQ1 [informer T61] collapses 100 adds before a take into one run and one doorbell", async ({ harness }) => {
     const bells = [];
     for (let count = 0; count < 100; count++) bells.push(await add(harness));
     expect(bells.filter((bell) => bell !== undefined)).toEqual([
@@ -73,7 +73,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "empty" });
   });
 
-  it("WQ1 [replicaset P16] ten thousand changes of an owner's pods are one run and one doorbell", async ({ harness }) => {
+  it("WQ1 [replicaset P16] collapses ten thousand changes of an owner's pods into one run and one doorbell", async ({ harness }) => {
     const bells: string[] = [];
     for (let time = 1; time <= 100; time++) {
       const versions = Array.from({ length: 100 }, (_, i) =>
@@ -95,7 +95,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ1 [informer T62] adds during a run lead to exactly one more, for which done rings", async ({ harness }) => {
+  it("WQ1 [informer T62] adds during a run lead to exactly one more run, for which done rings", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     await add(harness);
@@ -106,7 +106,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ3 [informer T63] the earliest time wins, and each move forward rings", async ({ harness }) => {
+  it("WQ3 [informer T63] keeps the earliest time, and rings each time that it becomes earlier", async ({ harness }) => {
     expect(await add(harness, 10_000)).toMatchObject({ delayMs: 10_000 });
     expect(await add(harness, 1_000)).toMatchObject({ delayMs: 1_000 });
     expect(await add(harness, 20_000)).toBeUndefined();
@@ -117,7 +117,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ3 [informer T64] a change during a long back-off runs at once; failures stay until a success", async ({ harness }) => {
+  it("WQ3 [informer T64] runs a change during a long back-off immediately, and keeps the failures until a success", async ({ harness }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     expect(await harness.readyIn(C, KEY)).toBe(5 * 2 ** 11);
     expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([
@@ -130,7 +130,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot.failures).toBe(0);
   });
 
-  it("[informer T65] failures back off from 5 ms, doubling, to 1,000 s; a success resets them", async ({ harness }) => {
+  it("[informer T65] backs off from 5 ms to 1,000 s, doubling with each failure, and resets with a success", async ({ harness }) => {
     const delays = [];
     for (let failure = 1; failure <= 20; failure++) {
       await fail(harness, KEY, failure);
@@ -143,7 +143,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, KEY)).toBe(5);
   });
 
-  it("WQ3 [replicaset 125] a due availability check does not wait for a back-off, which keeps doubling", async ({ harness }) => {
+  it("WQ3 [replicaset 125] runs a due availability check during a back-off, which keeps doubling", async ({ harness }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     const end = async (withinMs: number): Promise<number | undefined> => {
       await harness.store.add(harness.epoch, C, KEY, 0);
@@ -155,7 +155,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot.failures).toBe(15);
   });
 
-  it("a success that requeues resets earlier failures: Forget, then AddAfter", async ({ harness }) => {
+  it("resets earlier failures on a success that requeues (Forget, then AddAfter)", async ({ harness }) => {
     for (let failure = 1; failure <= 3; failure++) {
       await fail(harness, KEY, failure);
       await harness.pass(5 * 2 ** failure);
@@ -177,7 +177,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.done((await harness.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
   };
 
-  it("WQ6 [informer T90] drop parks a key: nothing re-adds it, and its time and number of failures are recorded", async ({ harness }) => {
+  it("WQ6 [informer T90] drop parks a key, does not re-add it, and records its time and number of failures", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
     await add(harness, 0, "shop/aside");
     await harness.store.done((await harness.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
@@ -190,7 +190,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked("deployment")).toEqual([]);
   });
 
-  it("WQ6 [informer T90] any add ends that at once, and failures start again: Forget", async ({ harness }) => {
+  it("WQ6 [informer T90] any add unparks a key immediately and resets its failures (Forget)", async ({ harness }) => {
     await dropped(harness, 2);
     const event = put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs, { urgency: "status" })] });
     expect(rung(await harness.deliver("pods", [event]))).toEqual([`${C} ${KEY}`]);
@@ -235,7 +235,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.resync("e-other", C, 1_000)).toEqual([]);
   });
 
-  it("WQ7 a resync neither hurries a key that backs off nor delays a due one", async ({ harness }) => {
+  it("WQ7 a resync neither advances a key in back-off nor delays a due one", async ({ harness }) => {
     const other = cachedReplicaSet({ name: "zoo", resourceVersion: "2" });
     await harness.seed("replicasets", [put(other, { counted: true })]);
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
@@ -248,7 +248,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // it waits, but has not failed
   });
 
-  it("[informer T66] 150 retries at once: 100 by their own back-off, then one every 100 ms; controllers apart", async ({ harness }) => {
+  it("[informer T66] of 150 simultaneous retries, delays 100 by their own back-off and then one every 100 ms, per controller", async ({
+    harness,
+  }) => {
     const rss = Array.from({ length: 150 }, (_, index) => cachedReplicaSet({ name: `rs-${index}`, resourceVersion: "2" }));
     for (const part of [rss.slice(0, 75), rss.slice(75)])
       await harness.seed(
@@ -289,7 +291,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
   });
 
-  it("WQ5 [informer T67] a doorbell lost between apply and send is sent within 7 s, by a redelivery or by the sweeper", async ({
+  it("WQ5 [informer T67] sends a doorbell that was lost between apply and send within 7 s, by a redelivery or by the sweeper", async ({
     harness,
   }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
@@ -303,7 +305,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ5 [informer T67] an add after a consumed doorbell rings at once, whatever the doorbell found", async ({ harness }) => {
+  it("WQ5 [informer T67] an add after a consumed doorbell rings immediately, whatever the doorbell found", async ({ harness }) => {
     await add(harness);
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     await harness.pass(1_000);
@@ -320,7 +322,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
   });
 
-  it("WQ5 [informer T97] an add during a run does not ring, because the key is busy: the end of the run does", async ({ harness }) => {
+  it("WQ5 [informer T97] an add during a run does not ring, because the end of the run does", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     expect(await add(harness)).toBeUndefined();
@@ -329,7 +331,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toBeUndefined(); // a young one is out
   });
 
-  it("WQ5 the doorbell of an abandoned run covers an add while it is young", async ({ harness }) => {
+  it("WQ5 the doorbell of an abandoned run covers an add while the doorbell is recent", async ({ harness }) => {
     for (const [age, rings] of [
       [4_999, false],
       [5_000, true],
@@ -346,7 +348,7 @@ export function workQueueCases(open: OpenStore): void {
     }
   });
 
-  it("WQ5 a doorbell covers no earlier time than its own", async ({ harness }) => {
+  it("WQ5 a doorbell does not cover a time before its own", async ({ harness }) => {
     expect(await add(harness, 4_000)).toBeDefined();
     await harness.pass(1_000);
     expect(await add(harness, 2_000)).toMatchObject({ delayMs: 2_000 });
@@ -356,7 +358,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness, 0)).toMatchObject({ delayMs: 0 });
   });
 
-  it("WQ5 the sweeper waits longer with each doorbell, at most 300 s, and does not grow a backlog", async ({ harness }) => {
+  it("WQ5 the sweeper waits longer after each doorbell, at most 300 s, and builds up no backlog", async ({ harness }) => {
     await add(harness);
     const rings: number[] = [];
     const start = harness.now();
@@ -367,7 +369,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(rings).toEqual([6, 16, 36, 76, 156, 316, 616, 916, 1_216]);
   });
 
-  it("WQ5 a doorbell that found the gate closed is consumed too: the sweeper starts its interval again", async ({ harness }) => {
+  it("WQ5 consumes a doorbell that found the gate closed, and restarts the sweeper's interval", async ({ harness }) => {
     await add(harness);
     let rings = 0;
     for (let second = 1; second <= 37; second++) {
@@ -400,7 +402,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" }); // late, but nobody took it over
   });
 
-  it("WQ2 [informer T68] 50 doorbells, 10 workers: one run", async ({ harness }) => {
+  it("WQ2 [informer T68] 50 doorbells and 10 workers lead to one run", async ({ harness }) => {
     await add(harness);
     const ids = { uid: rs.metadata.uid };
     const results = await Promise.all(
@@ -409,7 +411,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(results.map((result) => result.kind).filter((kind) => kind !== "busy")).toEqual(["ok"]);
   });
 
-  it("WQ2 [informer T69] a killed worker's key is taken over after its lease, not before, without an add", async ({ harness }) => {
+  it("WQ2 [informer T69] another worker takes over a killed worker's key after its lease and not before, without an add", async ({
+    harness,
+  }) => {
     await add(harness);
     const first = await harness.taken(C, KEY);
     await harness.pass(LEASE_MS - 1);
@@ -420,7 +424,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
   });
 
-  it("[informer T69b] counts starts that never ended until one ends; renewals and repeated takes do not count", async ({ harness }) => {
+  it("[informer T69b] counts runs that started and never ended, without renewals and repeated takes, until one ends", async ({
+    harness,
+  }) => {
     const unended = async (): Promise<number | undefined> => (await harness.taken(C, KEY)).snapshot.unended;
     for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 0 }, { kind: "drop" }] as const) {
       await add(harness);
@@ -443,7 +449,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await unended()).toBeUndefined();
   });
 
-  it("WQ2 a renewal is a whole lease from now, unless the key was taken over", async ({ harness }) => {
+  it("WQ2 a renewal extends the lease to its full duration, unless the key was taken over", async ({ harness }) => {
     await add(harness);
     const first = await harness.taken(C, KEY);
     await harness.pass(10_000);
@@ -457,7 +463,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.renew(first.run)).toBeUndefined();
   });
 
-  it("WQ2 [informer T70] a frozen worker has no effect after it lost its key", async ({ harness }) => {
+  it("WQ2 [informer T70] a suspended worker has no effect after it lost its key", async ({ harness }) => {
     await add(harness);
     const frozen = await harness.taken(C, KEY);
     await harness.pass(2 * LEASE_MS);
@@ -476,7 +482,7 @@ export function workQueueCases(open: OpenStore): void {
     { outcome: { kind: "retry" }, delayMs: 5 },
     { outcome: { kind: "requeueAfter", delayMs: 0 }, delayMs: 0 },
     { outcome: { kind: "drop" }, delayMs: undefined },
-  ] as const)("WQ2 [informer T124] done repeated after a lost answer returns its doorbell: $outcome.kind", async (ended) => {
+  ] as const)("WQ2 [informer T124] a done that is repeated after a lost answer returns its doorbell: $outcome.kind", async (ended) => {
     const { outcome, delayMs } = ended;
     const harness = await ready();
     await add(harness);
@@ -492,7 +498,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T71] delays above 900 s: an early doorbell gets the remaining delay", async ({ harness }) => {
+  it("[informer T71] an early doorbell for a delay above 900 s gets the remaining delay", async ({ harness }) => {
     expect(await add(harness, 1_000_000)).toMatchObject({ delayMs: 1_000_000 });
     await harness.pass(900_000);
     expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100_000, bell: { delayMs: 100_000 } });
@@ -500,7 +506,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("[informer A10] a caller with another primary gets the current one, and takes again", async ({ harness }) => {
+  it("[informer A10] returns the current primary to a caller with another one, which takes again", async ({ harness }) => {
     const owned = cachedReplicaSet({ name: "owned", resourceVersion: "8", owner: ownedBy("Deployment", cachedDeployment()) });
     await harness.seed("replicasets", [put(owned, { counted: true })]);
     await add(harness, 0, "shop/owned");
@@ -512,7 +518,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(run, ids)).toMatchObject({ kind: "ok" });
   });
 
-  it("a deleted primary: moved to none, then nothing to do; its queue state is removed", async ({ harness }) => {
+  it("take answers moved without a primary after a deletion, then an empty snapshot, and done removes the queue state", async ({
+    harness,
+  }) => {
     await fail(harness, KEY, 1);
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     const run = harness.run(C, KEY);
@@ -527,7 +535,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("status effects wait 1 ms per dependent after the last run, at most a second", async ({ harness }) => {
+  it("delays status effects by 1 ms per dependent after the last run, at most a second", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -563,7 +571,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("status effects of a recreated primary do not wait for its predecessor's run", async ({ harness }) => {
+  it("does not delay status effects of a recreated primary by its predecessor's run", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -579,7 +587,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(answer).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("status effects wait a second at most", async ({ harness }) => {
+  it("delays status effects by at most a second", async ({ harness }) => {
     for (let part = 0; part < 12; part++) {
       const pods = Array.from({ length: 90 }, (_, index) => cachedPod({ name: `p${part}-${index}`, owner: ownedBy("ReplicaSet", rs) }));
       await harness.seed(
@@ -596,7 +604,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [status])).toMatchObject({ bells: [{ delayMs: 1_000 }] });
   });
 
-  it("[informer T79] a resync adds each key once and overtakes nothing", async ({ harness }) => {
+  it("[informer T79] a resync adds each key once, and delays none", async ({ harness }) => {
     await add(harness, 0, "shop/early");
     for (const key of ["shop/early", "shop/late"]) await add(harness, 5_000, key);
     expect((await harness.store.queued(C)).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - harness.now()])).toEqual([
@@ -605,7 +613,7 @@ export function workQueueCases(open: OpenStore): void {
     ]);
   });
 
-  it("controllers have queues of their own", async ({ harness }) => {
+  it("separates the queues of controllers", async ({ harness }) => {
     await add(harness);
     expect(await harness.dirty("deployment")).toEqual([]);
     expect(await harness.store.take(harness.run("deployment", KEY), {})).toEqual({ kind: "empty" });

@@ -29,13 +29,13 @@ export function writeThroughCases(open: OpenStore): void {
     return { harness, run };
   };
 
-  it("a changed row queues the key being synced, for which done rings", async ({ harness, run }) => {
+  it("a changed row enqueues the key being synced, for which done rings", async ({ harness, run }) => {
     expect(rung(await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([]);
     expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: OWNER });
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
   });
 
-  it("[informer A4] an answer that the stream has delivered already queues nothing", async ({ harness, run }) => {
+  it("[informer A4] an answer that the stream has already delivered enqueues nothing", async ({ harness, run }) => {
     await harness.seed("pods", [put(owned("10"))]);
     const effects = [effect("deployment", deployment), effect(C, rs)];
     expect(await harness.writeThrough(run, "pods", [put(owned("10"), { effects })], { ownerUid: UID })).toEqual({
@@ -46,14 +46,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.dirty(C), await harness.dirty("deployment")]).toEqual([[], []]);
   });
 
-  it("[replicaset 88] keeps the greatest version of own answers, per resource, in any order", async ({ harness, run }) => {
+  it("[replicaset 88] keeps the greatest version among a run's own answers per resource, in any order", async ({ harness, run }) => {
     for (const version of ["5", "10", "8"]) await harness.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
     const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
     await harness.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
     expect([await harness.row("pods", "shop/web-1"), await harness.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
   });
 
-  it("[replicaset 89] [replicaset 90] the next run reads own answers of both resources, however far the stream lags, and later the stream's", async ({
+  it("[replicaset 89] [replicaset 90] the next run reads its own answers of both resources, however late the stream is, and later the stream's rows", async ({
     harness,
     run,
   }) => {
@@ -76,7 +76,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await seen()).toEqual(["100", "15"]);
   });
 
-  it("[replicaset 91] data of an owner is not inherited by another uid", async ({ harness, run }) => {
+  it("[replicaset 91] an owner with another uid inherits no data", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-2", verb: "create", name: "web-2" }]);
     await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     const heir = cachedReplicaSet({ uid: "heir", resourceVersion: "20" });
@@ -90,7 +90,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(snapshot).toMatchObject({ primary: { uid: "heir" }, dependents: [], intents: [] });
   });
 
-  it("[replicaset 93] keeps nothing of an answer that the stream has confirmed: the stream changes and deletes the row", async ({
+  it("[replicaset 93] keeps nothing of an answer that the stream has confirmed, so that the stream changes and deletes the row", async ({
     harness,
     run,
   }) => {
@@ -103,7 +103,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
   });
 
-  it("[informer T35] [informer A6] drops an answer whose pod was created and deleted unseen, and requeues the key", async ({
+  it("[informer T35] [informer A6] drops an answer whose pod was created and deleted unobserved, and requeues the key", async ({
     harness,
     run,
   }) => {
@@ -116,14 +116,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer A5] drops an answer overtaken by its pod's deletion, and requeues the key", async ({ harness, run }) => {
+  it("[informer A5] drops an answer that is older than its pod's deletion, and requeues the key", async ({ harness, run }) => {
     await harness.seed("pods", [remove(owned("10"), "80")], { commit: false });
     const answer = await harness.writeThrough(run, "pods", [put(owned("79"))], { ownerUid: UID });
     expect(outcomes(answer)).toEqual(["late"]);
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("an answer dropped before a moved row queues the key too: the second call does not contain it", async ({ harness, run }) => {
+  it("an answer dropped before a moved row enqueues the key too, because the second call does not contain it", async ({ harness, run }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
     await harness.seed("pods", [put(owned("55", "moved"))]);
@@ -161,7 +161,7 @@ export function writeThroughCases(open: OpenStore): void {
     });
   });
 
-  it("[informer T78] a status write enqueues the Deployment and not its own key; its event later enqueues nothing", async ({
+  it("[informer T78] a status write enqueues the Deployment and not its own key, and its later event enqueues nothing", async ({
     harness,
     run,
   }) => {
@@ -175,7 +175,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T78] a release enqueues another matching replica set; its event later enqueues nothing", async ({ harness, run }) => {
+  it("[informer T78] a release enqueues another matching ReplicaSet, and its later event enqueues nothing", async ({ harness, run }) => {
     const other = cachedReplicaSet({ name: "other", resourceVersion: "8" });
     await harness.seed("replicasets", [put(other, { counted: true })]);
     await harness.seed("pods", [put(owned("10"))]);
@@ -217,7 +217,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("another run's finding lowers an op without an add as well: its effects enqueue the owner", async ({ harness, run }) => {
+  it("another run's result lowers an op without an add, and its effects enqueue the owner", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.store.done(run, { kind: "ok" });
     await harness.store.add(harness.epoch, "deployment", KEY, 0);
@@ -230,7 +230,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("has no sequence and moves no watermark", async ({ harness, run }) => {
+  it("uses no sequence and moves no watermark", async ({ harness, run }) => {
     const before = await harness.openFence("pods");
     await harness.writeThrough(run, "pods", [put(owned("99"))], { ownerUid: UID });
     expect(await harness.openFence("pods")).toEqual(before);
@@ -248,7 +248,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
   });
 
-  it("answers count without the lease: even a frozen worker's answer is valid", async ({ harness, run }) => {
+  it("accepts answers without the lease, because even a suspended worker's answer is valid", async ({ harness, run }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     await harness.taken(C, KEY);
@@ -256,7 +256,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("a whole slow-start batch goes in one call: 500 answers", async ({ harness, run }) => {
+  it("writes a whole slow-start batch of 500 answers in one call", async ({ harness, run }) => {
     const items = Array.from({ length: 500 }, (_, index) => put(owned(`${index + 10}`, `p${index}`)));
     const answer = await harness.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
     expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
@@ -271,10 +271,7 @@ export function writeThroughCases(open: OpenStore): void {
   const OF_STATUS = { ownerUid: UID, ownStatus: true } as const;
   const lease = async (harness: StoreHarness) => (await harness.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
 
-  it("[informer T109] WQ8 ends its run in the same step: other keys are enqueued as usual, and the key is free", async ({
-    harness,
-    run,
-  }) => {
+  it("[informer T109] WQ8 ends its run in the same step, enqueues other keys as usual, and frees the key", async ({ harness, run }) => {
     const effects = [effect("deployment", deployment, { urgency: "status" })];
     const answer = await harness.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
     expect(answer).toEqual({ kind: "ok", bells: expect.any(Array), outcomes: ["changed"], done: { kind: "done", failures: 0 } });
@@ -300,7 +297,7 @@ export function writeThroughCases(open: OpenStore): void {
   it.each([
     { ends: { kind: "retry" } as const, failures: 1, delayMs: 5 },
     { ends: { kind: "requeueAfter", delayMs: 600_000 } as const, failures: 0, delayMs: 600_000 },
-  ])("[informer T109] WQ8 has the result of `done`: $ends.kind", async ({ ends, failures, delayMs }) => {
+  ])("[informer T109] WQ8 returns the result of `done`: $ends.kind", async ({ ends, failures, delayMs }) => {
     const { harness, run } = await running();
     expect(await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends })).toMatchObject({
       bells: [],
@@ -330,7 +327,10 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T109] [informer T70] WQ8 a key that was taken over stays with its holder; the answers count", async ({ harness, run }) => {
+  it("[informer T109] [informer T70] WQ8 leaves a key that was taken over with its holder, and keeps the answers", async ({
+    harness,
+    run,
+  }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     const heir = await harness.taken(C, KEY);
@@ -361,7 +361,7 @@ export function writeThroughCases(open: OpenStore): void {
     return { mark, left, suspects: pods?.suspects, fence: pods?.fence, watermark: pods?.watermark, predecessorGone };
   };
 
-  it("the owner's next take returns its mark, with fence, SUSPECT marks and least watermark of pods", async ({ harness, run }) => {
+  it("the owner's next take returns its mark, with fence, SUSPECT marks and the least watermark of pods", async ({ harness, run }) => {
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
     await harness.store.done(run, { kind: "ok" });
     expect(await basis(harness)).toEqual({
@@ -390,7 +390,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ predecessorGone: undefined });
   });
 
-  it("remembers each of the last 64 deleted primaries, and for older ones the newest version for every key", async ({ harness, run }) => {
+  it("remembers each of the last 64 deleted primaries, and for older ones the newest version of every key", async ({ harness, run }) => {
     await harness.store.done(run, { kind: "ok" });
     const each = (i: number) => cachedReplicaSet({ name: `gone-${i}`, uid: `gone-${i}`, resourceVersion: String(100 + i) });
     for (let i = 0; i < 65; i++) await harness.seed("replicasets", [put(each(i), { counted: true })]);
@@ -400,7 +400,10 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ predecessorGone: "1000" });
   });
 
-  it("counts departed pods only beside a mark, and an own status subtracts those that its run has seen", async ({ harness, run }) => {
+  it("counts departed pods only together with a mark, and an own status subtracts those that its run has seen", async ({
+    harness,
+    run,
+  }) => {
     const leaves = { lowers: [{ owner: OWNER, op: "t:left" }] };
     await harness.seed("pods", [put(owned("10", "a")), put(owned("11", "b")), put(owned("12", "c"))]);
     await harness.seed("pods", [remove(owned("10", "a"), "20", leaves)]);

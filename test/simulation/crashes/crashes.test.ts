@@ -80,7 +80,7 @@ async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig:
 /** Scenarios have some 30 to 130 calls, two deaths each; of them in a check. */
 const CHECKED = 4;
 
-describe("a function that dies at any one of its calls, before or after it is done, and is redelivered", () => {
+describe("a function that dies at any one of its calls, before or after its execution, and is redelivered", () => {
   it.each(SCENARIOS)("$name: ends in the same state, with nothing created twice", { timeout: 240_000 }, async (scenario) => {
     const { rig, left } = await play(scenario);
     const deaths = Array.from({ length: rig.calls }, (_, i) =>
@@ -99,7 +99,7 @@ const SEEDS = Array.from({ length: 400 }, (_, index) => index + 1);
 const SEEDS_CHECKED = 2;
 
 it(
-  `twenty user requests, with functions that die: bounds hold throughout, and at rest everything is as requested (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
+  `keeps its bounds through twenty user requests with functions that die, and then reaches the requested state (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
   { timeout: 240_000 },
   async () => {
     for (const seed of shareOf(SEEDS, SEEDS_CHECKED)) expect((await liveRandomly(seed)).stats.calls).toBeGreaterThan(100);

@@ -17,11 +17,11 @@ const violations = (seed: number, rules: readonly string[]): readonly string[] =
     WINDOWS.test(id.slice(2)) && id !== "I3c" ? [] : [`seed ${seed}: ${id} ${why}`],
   );
 
-it(`no schedule of ${SEEDS} violates anything outside the stated windows`, () => {
+it(`no schedule of ${SEEDS} violates an invariant outside the stated windows`, () => {
   expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, RULES)).flat()).toEqual([]);
 });
 
-it(`no schedule of ${SEEDS} in which Leases are deleted, too, violates anything outside the stated windows`, () => {
+it(`no schedule of ${SEEDS} in which Leases are also deleted violates an invariant outside the stated windows`, () => {
   const rules = (VARIANTS["RK"] ?? "").split(",");
   expect(rules).toContain("keep");
   expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, rules)).flat()).toEqual([]);

@@ -75,7 +75,7 @@ test.each(PLANTED)("without %s protocol seed %i fails", async (rule, seed) => {
   expect(failed).not.toEqual([]);
 });
 
-test("a failed seed is described in at most 40 lines, with the invariant and the command that repeats it", async () => {
+test("describes a failed seed in at most 40 lines, with the invariant and the command that repeats it", async () => {
   const off = new Set<Rule>(["A11"]);
   const { failed } = await runProtocol({ first: 2, last: 2, off });
   const lines = failed[0] ? await describeFailure(failed[0], off) : [];

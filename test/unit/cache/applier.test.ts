@@ -28,7 +28,7 @@ async function scene(): Promise<ApplierHarness> {
 }
 
 describe("order", () => {
-  it("[informer T31] add, update and delete in order: each enqueues the owner, and the row is deleted", async ({ harness }) => {
+  it("[informer T31] add, update and delete in order each enqueue the owner, and delete the row at the end", async ({ harness }) => {
     const runs: number[] = [];
     for (const each of [item(pod(1), "A"), item(pod(2, { labels: { app: "web", extra: "1" } }), "M"), item(pod(3), "D")]) {
       expect(await harness.apply(harness.pack([each]))).toEqual({ kind: "ack" });
@@ -40,7 +40,7 @@ describe("order", () => {
     expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[replicaset P2] [informer T32] the same in reverse: the row is absent throughout, the watermark moves once all three have arrived", async ({
+  it("[replicaset P2] [informer T32] the same in reverse keeps the row absent, and moves the watermark once all three have arrived", async ({
     harness,
   }) => {
     const first = 2; // the empty manifest was 1
@@ -53,7 +53,7 @@ describe("order", () => {
     expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[informer T33] each message five times in any order: the same state, and the owner is enqueued at most once per change", async () => {
+  it("[informer T33] each message five times in any order leads to the same state, and enqueues the owner at most once per change", async () => {
     for (let seed = 1; seed <= 30; seed++) {
       const random = createSeededRandom(seed);
       const harness = await scene();
@@ -77,7 +77,7 @@ describe("order", () => {
     }
   });
 
-  it("[informer T34] a late update does not restore a deleted object, neither above the watermark (A5) nor below (A6)", async ({
+  it("[informer T34] a late update does not restore a deleted object, neither above the watermark (A5) nor below it (A6)", async ({
     harness,
   }) => {
     await harness.apply(harness.pack([item(pod(30), "D")], { sq: 4 }));
@@ -95,7 +95,7 @@ describe("order", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer T36] deleted and recreated under another uid, in one pack or collapsed: enqueues the old owner and the new one", async () => {
+  it("[informer T36] enqueues the old and the new owner of an object that is recreated under another uid, in one pack or collapsed", async () => {
     const other = cachedReplicaSet({ name: "other", resourceVersion: "2" });
     const again = cachedPod({ uid: "second", resourceVersion: "6", owner: ownedBy("ReplicaSet", other) });
     const packs = [[item(pod(5), "D"), item(again, "A")], [item(again, "M")]];
@@ -169,7 +169,7 @@ describe("IX10 calls to the Store", () => {
 });
 
 describe("partly applied messages", () => {
-  it("[informer T25b] a crash after item 2 of 5: redelivery applies 3 to 5, effects of 1 and 2 occur once, the sequence counts once", async ({
+  it("[informer T25b] applies items 3 to 5 on the redelivery after a crash at item 2, with effects and the sequence once", async ({
     harness,
   }) => {
     const names = ["a", "b", "c", "d", "e"];
@@ -202,7 +202,7 @@ describe("partly applied messages", () => {
     expect(await harness.watermarkOf()).toBe("15");
   });
 
-  it("a repeated key uses two calls, even when others follow it", async ({ harness }) => {
+  it("uses two calls for a repeated key, even when others follow it", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(4), "A")]));
     const items = [item(pod(5), "D"), item(pod(6, { uid: "second" }), "A"), item(pod(7, { name: "b" }), "A")];
     expect(await harness.apply(harness.pack(items))).toEqual({ kind: "ack" });
@@ -210,7 +210,7 @@ describe("partly applied messages", () => {
     expect(await harness.keys()).toEqual(["shop/b", POD]);
   });
 
-  it("[informer T25b] 250 items in one message use calls of at most 100, and the last one commits", async ({ harness }) => {
+  it("[informer T25b] applies 250 items of one message in calls of at most 100, and the last call commits", async ({ harness }) => {
     const { store } = harness;
     const sizes: string[] = [];
     harness.store = {
@@ -225,7 +225,7 @@ describe("partly applied messages", () => {
     expect(await harness.watermarkOf()).toBe("349");
   });
 
-  it("rows that move on every attempt return the message to the queue, and keys queued meanwhile are rung", async ({ harness }) => {
+  it("returns the message to the queue when rows move on every attempt, and rings keys that were queued meanwhile", async ({ harness }) => {
     const { store } = harness;
     harness.store = {
       ...store,
@@ -251,7 +251,7 @@ describe("AP5 a redelivered message", () => {
     { comes: "again, and calls take long,", receiveCount: 2, callMs: 1_000, sizes: Array.from({ length: 15 }, () => 10) },
     { comes: "once more", receiveCount: 3, callMs: 10, sizes: [0, 1, 2, 4, 8, 16, 32, 64, 23] }, // AP6: the first is before the read
     { comes: "for the thousandth time", receiveCount: 1_000, callMs: 10, sizes: [0, 1, 2, 4, 8, 16, 32, 64, 23] },
-  ])("uses smaller calls, which grow while they are fast: $comes", async ({ receiveCount, callMs, sizes }) => {
+  ])("uses smaller calls, which grow while they are fast, for a message that comes $comes", async ({ receiveCount, callMs, sizes }) => {
     const harness = await scene();
     const { store } = harness;
     const seen: { readonly size: number; readonly isLast: boolean }[] = [];
@@ -307,7 +307,7 @@ describe("AP5 a redelivered message", () => {
     expect(Math.max(...decided.values())).toBeLessThanOrEqual(4);
   });
 
-  it("[informer T25c] reads few large objects at once, and none again that is applied", async ({ harness }) => {
+  it("[informer T25c] reads few large objects at a time, and no object again that is applied", async ({ harness }) => {
     const { store } = harness;
     const names = Array.from({ length: 9 }, (_, i) => `p${i}`);
     for (const name of names) {
@@ -340,7 +340,9 @@ describe("AP5 a redelivered message", () => {
 });
 
 describe("lists", () => {
-  it("[informer T37] an object missing from the list is deleted at its version, and its owner is enqueued", async ({ harness }) => {
+  it("[informer T37] deletes an object that is missing from the list at the list's version, and enqueues its owner", async ({
+    harness,
+  }) => {
     const [a, b, c] = ["a", "b", "c"].map((name, i) => pod(10 + i, { name })) as [CachedPod, CachedPod, CachedPod];
     await harness.apply(harness.pack([a, b, c].map((each) => item(each, "A"))));
     await harness.drain("replicaset");
@@ -351,7 +353,7 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("40");
   });
 
-  it("[informer T38] [informer T39] an add in flight from before the list is dropped, one from after it is kept", async ({ harness }) => {
+  it("[informer T38] [informer T39] drops an add that was in flight before the list, and keeps one from after it", async ({ harness }) => {
     const late = harness.pack([item(pod(10, { name: "x" }), "A")], { sq: 3 });
     const young = harness.pack([item(pod(41, { name: "y" }), "A")], { sq: 4 });
     await harness.openGeneration("pods");
@@ -362,7 +364,7 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("41");
   });
 
-  it("[informer T40] [informer T41] a manifest ahead of its lane waits, and shows as a gap until the missing message arrives", async ({
+  it("[informer T40] [informer T41] holds a manifest ahead of its lane, and reports a gap until the missing message arrives", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -377,7 +379,7 @@ describe("lists", () => {
     expect((await harness.health())?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T05] a manifest with an object that never arrived is acknowledged, freezes the watermark and requests the object; the next one unfreezes it", async ({
+  it("[informer T05] acknowledges a manifest whose object never arrived, freezes the watermark and requests the object, until the next manifest unfreezes it", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -389,7 +391,7 @@ describe("lists", () => {
     expect(await harness.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A4] after a restore of etcd the cache returns to the listed state, and previous and current owners are enqueued", async ({
+  it("[informer A4] after a restore of etcd the cache returns to the listed state, and the previous and current owners are enqueued", async ({
     harness,
   }) => {
     await harness.apply(harness.pack([item(pod(460, { labels: { lost: "1" } }), "M"), item(pod(461, { name: "never" }), "A")]));
@@ -410,7 +412,7 @@ describe("lists", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("combines the parts of a manifest, and the last one decides", async ({ harness }) => {
+  it("combines the parts of a manifest, and applies it with the last one", async ({ harness }) => {
     const [a, b] = [pod(10, { name: "a" }), pod(11, { name: "b" })];
     await harness.apply(harness.pack([a, b, pod(12, { name: "zombie" })].map((each) => item(each, "A"))));
     await harness.openGeneration("pods");
@@ -463,7 +465,7 @@ describe("items without their object", () => {
     expect(await harness.row(POD)).toMatchObject({ rv: "15" });
   });
 
-  it("[informer T24] and no longer found: the row is flagged as deleted, its owner is enqueued, its DELETED event removes it", async ({
+  it("[informer T24] and no longer found are flagged as deleted, their owner is enqueued, and their DELETED event removes them", async ({
     harness,
   }) => {
     await harness.apply(harness.pack([item(pod(10), "A")]));
@@ -476,14 +478,14 @@ describe("items without their object", () => {
     expect(await harness.keys()).toEqual([]);
   });
 
-  it("[informer T108] and uncacheable: the item is quarantined and its lane continues", async ({ harness }) => {
+  it("[informer T108] and uncacheable are quarantined, and their lane continues", async ({ harness }) => {
     harness.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("and neither found nor cached: nothing happens", async ({ harness }) => {
+  it("and neither found nor cached have no effect", async ({ harness }) => {
     expect(
       await harness.apply(
         harness.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")]),
@@ -526,7 +528,7 @@ describe("invalid input", () => {
       why: "its object is another one",
     },
     { name: "no item at all", bad: null, what: "pods without a key", why: "not an item" },
-  ])("an item with $name is logged and quarantined; its neighbours and the sequence continue", async ({ bad, what, why }) => {
+  ])("logs and quarantines an item with $name, and applies its neighbours and the sequence", async ({ bad, what, why }) => {
     const harness = await scene();
     expect(await harness.apply(harness.pack([neighbours[0], bad, neighbours[1]]))).toEqual({ kind: "ack" });
     expect(await harness.keys()).toEqual(["shop/a", "shop/b"]);
@@ -539,14 +541,14 @@ describe("invalid input", () => {
     expect(harness.complaints[0]).toContain("lane 0, sequence 2");
   });
 
-  it("an invalid item alone in its message still advances the sequence and the watermark", async ({ harness }) => {
+  it("advances the sequence and the watermark for an invalid item that is alone in its message", async ({ harness }) => {
     await harness.apply(harness.pack([{ t: "M", key: "shop/bad", rv: "11", o: {} }]));
     expect(await harness.watermarkOf()).toBe("11");
     await harness.apply(harness.pack([item(pod(12), "A")]));
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("a message without an envelope is logged by its id and acknowledged; the next one is applied", async ({ harness }) => {
+  it("logs a message without an envelope by its id, acknowledges it, and applies the next one", async ({ harness }) => {
     expect(await harness.apply(signedBody("c1", "{broken"))).toEqual({ kind: "ack" });
     expect(harness.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
     expect(await harness.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
@@ -571,7 +573,7 @@ describe("invalid input", () => {
       forge: (body: string) => signBody(createSigner(["a key that comes too early"], "c1"), "c1", payloadOf(body)),
       why: "signed with a key that this build does not know",
     },
-  ])("a message $name is acknowledged, logged and quarantined by its id, without other effects", async ({ forge, why }) => {
+  ])("acknowledges, logs and quarantines a message $name by its id, without other effects", async ({ forge, why }) => {
     const harness = await scene();
     const body = harness.pack([item(pod(10), "A")]);
     expect(await harness.apply(forge(body))).toEqual({ kind: "ack" });
@@ -593,7 +595,7 @@ describe("invalid input", () => {
   it.each([
     { what: "a newer envelope", from: '"v":2', to: '"v":3', why: "envelope version 3, this build reads up to 2" },
     { what: "an unknown view", from: '"r":"pods"', to: '"r":"pods~janitor~k3"', why: "view pods~janitor~k3 is unknown to this build" },
-  ])("$what waits for a newer applier, is logged, and is applied once there is one", async ({ from, to, why }) => {
+  ])("$what waits for a newer applier, is logged, and is applied by the newer one", async ({ from, to, why }) => {
     const harness = await scene();
     const body = harness.pack([item(pod(10), "A")]);
     const newer = signedBody("c1", payloadOf(body).replace(from, to));
@@ -633,7 +635,7 @@ describe("AP1 an affected-keys table that", () => {
     { name: "looks up an invalid key", fault: (_, lookups) => (lookups.get("replicasets", "shop/a/b"), []) },
     { name: "returns an invalid key", fault: () => [{ controller: "replicaset", key: "shop/a/b", uid: "u", urgency: "status" }] },
   ])(
-    "[informer T88] $name for one item blocks nothing: the item is cached and logged, and its neighbours enqueue their keys",
+    "[informer T88] $name for one item blocks no other: the applier caches and logs the item, and its neighbours enqueue their keys",
     async ({ fault }) => {
       const harness = await scene();
       // First of all tables: results of the others for the item are dropped, too.
@@ -663,7 +665,7 @@ describe("AP1 an affected-keys table that", () => {
     },
   );
 
-  it("[informer T88] throws for an object missing from a list does not prevent the end of its sweep", async ({ harness }) => {
+  it("[informer T88] throws for an object missing from a list does not prevent the sweep from completing", async ({ harness }) => {
     await harness.apply(harness.pack(three("A")));
     await harness.drain("replicaset");
     harness.registry = [
@@ -680,7 +682,7 @@ describe("AP1 an affected-keys table that", () => {
   });
 });
 
-it.each(["x", [null], ["x"]])("AP1 invalid references (%j) are logged, even in objects read live", async (ownerReferences) => {
+it.each(["x", [null], ["x"]])("AP1 logs invalid references (%j), even in objects read live", async (ownerReferences) => {
   const harness = await scene();
   const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it may arrive
   expect(await harness.apply(harness.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
@@ -694,7 +696,7 @@ it.each(["x", [null], ["x"]])("AP1 invalid references (%j) are logged, even in o
   expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
 });
 
-it("TY1 a redelivered message is reported once as such, and waiting keys are rung", async ({ harness }) => {
+it("TY1 reports a redelivered message once as redelivered, and rings waiting keys", async ({ harness }) => {
   const body = harness.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
   await harness.apply(body);
   harness.rung.length = 0;

@@ -52,7 +52,7 @@ function view(watermark: string, pod?: Pod, isBelieved = true): LaneView {
   return { watermark, rows: new Map([[KEY, { uid, rv }]]), entries: new Map([[KEY, cached(pod, isBelieved)]]) };
 }
 
-describe("a lane beside its list", () => {
+describe("a lane compared with its list", () => {
   const LIST = "100";
   it.each<{ name: string; object?: Pod; lane: LaneView; want?: Difference["kind"] }>([
     { name: "the same", object: { rv: "50" }, lane: view(LIST, { rv: "50" }) },
@@ -152,7 +152,7 @@ describe("an audit", () => {
     };
   }
 
-  it("lists metadata, not older than the cache, and accepts a match", async () => {
+  it("lists metadata that is not older than the cache, and accepts a match", async () => {
     const s = scene([{ rv: "50" }], () => view("100", { rv: "50", owned: false }));
     expect(await s.run(0)).toMatchObject({ compared: 1, unsettledLanes: 0 });
     expect(s.queries).toEqual([{ metadataOnly: true, limit: 500, resourceVersion: "100", resourceVersionMatch: "NotOlderThan" }]);
@@ -174,7 +174,7 @@ describe("an audit", () => {
     expect(isOver).toBe(true);
   });
 
-  it("[informer T93] an object deleted after the list is not missing; a listed one is", async () => {
+  it("[informer T93] does not report an object deleted after the list as missing, but a listed one", async () => {
     const deleted = scene([{ rv: "50" }, undefined], () => view("120"));
     expect((await deleted.run(0)).differences).toEqual([]);
     expect(deleted.queries).toHaveLength(2);

@@ -21,7 +21,7 @@ test.each([
   expect(remainingWindowMs(flow(given))).toBe(want);
 });
 
-test("a requested delay is kept, whatever arrives", () => {
+test("keeps a requested delay, whatever arrives", () => {
   expect([0, 4_000, 5_000, 6_000].map((ageMs) => remainingWindowMs(flow({ items: 400, packs: 4, ageMs }), 5_000))).toEqual([
     5_000, 1_000, 0, 0,
   ]);
@@ -36,13 +36,13 @@ test.each([
   expect([came.slice(0, 29).includes(true), came.slice(29).includes(true)]).toEqual(want);
 });
 
-test("a burst ends with its first pause", () => {
+test("ends a burst with its first pause", () => {
   const meter = new FlowMeter();
   const all = Array.from({ length: 40 }, () => meter.came(1_000));
   expect([all.at(-1), meter.came(1_100), meter.came(1_101)]).toEqual([true, true, false]);
 });
 
-test("packs leave within 100 ms of their first item, and checks end", () => {
+test("sends packs within 100 ms of their first item, and stops checking afterwards", () => {
   for (const perMs of [0.05, 0.2, 0.4, 1, 5]) {
     let [ageMs, asked] = [0, 0];
     for (let wait = remainingWindowMs(flow({})); wait > 0; asked++) {

@@ -36,7 +36,7 @@ function scene(first = "v1.36.3", options: ClusterReleaseOptions = {}) {
 }
 
 describe("the cluster's release", () => {
-  it("is the one of the start", () => {
+  it("is the one read at the start", () => {
     expect(scene("v1.36.3-eks-1a2b3c4").release.current()).toBe("1.36");
   });
 
@@ -60,7 +60,7 @@ describe("the cluster's release", () => {
     expect(await s.pass(9 * MINUTE)).toBe("1.37");
   });
 
-  it("is read each minute while two count, and not otherwise", async () => {
+  it("is read each minute while two were seen, and not otherwise", async () => {
     const s = scene();
     s.runs("v1.37.2");
     await s.pass(2 * MINUTE);
@@ -70,7 +70,7 @@ describe("the cluster's release", () => {
     expect(s.reads()).toBe(1 + 7);
   });
 
-  it("stays when the version cannot be read, or is none", async () => {
+  it("stays the same when the version cannot be read or is invalid", async () => {
     const s = scene();
     await s.pass(11 * MINUTE);
     for (const answer of [new Error("away"), "unknown"]) {
@@ -80,7 +80,7 @@ describe("the cluster's release", () => {
     }
   });
 
-  it("is read once for all streams that connect at a time, and for no further page of a list", async () => {
+  it("is read once for all streams that connect at the same time, and not for further pages of a list", async () => {
     const s = scene();
     const kube = { listPage: () => Promise.resolve({ resourceVersion: "1", items: [] }), watch: () => [], newestVersion: () => "1" };
     const looking = lookingAtRelease(kube as unknown as KubeWatch, s.release);
@@ -95,7 +95,7 @@ describe("the cluster's release", () => {
     expect(s.reads()).toBe(2);
   });
 
-  it("is reported once if nothing acts on it, with the flag and its risk", async () => {
+  it("is reported once if no function acts on it, with the flag and its risk", async () => {
     const s = scene("v1.38.0-beta.0");
     expect([await s.pass(1_000), await s.pass(1_000)]).toEqual(["1.38", "1.38"]);
     expect(s.log.lines).toHaveLength(1);

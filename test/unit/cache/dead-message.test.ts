@@ -75,7 +75,7 @@ it.each([
       why: "not a JSON object",
     },
   },
-])("$name: reports the cache that may miss a change", ({ text, want }) => {
+])("reports the cache that may have missed a change: $name", ({ text, want }) => {
   expect(readDeadMessage(signedBody("c1", text), testSigner)).toEqual({ kind: "dead", ...want });
 });
 

@@ -142,7 +142,7 @@ function scene() {
 }
 
 describe("the guard", () => {
-  it("[informer T103] FG1 FG2 reports a write of another controller at once, and logs it once", async ({ s }) => {
+  it("[informer T103] FG1 FG2 reports a write of another controller immediately, and logs it once", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(0)); // upstream's controllers ended a second before ours began
     guard.look("deployments", written(-60));
@@ -160,7 +160,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG1 ignores writes from before it leads: a list read before that shows only the past", async ({ s }) => {
+  it("FG1 ignores writes from before it leads, because a list read before that shows only the past", async ({ s }) => {
     const guard = createForeignWriteGuard(
       {
         store: { guard: never, reportForeignWrites: never },
@@ -175,7 +175,9 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG1 does not rely on the entry alone: the status must have changed in exactly this version", async ({ s }) => {
+  it("[informer T105] FG1 does not rely on the managedFields entry alone: the status must have changed in exactly this version", async ({
+    s,
+  }) => {
     const guard = s.watcher(0);
     for (const items of [[SAME], [], [{ ...OTHER, metadata: { uid: "u0" } }]]) {
       s.before(async () => items);
@@ -195,7 +197,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG6 dates no write later than now: a resume forgives it, and a later write stops again", async ({ s }) => {
+  it("[informer T105] FG6 dates no write later than now, so that a resume forgives it and a later write stops again", async ({ s }) => {
     const guard = s.watcher(0);
     await s.clock.advance(5_000);
     guard.look("deployments", written(1_000_000));
@@ -220,7 +222,9 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ2 an unavailable API server delays the report; one that no longer has the version leaves it to the next write", async ({ s }) => {
+  it("IQ2 delays the report while the API server is unavailable, and leaves it to the next write when that no longer has the version", async ({
+    s,
+  }) => {
     const guard = s.watcher(0);
     s.before(() => Promise.reject(new UnansweredError("no answer in time")));
     guard.look("deployments", written(3));
@@ -280,7 +284,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 starts no term before pending claims are checked; an unresponsive API server delays it by 5 s", async ({ s }) => {
+  it("FG4 starts no term before pending claims are checked, and an unresponsive API server delays it by 5 s", async ({ s }) => {
     const guard = s.watcher(0);
     let answer = (): void => undefined;
     s.before(async () => {
@@ -329,7 +333,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a resume ends it until the other controller writes again", async ({ s }) => {
+  it("ends a stop on a resume until the other controller writes again", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -348,7 +352,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG3 reports the newest write, so a resume with an older one leaves it stopped", async ({ s }) => {
+  it("FG3 reports the newest write, so that a resume with an older one leaves the cluster stopped", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     guard.look("deployments", written(5, "k3s", "web-2"));
@@ -364,7 +368,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("two watchers: ignores an old write that a paused one reports after the resume", async ({ s }) => {
+  it("ignores an old write that a paused second watcher reports after the resume", async ({ s }) => {
     const [paused, leader] = [s.watcher(0), s.watcher(20)];
     s.redisIsAway(true); // for the paused one
     paused.look("deployments", written(3));
@@ -451,7 +455,7 @@ describe("the guard", () => {
 });
 
 describe("the canary", () => {
-  it("FG7 a proof stops its namespace alone; the canary's status is changed, so that a controller of the whole cluster corrects it", async ({
+  it("FG7 stops only a namespace with a proven write, and changes the canary's status so that a cluster-wide controller corrects it", async ({
     s,
   }) => {
     const guard = s.watcher(0);
@@ -466,7 +470,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG7 our own writes of it, and those of users, stop nothing; a ReplicaSet of its name elsewhere is not it", async ({ s }) => {
+  it("FG7 ignores our own and users' writes to the canary, and ReplicaSets of its name in other namespaces", async ({ s }) => {
     const guard = s.watcher(0);
     for (const manager of ["deltaloop-watcher", "kubectl-edit"])
       expect(
@@ -478,7 +482,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG7 two namespaces at once cost one change in 10 s, and the change differs each time", async ({ s }) => {
+  it("FG7 changes the canary once in 10 s for two namespaces, differently each time", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3, "k3s", "web", "shop"));
     guard.look("deployments", written(3, "k3s", "web", "bank"));
@@ -490,7 +494,9 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG5 FG7 CY4 a watcher that starts within the 10 s changes it again, later than the writes that its start hides", async ({ s }) => {
+  it("FG5 FG7 CY4 a watcher that starts within the 10 s changes the canary again, later than the writes that its start ignores", async ({
+    s,
+  }) => {
     await s.seenByAnother(3); // of a terminated watcher
     const next = s.watcher(5);
     await next.beforeTerm();
@@ -507,7 +513,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG7 a resume within the 10 s ends the stop of the namespace, and hides no write of the canary after it", async ({ s }) => {
+  it("FG7 a resume within the 10 s ends the stop of the namespace, and hides no later write of the canary", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(4_000);
@@ -524,7 +530,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG3 a namespace that is resumed alone leaves the others stopped, and stops again at the next write there", async ({ s }) => {
+  it("FG3 a resume of one namespace leaves the others stopped, and the next write there stops it again", async ({ s }) => {
     const guard = s.watcher(0);
     for (const namespace of ["shop", "bank"]) guard.look("deployments", written(3, "k3s", "web", namespace));
     await s.clock.advance(0);
@@ -537,7 +543,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("CY1 a canary that is missing or refused is retried, and reported once; namespaces are stopped meanwhile", async ({ s }) => {
+  it("CY1 retries a canary that is missing or refused, reports it once, and stops namespaces meanwhile", async ({ s }) => {
     const guard = s.watcher(0);
     s.canary(async () => undefined);
     guard.look("deployments", written(3));

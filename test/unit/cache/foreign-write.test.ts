@@ -80,7 +80,7 @@ test.each([
     seen: undefined,
   },
   { name: "no fields", entries: [{ ...upstream, manager: "policy", fieldsV1: undefined }], seen: undefined },
-])("[informer T102] $name: seen is $seen", ({ entries, seen }) => {
+])("[informer T102] $name: reported is $seen", ({ entries, seen }) => {
   expect(claimed(...entries)?.manager).toBe(seen);
 });
 
@@ -136,7 +136,7 @@ test("reports object and time", () => {
   });
 });
 
-test("a pod's status belongs to its node", () => {
+test("treats a pod's status as written by its node", () => {
   expect(claimOf("pods", object({ ...upstream, manager: "kubelet" }), AFTER_MS)).toBeUndefined();
 });
 

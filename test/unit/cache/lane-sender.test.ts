@@ -74,7 +74,7 @@ function incompressible(length: number): string {
   return Array.from({ length }, () => Math.floor(random.next() * 36).toString(36)).join("");
 }
 
-test("concurrent items share a message, in order; a lone one waits 1 ms", async () => {
+test("sends concurrent items in one message, in order, and a single one after 1 ms", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("a", 1));
   sender.live(item("b", 2));
@@ -91,7 +91,7 @@ test("concurrent items share a message, in order; a lone one waits 1 ms", async 
   ]);
 });
 
-test("a burst fills the packs: fewer messages, and no item waits longer than 100 ms", async () => {
+test("fills the packs in a burst: sends fewer messages, and delays no item by more than 100 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   const putMs = new Map<string, number>();
   const waits: number[] = [];
@@ -168,14 +168,14 @@ test("[informer T96] sends an own write with other items of its lane, without de
   ]);
 });
 
-test("sends own writes at once where nothing is written through", async () => {
+test("sends own writes immediately when there is no write-through", async () => {
   const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 0, knowsOwn: false });
   sender.live({ ...item("a", 1), isOwn: true });
   await clock.advance(0);
   expect(sent()).toMatchObject([{ items: [{ rv: "1" }] }]);
 });
 
-test("[informer T96] items of one lane leave another lane's own writes waiting", async () => {
+test("[informer T96] items of one lane do not flush own writes of another lane", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   const [first = "", second = ""] = [0, 1].map((lane) => ["a", "b", "c", "d", "e"].find((name) => laneOf(`shop/${name}`, 2) === lane));
   sender.live({ ...item(first, 1), isOwn: true });
@@ -186,7 +186,7 @@ test("[informer T96] items of one lane leave another lane's own writes waiting",
   expect(sent()).toMatchObject([{ items: [{ rv: "2" }] }, { items: [{ rv: "1" }] }]);
 });
 
-test("a list's packs leave when full or with the manifest; a live event beside them does not flush them", async () => {
+test("sends a list's packs when they are full or with the manifest, and a live event does not flush them", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   const keys = Array.from({ length: 250 }, (_, i) => `p${i}`).filter((name) => laneOf(`shop/${name}`, 2) === 0);
   for (const [i, name] of keys.slice(0, 110).entries()) {
@@ -203,7 +203,7 @@ test("a list's packs leave when full or with the manifest; a live event beside t
   expect(sizes()).toEqual(["L100", "D1", "L10", "M", "M"]);
 });
 
-test("single events with pauses in between wait 5 ms", async () => {
+test("sends single events with pauses in between after 5 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   for (let event = 1; event <= 5; event++) {
     sender.live(item(`p${event}`, event));
@@ -213,7 +213,7 @@ test("single events with pauses in between wait 5 ms", async () => {
   }
 });
 
-test("[informer T25] packs and batches stay within SQS's limits, in order", async () => {
+test("[informer T25] keeps packs and batches within SQS's limits, in order", async () => {
   const { clock, sender, batches, sent } = setUp();
   const bytesOf = (entries: readonly QueueEntry[]): number => entries.reduce((bytes, { body }) => bytes + Buffer.byteLength(body), 0);
   const pad = incompressible(150 * 1024);
@@ -241,7 +241,7 @@ test("[informer T26] resends the failed entries 2 and 5 of 10 under the same ids
   expect(batches.map((batch) => batch.map((entry) => entry.id))).toEqual([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(id), [2, 5, 11].map(id)]);
 });
 
-test("one call carries messages of several lanes; a failed lane does not block another", async () => {
+test("sends messages of several lanes in one call, and a failed lane does not block another", async () => {
   const { clock, sender, batches } = setUp(
     (entries, call) => ({ failed: call === 1 ? entries.slice(0, 1).map(({ id }) => ({ id, reason: "throttled", permanent: false })) : [] }),
     4,
@@ -264,7 +264,7 @@ test("[informer T28] repeats an unanswered send with the same id and body", asyn
   expect(batches[2]).toEqual(batches[0]);
 });
 
-test("[informer T27] the same object and version sent twice has two ids", async () => {
+test("[informer T27] gives the same object and version two ids when it is sent twice", async () => {
   const { clock, sender, batches } = setUp();
   sender.listed(item("a", 1), "20", 1);
   await clock.runUntilIdle();
@@ -275,7 +275,7 @@ test("[informer T27] the same object and version sent twice has two ids", async 
   expect(new Set(ids).size).toBe(3); // and the manifest's
 });
 
-test("listed objects carry the version of their list, in packs of their own; live ones carry none", async () => {
+test("sends listed objects with the version of their list in packs of their own, and live ones without one", async () => {
   const { clock, sender, sent } = setUp();
   sender.listed(item("a", 1), "20", 1);
   sender.listed(item("b", 1), "1000000405", 2);
@@ -284,14 +284,14 @@ test("listed objects carry the version of their list, in packs of their own; liv
   expect(sent().map((envelope) => ("L" in envelope ? envelope.L : undefined))).toEqual(["20", "1000000405", undefined]);
 });
 
-test("[informer T59] group and id consist of resource and lane, so that the longest key fits", async () => {
+test("[informer T59] composes group and id of resource and lane, so that the longest key fits", async () => {
   const { clock, sender, batches } = setUp();
   sender.live({ ...item("n".repeat(253), 1), key: `${"s".repeat(63)}/${"n".repeat(253)}` });
   await clock.runUntilIdle();
   expect(batches.flat()).toMatchObject([{ group: "c1.pods.0", id: "c1.pods.0-e1-7-1" }]);
 });
 
-test("[informer T83] two clusters with the same objects share no group and no id", async () => {
+test("[informer T83] uses different groups and ids for the same objects in two clusters", async () => {
   const namesOf = async (cluster: string): Promise<readonly string[]> => {
     const { clock, sender, batches } = setUp(undefined, 2, cluster);
     sender.live(item("a", 1));
@@ -304,7 +304,7 @@ test("[informer T83] two clusters with the same objects share no group and no id
   expect(two.filter((name) => one.includes(name))).toEqual([]);
 });
 
-test("a newer state of the same uid replaces the older one in the open pack; a delete or another uid does not", async () => {
+test("a newer state of the same uid replaces the older one in the open pack, but a delete or another uid does not", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("a", 1, { type: "A" }));
   sender.live(item("a", 2));
@@ -318,7 +318,7 @@ test("a newer state of the same uid replaces the older one in the open pack; a d
   ]);
 });
 
-test("[informer T14] a watermark goes to every lane, after earlier items", async () => {
+test("[informer T14] sends a watermark to every lane, after earlier items", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   sender.live(item("a", 9));
   sender.watermark("50");
@@ -358,7 +358,7 @@ test("a manifest closes the listed packs, goes to every lane and carries its num
   ]);
 });
 
-test("[informer T24] sends an object above 900 KiB by name alone", async () => {
+test("[informer T24] sends an object above 900 KiB by name only", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("huge", 1, { bytes: 901 * 1024 }));
   await clock.runUntilIdle();
@@ -366,7 +366,7 @@ test("[informer T24] sends an object above 900 KiB by name alone", async () => {
   expect(sent()[0]).not.toHaveProperty("items.0.o");
 });
 
-test("[informer T108] sends a shorter object whose message would exceed 1 MiB by name alone, in a message of its own", async () => {
+test("[informer T108] sends a smaller object whose message would exceed 1 MiB by name only, in its own message", async () => {
   const { clock, sender, batches, sent } = setUp();
   sender.live(item("a", 1));
   sender.live(item("huge", 2, { pad: random3(515_000) }));
@@ -381,7 +381,7 @@ test("[informer T108] sends a shorter object whose message would exceed 1 MiB by
   expect(sent()[1]).not.toHaveProperty("items.0.o");
 });
 
-test("[informer T108] sends whole what fits: one item of 900 KiB, and a full pack of the characters that expand most", async () => {
+test("[informer T108] sends objects that fit completely: one of 900 KiB, and a full pack of the characters that expand most", async () => {
   const { clock, sender, batches, sent } = setUp();
   sender.live(item("long", 1, { pad: incompressible(880 * 1024) }));
   for (let i = 0; i < 4; i++) sender.live(item(`p${i}`, i + 2, { pad: random3(50 * 1024) }));
@@ -405,14 +405,14 @@ test("[informer T108] sends whole what fits: one item of 900 KiB, and a full pac
   ]);
 });
 
-test("[informer T108] an object to be read live is alone in its message, so no function reads a hundred of them at once", async () => {
+test("[informer T108] sends each object to be read live in its own message, so that no function reads a hundred of them at once", async () => {
   const { clock, sender, sent } = setUp();
   for (let i = 1; i <= 3; i++) sender.live(item(`p${i}`, i, { bytes: 901 * 1024 }));
   await clock.runUntilIdle();
   expect(sent()).toMatchObject([1, 2, 3].map((i) => ({ items: [{ key: `shop/p${i}`, tooBig: true }] })));
 });
 
-test("[informer T106] splits a manifest of the longest names so that each part fits; no row is lost, and each part has the number of parts", async () => {
+test("[informer T106] splits a manifest of the longest names so that each part fits, with all rows and the number of parts", async () => {
   const { clock, sender, batches, sent } = setUp();
   const rows = randomNames(6_000).map((name, i) => ({ key: `mallory/${name}`, uid: `uid-${i}`, rv: String(i + 1) }));
   sender.manifest("9000", rows, 1);
@@ -427,7 +427,7 @@ test("[informer T106] splits a manifest of the longest names so that each part f
   expect(parts.flatMap((part) => part.rows)).toEqual(rows);
 });
 
-test("[informer T107] sends a pack that the queue rejects permanently without its objects, under its number, and the lane continues", async () => {
+test("[informer T107] resends a pack that the queue rejects permanently without its objects under its number, and the lane continues", async () => {
   const refused: string[] = [];
   const { clock, sender, batches, sent } = setUp((entries) => ({
     failed: entries
@@ -454,7 +454,7 @@ test("[informer T107] sends a pack that the queue rejects permanently without it
   expect([sender.idle, sender.sentRV]).toEqual([true, "20"]);
 });
 
-test("[informer T107] retries a message without objects, whatever the queue answers: nothing is dropped", async () => {
+test("[informer T107] retries a message without objects, whatever the queue answers, and drops nothing", async () => {
   const { clock, sender, batches } = setUp((entries, call) => ({
     failed: call <= 3 ? entries.map(({ id }) => ({ id, reason: "KmsAccessDenied", permanent: true })) : [],
   }));
@@ -487,7 +487,7 @@ test("sends nothing after the end of the stream", async () => {
   expect(batches).toEqual([]);
 });
 
-test("signs a body for its cluster, so that another cluster's sender is rejected", async () => {
+test("signs a body for its cluster, so that no other cluster accepts it", async () => {
   const { clock, batches, sender } = setUp();
   sender.watermark("5");
   await clock.runUntilIdle();
@@ -497,7 +497,7 @@ test("signs a body for its cluster, so that another cluster's sender is rejected
   expect(decodeEnvelope(body.replace(/^c1/, "c2"), testSigner)).toMatchObject({ kind: "forged" });
 });
 
-test("[informer T25] newer states that replace older ones do not exceed the size of a pack", async () => {
+test("[informer T25] keeps a pack within its size when newer states replace older ones", async () => {
   const { clock, sender, batches } = setUp();
   for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 1));
   for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 101, { bytes: 150 * 1024 }));

@@ -66,7 +66,7 @@ async function expectQuickly<T>(clock: ReturnType<typeof createVirtualClock>, an
 }
 
 describe("the watcher's Lease", () => {
-  it("is created by the first candidate; the fence is the version of that write, and grows when raised", async () => {
+  it("is created by the first candidate, and its fence is the version of that write and grows when raised", async () => {
     const { clock, candidate, stored } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -80,7 +80,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(false);
   });
 
-  it("[informer T56] is taken over once its record has not changed for 15 s, with one more transition; a renewal keeps the count", async () => {
+  it("[informer T56] is taken over once its record has not changed for 15 s, with one more transition, and a renewal keeps the count", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -100,7 +100,7 @@ describe("the watcher's Lease", () => {
     server.close();
   });
 
-  it("[informer T57] is released at any moment: without holder for one second; the next candidate has it within 2 s", async () => {
+  it("[informer T57] can be released at any moment, has no holder for one second, and is acquired by the next candidate within 2 s", async () => {
     for (const afterMs of [10_000, 10_350, 10_700, 11_050, 11_400, 11_750]) {
       const { clock, candidate, stored } = scene();
       const a = candidate("a");
@@ -178,7 +178,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions((await raising) ?? "", first)).toBe(1);
   });
 
-  it("[informer T55] deleted and recreated: transitions restart, the fence does not", async () => {
+  it("[informer T55] restarts its transitions but not its fence when it is deleted and recreated", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -190,7 +190,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions(b.leader()?.fence() ?? "", a.leader()?.fence() ?? "")).toBe(1);
   });
 
-  it("[informer T55] deleted under its leader: exactly one of two leads shortly after", async () => {
+  it("[informer T55] has exactly one of two candidates as leader shortly after it was deleted under its leader", async () => {
     const { clock, candidate, stored, server } = scene();
     const all = [candidate("a"), candidate("b")];
     await clock.advance(10_000);
@@ -302,7 +302,7 @@ describe("the watcher's Lease", () => {
     expect(all.filter(({ leader }) => leader() && !leader()?.lost.aborted)).toHaveLength(1);
   });
 
-  it("is not waited for after the process ends", async () => {
+  it("does not keep the process running after its end", async () => {
     const { clock, candidate } = scene();
     candidate("a");
     await clock.advance(100);
@@ -356,7 +356,7 @@ describe("the terms that the Lease lists", () => {
     expect(terms(s)).toEqual([`${term}.2`]);
   });
 
-  it("LE6 a raise starts a term and keeps the confirmed count of the last one; a term that was not sent leaves the list", async () => {
+  it("LE6 a raise starts a term and keeps the confirmed count of the last one, and a term that was not sent leaves the list", async () => {
     const { s, clock, leader, lineage } = await leading();
     const raise = async (): Promise<string> => {
       const raising = leader.raise();
@@ -382,7 +382,7 @@ describe("the terms that the Lease lists", () => {
     expect(terms(s).at(-1)).toBe(`${lineage.token().term}.0`);
   });
 
-  it("LE7 another list than was written last is not overwritten; the next raise empties it", async () => {
+  it("LE7 does not overwrite a list that differs from the last written one, and the next raise empties it", async () => {
     const { s, clock, server, leader, lineage } = await leading();
     lineage.use();
     lineage.confirm(0);
@@ -416,7 +416,7 @@ describe("the terms that the Lease lists", () => {
     expect(terms(s)).toEqual([`${lineage.token().term}.1`]);
   });
 
-  it("LE8 a returned Lease names the final checkpoint, and the acquiring write erases it", async () => {
+  it("LE8 a released Lease has the final checkpoint, and the acquiring write erases it", async () => {
     const { s, clock, leader, lineage, candidate, server } = await leading();
     lineage.use();
     const final = { token: lineage.token(), checkpoint: { fence: leader.fence(), number: 7 } };
@@ -470,7 +470,7 @@ describe("a Lease that a user deletes", () => {
     expect(Number(after[0]?.split(".")[1])).toBe(Number(before[0]?.split(".")[1]) + 1);
   });
 
-  it("lists nothing if recreated by a process that never saw it", async () => {
+  it("lists nothing when a process that never saw it recreates it", async () => {
     const { clock, server, candidate } = scene();
     const one = candidate("one");
     await clock.advance(3_000);

@@ -139,7 +139,7 @@ describe("WatchList", () => {
     ]);
   });
 
-  it("[informer T15] is not resumed from one of its objects, because they arrive unordered", async () => {
+  it("[informer T15] is not resumed from the version of one of its objects, because they arrive unordered", async () => {
     const half: Watch = [[line("ADDED", "a", 9), line("ADDED", "b", 3), line("ADDED", "c", 7), line("MODIFIED", "c", 10)], reset];
     const { asked, told } = await play({ newest: ["8", "11"], watches: [half, half], lists: [page(12, ["a"])] });
     expect(asked).toEqual([
@@ -186,7 +186,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["2: whole at 20"]);
   });
 
-  it("is read by pages after it has broken off twice, for servers that cannot sustain a stream; the next list is streamed again", async () => {
+  it("is read by pages after two interruptions, for servers that cannot sustain a stream, and the next list is streamed again", async () => {
     const half: Watch = [[line("ADDED", "a", 3)], "close"];
     const { asked, told } = await play({
       newest: ["18"],
@@ -251,7 +251,7 @@ describe("WatchList", () => {
   it.each([
     { name: "in the stream: its etcd cannot report progress", watch: [[status(500)]] as Watch },
     { name: "as an answer", watch: [new KubeApiError({ code: 503, reason: "ServiceUnavailable" })] as Watch },
-  ])("[informer T19] refused for another reason, $name, is read by pages only this time", async ({ watch }) => {
+  ])("[informer T19] is read by pages only this time when it is refused for another reason: $name", async ({ watch }) => {
     const { asked } = await play({ watches: [watch, [[status(410)]], [[end(1_000)]]], lists: [page(20, ["a"])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 newest", "0 watchList 999"]);
   });
@@ -275,7 +275,7 @@ describe("WatchList", () => {
     expect(asked).toEqual(["0 newest", "0 watchList 18", "0 newest", "0 watchList 17", "800 newest", "800 watchList 17"]);
   });
 
-  it("keeps an object without a decimal version in its page: the listener quarantines it", async () => {
+  it("keeps an object without a decimal version in its page, which the listener quarantines", async () => {
     const odd = JSON.stringify({ type: "ADDED", object: object("odd", "abc") });
     const { told, asked } = await play({ newest: ["18"], watches: [[[odd, end(20)]]] });
     expect(told).toEqual(["1: odd not before 18", "1: whole at 20"]);
@@ -292,7 +292,7 @@ describe("WatchList", () => {
   it.each([
     { name: "by pages", watches: [[unsupported]] as readonly Watch[] },
     { name: "as a stream", watches: [[[end(20)]]] as readonly Watch[] },
-  ])("LW4 ends the loop with what `listed` throws: $name", async ({ watches }) => {
+  ])("LW4 ends the loop with the error that `listed` throws: $name", async ({ watches }) => {
     const bug = new Error("the listener's own");
     const listed = (): never => {
       throw bug;
@@ -309,7 +309,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 18"]);
   });
 
-  it("is aborted by a request for a list, which starts at once", async () => {
+  it("is aborted by a request for a list, which starts immediately", async () => {
     const { told, asked } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], 10_000], [[end(20)]]] }, 10, async (loop) => {
       for (let i = 0; i < 50; i++) await Promise.resolve();
       loop.relist("somebody needs it");
@@ -345,7 +345,7 @@ describe("a watch", () => {
     expect(asked.filter((each) => each.includes("watch"))).toEqual(["0 watch 5", "800 watch 5", "2600 watch 5", "5800 watch 5"]);
   });
 
-  it("[informer T09] that is refused continues at the same version when the server is back: nothing is listed", async () => {
+  it("[informer T09] that is refused continues at the same version without a list when the server is back", async () => {
     const refused = new UnansweredError("connect ECONNREFUSED");
     const { asked } = await play({
       resumeFrom: "12",
@@ -373,7 +373,7 @@ describe("a watch", () => {
       code: 401,
       script: { resumeFrom: "5", newest: [new KubeApiError({ code: 401 }), "9"] },
     },
-  ])("$name is refused with $code logs it, waits, and continues at its version", async ({ script }) => {
+  ])("$name that is refused with $code logs it, waits, and continues at its version", async ({ script }) => {
     const { asked, log } = await play(script);
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([
       expect.objectContaining({ message: "the API server refuses us", fields: expect.objectContaining({ resource: "pods" }) }),
@@ -382,7 +382,7 @@ describe("a watch", () => {
     expect(asked.filter((each) => each.includes("ist"))).toEqual([]);
   });
 
-  it("a list refused with 403 logs it, each time, and is retried", async () => {
+  it("that needs a list refused with 403 logs each refusal, and retries", async () => {
     const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
     const { asked, log } = await play({ newest: [forbidden], lists: [forbidden, page(20, [])] });
     expect(log.lines.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual(
@@ -392,8 +392,8 @@ describe("a watch", () => {
   });
 });
 
-describe("before a watch is resumed", () => {
-  it("[informer T52] a server whose newest version is behind is listed at once: its watch would be silent until then", async () => {
+describe("a check before a watch is resumed", () => {
+  it("[informer T52] lists a server immediately whose newest version is behind, because its watch would be silent until then", async () => {
     const { asked, told, log } = await play({
       newest: ["1200", "1000"],
       resumeFrom: "1200",
@@ -413,22 +413,22 @@ describe("before a watch is resumed", () => {
     );
   });
 
-  it("[informer T52] so is one that is behind the version up to which a part is known to be complete", async () => {
+  it("[informer T52] lists a server that is behind the version up to which a lane is known to be complete", async () => {
     const { asked } = await play({ newest: ["1100"], resumeFrom: "1000", known: "1200", watches: [[[end(1_100)]]] });
     expect(asked).toEqual(["0 newest", "0 newest", "0 watchList 1100"]);
   });
 
-  it("[informer T52] a server at the same version is not, nor is one without a list so far", async () => {
+  it("[informer T52] does not list a server at the same version, nor one without a list so far", async () => {
     const { asked } = await play({ newest: ["1200"], resumeFrom: "1100", known: "1200" });
     expect(asked).toEqual(["0 newest", "0 watch 1100"]);
   });
 
-  it("a list suffices: its own watch is opened without a check", async () => {
+  it("is not made after a list, whose own watch is opened without it", async () => {
     const { asked } = await play({ watches: [[unsupported]], lists: [page(20, [])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20"]);
   });
 
-  it("a history that is behind each time waits: no hot loop", async () => {
+  it("waits between attempts when the history is behind each time", async () => {
     const tooLarge = new KubeApiError({ code: 504, message: "Too large resource version" });
     const { asked } = await play({ newest: ["1000"], resumeFrom: "1200", watches: [[tooLarge], [tooLarge]] }, 5_000);
     expect(asked).toEqual([

@@ -55,17 +55,20 @@ describe("[informer T96] isOwnWrite", () => {
       observedGeneration: undefined,
       expected: false,
     },
-  ] as const)("in one second with another, when the status $what: $expected", ({ resource, generation, observedGeneration, expected }) => {
-    const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
-    expect(isOwnWrite(resource, "M", object)).toBe(expected);
-    expect(isOwnWrite(resource, "A", object)).toBe(expected && observedGeneration !== undefined); // the new object was just created
-    expect(
-      isOwnWrite(resource, "M", {
-        ...object,
-        metadata: { ...object.metadata, managedFields: [entry(OURS, EARLIER), entry("kubectl", NOW)] },
-      }),
-    ).toBe(false);
-  });
+  ] as const)(
+    "is an own write within the same second as another when the status $what: $expected",
+    ({ resource, generation, observedGeneration, expected }) => {
+      const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
+      expect(isOwnWrite(resource, "M", object)).toBe(expected);
+      expect(isOwnWrite(resource, "A", object)).toBe(expected && observedGeneration !== undefined); // the new object was just created
+      expect(
+        isOwnWrite(resource, "M", {
+          ...object,
+          metadata: { ...object.metadata, managedFields: [entry(OURS, EARLIER), entry("kubectl", NOW)] },
+        }),
+      ).toBe(false);
+    },
+  );
 
   it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("not for %j", (object) =>
     expect(isOwnWrite("pods", "M", object)).toBe(false),

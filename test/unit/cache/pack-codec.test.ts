@@ -5,13 +5,13 @@ import { encodePackText, packText } from "../../../shared/controllers/cache/mess
 
 const ODD = 'emoji 😀, non-characters \ufffe\uffff, a lone half \ud800, quotes " and \\ and é';
 
-test("a small body is plain JSON that SQS and its emulators accept, and is read back unchanged", () => {
+test("sends a small body as plain JSON that SQS and its emulators accept, and reads it back unchanged", () => {
   const body = encodePackText(JSON.stringify({ note: ODD }));
   expect(body).not.toMatch(/[\ud800-\udfff\ufffe\uffff]/);
   expect(JSON.parse(packText(body))).toEqual({ note: ODD });
 });
 
-test("a large body is deflated and read back unchanged", () => {
+test("deflates a large body and reads it back unchanged", () => {
   const text = JSON.stringify({ note: ODD.repeat(2000) });
   const body = encodePackText(text);
   expect(body.length).toBeLessThan(text.length / 10);

@@ -60,7 +60,7 @@ const prepare = (
 ) => prepareChanges(store, registry, resource, changes, { live, ...(known && { known }) });
 
 describe("prepareChanges", () => {
-  it("compares with the row it has read, or with its absence", async () => {
+  it("compares with the row that it has read, or with its absence", async () => {
     const [old, young] = [
       cachedPod({ name: "a", resourceVersion: "1", owner: ownedBy("ReplicaSet", cachedReplicaSet()) }),
       cachedPod({ name: "b" }),
@@ -73,7 +73,7 @@ describe("prepareChanges", () => {
     expect(items[1]).not.toHaveProperty("expected");
   });
 
-  it("reads nothing that the caller supplies, and treats a known key as absent", async () => {
+  it("does not read rows that the caller supplies, and treats a known key as absent", async () => {
     const store = storeOf();
     const object = cachedPod({ name: "a" });
     const { items } = await prepare(
@@ -88,7 +88,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toEqual([]);
   });
 
-  it("reads what decisions require, round by round, with the counts of their namespaces, and runs them again", async () => {
+  it("reads the rows that decisions require round by round, with the counts of their namespaces, and runs the decisions again", async () => {
     const d = cachedDeployment({ name: "d" });
     const rs = cachedReplicaSet({ name: "rs", owner: ownedBy("Deployment", d) });
     const store = storeOf(["replicasets", rs], ["deployments", d]);
@@ -111,7 +111,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toHaveLength(3);
   });
 
-  it("[informer A4] [informer T79] a put that is not newer than the row has no effect, and is repeated if the row has moved", async () => {
+  it("[informer A4] [informer T79] ignores a put that is not newer than the row, and repeats it if the row has moved", async () => {
     const rs = cachedReplicaSet();
     const cached = cachedPod({ name: "a", resourceVersion: "5", owner: ownedBy("ReplicaSet", rs) });
     const store = storeOf(["pods", cached]);
@@ -138,7 +138,7 @@ describe("prepareChanges", () => {
     expect(items[0]?.effects).toHaveLength(1);
   });
 
-  it("shows a decision the object of a row whose own put changes nothing", async () => {
+  it("passes the object of a row to a decision when the row's own put changes nothing", async () => {
     const [older, newer] = [
       cachedReplicaSet({ name: "older", resourceVersion: "1" }),
       cachedReplicaSet({ name: "newer", resourceVersion: "9" }),
@@ -164,7 +164,7 @@ describe("prepareChanges", () => {
     );
   });
 
-  it("[informer A10] [informer T36] passes a replaced object as a delete and an add, a changed one as one change", async () => {
+  it("[informer A10] [informer T36] passes a replaced object as a delete and an add, and a changed one as one change", async () => {
     const pairs: string[] = [];
     const table: AffectedKeys = (delta) => {
       const uid = (object: Cached | undefined): string => (object === undefined ? "-" : (object as CachedPod).uid);
@@ -177,7 +177,7 @@ describe("prepareChanges", () => {
     expect(pairs).toEqual(["one > -", "- > two", "one > one"]);
   });
 
-  it("[informer A9] judges a delete by the cached object, or by the message where nothing is cached", async () => {
+  it("[informer A9] computes the affected keys of a delete from the cached object, or from the message if nothing is cached", async () => {
     const labels: (string | undefined)[] = [];
     const table: AffectedKeys = ({ resource, old }) => {
       if (resource === "pods") labels.push(old?.labels?.["from"]);
@@ -196,7 +196,7 @@ describe("prepareChanges", () => {
     expect(labels).toEqual(["cache", "message", undefined]);
   });
 
-  it("[informer T24] a vanished object has the affected keys of its delete, lowers the delete intent, changes no count and needs no object", async () => {
+  it("[informer T24] gives a vanished object the affected keys of its delete, lowers the delete intent, changes no count and needs no object", async () => {
     const pod = cachedPod({ owner: ownedBy("ReplicaSet", cachedReplicaSet()) });
     const table: AffectedKeys = ({ resource, old, new: after }) =>
       resource === "pods" && old?.owner && !after
@@ -251,7 +251,7 @@ describe("prepareChanges", () => {
       want: ["uid-rs-second c:web-1", "uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
     { name: "a released pod fulfils nothing: it still exists", before: owned, after: cachedPod(), want: [] },
-  ])("intents: $name", async ({ before, after, want }) => {
+  ])("sets intents: $name", async ({ before, after, want }) => {
     const change: Change = after
       ? put({ ...after, resourceVersion: "2" })
       : { type: "delete", key: "shop/web-1", uid: owned.uid, rv: "2", object: undefined };
@@ -267,7 +267,7 @@ describe("prepareChanges", () => {
     { name: "selects otherwise", before: rs, after: cachedReplicaSet({ selector: { app: "else" } }), want: true },
     { name: "gets a controller", before: rs, after: cachedReplicaSet({ owner: ownedBy("Deployment", cachedDeployment()) }), want: true },
     { name: "is resized", before: rs, after: resized, want: false },
-  ])("[informer T44] the namespace's count changes when a primary $name: $want", async ({ before, after, want }) => {
+  ])("[informer T44] changes the namespace's count when a primary $name: $want", async ({ before, after, want }) => {
     const change: Change = after
       ? { ...put(after), rv: "999" }
       : { type: "delete", key: "shop/web", uid: rs.metadata.uid, rv: "2", object: undefined };

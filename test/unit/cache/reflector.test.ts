@@ -31,11 +31,11 @@ const brief = (steps: readonly ReflectorStep[]): readonly string[] =>
   steps.map((step) => (step.do === "continue" ? "-" : `${step.do} ${step.rv ?? "latest"} after ${step.afterMs}`));
 
 describe("reflector", () => {
-  test("[informer T01] the first list of an epoch requests the most recent state, then watches from the list's version", () => {
+  test("[informer T01] requests the most recent state in the first list of an epoch, then watches from the list's version", () => {
     expect(brief(run(undefined, { kind: "listed", rv: "10" }))).toEqual(["list latest after 0", "watch 10 after 0"]);
   });
 
-  test("[informer T02] an expired relist requests the latest at once", () => {
+  test("[informer T02] requests the latest state immediately when a relist expired", () => {
     const steps = run(
       undefined,
       { kind: "listed", rv: "10" },
@@ -50,7 +50,7 @@ describe("reflector", () => {
     { name: "the cause's reason", error: new KubeApiError({ code: 504, causes: [{ reason: "ResourceVersionTooLarge" }] }) },
     { name: "the cause's message", error: new KubeApiError({ code: 504, causes: [{ message: "Too large resource version" }] }) },
     { name: "the text alone", error: new KubeApiError({ code: 504, message: "Timeout: Too large resource version: 9, current: 7" }) },
-  ])("[informer T03] a version too large, reported by $name, leads to a list of the latest", ({ error }) => {
+  ])("[informer T03] lists the latest state after a version too large, reported by $name", ({ error }) => {
     expect(brief(run("9", { kind: "refused", error, inStream: false }))[1]).toBe("list latest after 0");
     expect(
       brief(
@@ -62,7 +62,7 @@ describe("reflector", () => {
   test.each([
     { name: "is refused too", error: expired },
     { name: "fails otherwise", error: internal },
-  ])("[informer T02] a list of the latest that $name waits, and requests the latest again", ({ error }) => {
+  ])("[informer T02] waits after a list of the latest that $name, and requests the latest again", ({ error }) => {
     const steps = run("9", { kind: "listFailed", error: expired }, { kind: "listFailed", error });
     expect(brief(steps).slice(1)).toEqual(["list latest after 0", "list latest after 800"]);
   });
@@ -70,11 +70,11 @@ describe("reflector", () => {
   test.each([
     { name: "[informer T07] in the stream", inStream: true },
     { name: "[informer T08] as HTTP status", inStream: false },
-  ])("$name: 410 lists from the last version", ({ inStream }) => {
+  ])("$name: lists from the last version after a 410", ({ inStream }) => {
     expect(brief(run("12", { kind: "refused", error: expired, inStream }))[1]).toBe("list 12 after 0");
   });
 
-  test("[informer T09] refused connections and 429 watch again at the same version without a list, after the server's delay", () => {
+  test("[informer T09] watches again at the same version without a list after refused connections and 429, with the server's delay", () => {
     const steps = run(
       "12",
       { kind: "refused", error: refused, inStream: false },
@@ -84,11 +84,11 @@ describe("reflector", () => {
     expect(brief(steps).slice(1)).toEqual(["watch 12 after 800", "watch 12 after 1600", "watch 12 after 7000"]);
   });
 
-  test("[informer T10] 429 in the stream backs off and watches again", () => {
+  test("[informer T10] backs off and watches again after a 429 in the stream", () => {
     expect(brief(run("12", { kind: "refused", error: tooMany(), inStream: true }))[1]).toBe("watch 12 after 800");
   });
 
-  test("[informer T11] internal errors watch again for 30 s, then list", () => {
+  test("[informer T11] watches again for 30 s after internal errors, then lists", () => {
     const at = (seconds: number): { at: number; input: ReflectorInput } => ({
       at: seconds * 1000,
       input: { kind: "refused", error: internal, inStream: true },
@@ -97,17 +97,17 @@ describe("reflector", () => {
     expect(steps.slice(1).map((step) => step.do)).toEqual(["watch", "watch", "watch", "list", "watch"]);
   });
 
-  test("[informer T12] very short watches back off further each time", () => {
+  test("[informer T12] backs off further after each very short watch", () => {
     const steps = run("12", ...Array.from({ length: 5 }, () => closed(0, 200)));
     expect(brief(steps).slice(1)).toEqual([800, 1600, 3200, 6400, 12_800].map((ms) => `watch 12 after ${ms}`));
     expect(stepReflector(startReflector("12")[0], closed(0, 200), 0, 0.5)[1]).toMatchObject({ do: "watch", afterMs: 1200 });
   });
 
-  test("a watch that ended with events, or after a second, restarts at once", () => {
+  test("restarts a watch immediately that ended with events or after a second", () => {
     expect(brief(run("12", closed(1, 10), closed(0, 1000))).slice(1)).toEqual(["watch 12 after 0", "watch 12 after 0"]);
   });
 
-  test("[informer T13] two healthy minutes reset the back-off", () => {
+  test("[informer T13] resets the back-off after two healthy minutes", () => {
     const [used] = stepBackoff(FRESH_BACKOFF, 0, 0.99);
     expect(stepBackoff(used, 119_000, 0)[1]).toBe(1600);
     expect(stepBackoff(used, 121_000, 0)[1]).toBe(800);
@@ -120,17 +120,17 @@ describe("reflector", () => {
     expect(brief(steps).slice(1)).toEqual(["-", "watch 50 after 800"]);
   });
 
-  test("[informer T22] an undecodable line resumes before it; the second time at one version lists", () => {
+  test("[informer T22] resumes before an undecodable line, and lists the second time at one version", () => {
     const steps = run("12", { kind: "accepted", rv: "13" }, { kind: "undecodable" }, { kind: "undecodable" }, { kind: "listed", rv: "20" });
     expect(brief(steps).slice(1)).toEqual(["-", "watch 13 after 800", "list 13 after 0", "watch 20 after 0"]);
   });
 
-  test("an undecodable line at another version counts as a first one", () => {
+  test("counts an undecodable line at another version as a first one", () => {
     const steps = run("12", { kind: "undecodable" }, { kind: "accepted", rv: "13" }, { kind: "undecodable" });
     expect(steps.map((step) => step.do)).toEqual(["watch", "watch", "continue", "watch"]);
   });
 
-  test("an unknown in-stream error watches again once, then lists", () => {
+  test("watches again once after an unknown in-stream error, then lists", () => {
     const odd = new KubeApiError({ code: 418 });
     const steps = run("12", { kind: "refused", error: odd, inStream: true }, { kind: "refused", error: odd, inStream: true });
     expect(steps.slice(1).map((step) => step.do)).toEqual(["watch", "list"]);
@@ -191,13 +191,13 @@ describe("reflector", () => {
     },
     { name: "at the start", inputs: [], probe: true },
   ] satisfies readonly { readonly name: string; readonly inputs: readonly ReflectorInput[]; readonly probe: boolean }[])(
-    "[informer T52] a watch that is opened $name requests the newest version first: $probe",
+    "[informer T52] requests the newest version first for a watch that is opened $name: $probe",
     ({ inputs, probe }) => {
       expect(run("12", ...inputs).at(-1)).toMatchObject({ do: "watch", probe });
     },
   );
 
-  test("[informer T52] a newest version below the last accepted one lists the latest; the same one, or a greater, continues", () => {
+  test("[informer T52] lists the latest state when the newest version is below the last accepted one, and continues otherwise", () => {
     const probed = (rv: string): ReflectorInput => ({ kind: "probed", rv });
     expect(brief(run("12", { kind: "accepted", rv: "1000" }, probed("999")))).toEqual(["watch 12 after 0", "-", "list latest after 0"]);
     expect(brief(run("12", { kind: "accepted", rv: "1000" }, probed("1000"), probed("1001"))).slice(2)).toEqual(["-", "-"]);
@@ -209,7 +209,7 @@ describe("reflector", () => {
     ]);
   });
 
-  test("the state is plain data, so another process could continue from it", () => {
+  test("keeps its state as plain data, so that another process can continue from it", () => {
     const [state] = startReflector("12");
     const copy = JSON.parse(JSON.stringify(state)) as ReflectorState;
     expect(stepReflector(copy, { kind: "undecodable" }, 0, 0)).toEqual(stepReflector(state, { kind: "undecodable" }, 0, 0));

@@ -15,7 +15,7 @@ it.each([
   { name: "of the known key, altered", body: `${known}!`, secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
   { name: "of another cluster", body: genuine.replace("c1", "c2"), secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
   { name: "without a valid envelope", body: "nothing", secret: [NEW, OLD], want: { kind: "forged", reads: 0 } },
-])("a message $name: $want.kind after $want.reads reads", async ({ body, secret, want }) => {
+])("a message $name needs $want.reads reads and returns $want.kind", async ({ body, secret, want }) => {
   let keys: readonly string[] = [OLD];
   let reads = 0;
   const renewKeys = async (): Promise<boolean> => {

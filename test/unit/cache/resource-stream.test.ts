@@ -126,7 +126,7 @@ describe("a list", () => {
     { random: 0, timeoutSeconds: 300 },
     { random: 0.999_999, timeoutSeconds: 600 },
   ])(
-    "[informer T01] the first one of an epoch sets no version and pages of 500; the watch from it lasts $timeoutSeconds s at a random of $random",
+    "[informer T01] that is the first of an epoch sets no version and pages of 500; its watch lasts $timeoutSeconds s at a random of $random",
     async ({ random, timeoutSeconds }) => {
       const { asked, timeouts } = await play({ lists: [page(10, [pod("a", 3)])], random });
       expect(asked).toEqual(['0 list {"limit":500}', "0 watch 10"]);
@@ -134,7 +134,7 @@ describe("a list", () => {
     },
   );
 
-  it("[informer T04] requests pages of 500; a relist sets its version, later pages only their token", async () => {
+  it("[informer T04] requests pages of 500, with its version in the first page of a relist and only the token in later ones", async () => {
     const { asked, sunk } = await play({
       lists: [
         page(10, [pod("a", 3)], "t1"),
@@ -174,7 +174,7 @@ describe("a list", () => {
     expect(sunk.join()).toContain("shop/a 12");
   });
 
-  it("[informer T06] [informer T18] whose second page has expired starts again with a fresh version: no manifest mixes two snapshots", async () => {
+  it("[informer T06] [informer T18] whose second page has expired starts again with a fresh version, so that no manifest mixes two snapshots", async () => {
     const { asked, sunk } = await play({
       resumeFrom: "5",
       watches: [[[status(410)]]],
@@ -195,7 +195,7 @@ describe("a list", () => {
     expect(sunk.filter((each) => each.startsWith("M"))).toEqual(["M2 at 12: shop/a"]);
   });
 
-  it("[informer T42] older than what is applied ends the stream: history was rolled back", async () => {
+  it("[informer T42] older than the applied version ends the stream, because the history was rolled back", async () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
@@ -224,7 +224,7 @@ describe("a list", () => {
     expect(quarantined).toEqual([expect.stringContaining(what)]);
   });
 
-  it("[informer T16] that is streamed is a generation: two rows of three objects, one of which was deleted, and later events are live", async () => {
+  it("[informer T16] that is streamed is one generation: two rows of three objects, one of which was deleted, and later events are live", async () => {
     const { asked, sunk } = await play({
       streamsAt: "18",
       watches: [
@@ -264,7 +264,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L2 at 18: shop/b 3", "M2 at 20: shop/b"]);
   });
 
-  it("on demand: aborts the request in flight, and uses the version reached", async () => {
+  it("on demand aborts the request in flight, and uses the version reached", async () => {
     const { asked } = await play(
       { resumeFrom: "5", watches: [[[line("ADDED", "a", 7)], 1_000_000]], lists: [page(9, [pod("a", 7)])] },
       5_000,

@@ -161,7 +161,7 @@ describe("the audit", () => {
     expect(audited(s).find(({ fields }) => fields["resource"] === "replicasets")?.fields).toMatchObject({ count: 10 });
   });
 
-  it("[informer T94] relists and reports missing, surplus or old rows", async ({ s }) => {
+  it("[informer T94] relists, and reports missing, surplus or old rows", async ({ s }) => {
     const [first, ...rest] = s.server.get("replicasets") ?? [];
     const more = { metadata: { ...first?.metadata, name: "lost", uid: "lost", resourceVersion: "4" } } as KubeObject;
     const older = { metadata: { ...rest[0]?.metadata, resourceVersion: "90" } } as KubeObject;
@@ -176,7 +176,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual(["replicasets: the audit found rows that differ: 1 older, 1 surplus, 1 missing"]);
   });
 
-  it("[informer T94] reads an entry that does not verify live and replaces it, and enqueues its owner", async ({ s }) => {
+  it("[informer T94] reads an entry live whose signature is invalid, replaces it, and enqueues its owner", async ({ s }) => {
     const slice = (await s.store.readEntries("pods", ["shop/web-a"]))[0]?.stands.slice ?? "";
     await s.fixture.spoil({ resource: "pods", key: "shop/web-a", where: "entry", slice, text: "" });
     await s.fixture.spoil({ resource: "pods", key: "shop/ghost", where: "entry", slice, text: "planted" });

@@ -189,7 +189,7 @@ describe("one watcher", () => {
     expect(s.envelopes().filter(({ k }) => k === "M")).toHaveLength(16 + 4 + 2 + 1);
   });
 
-  it("[informer T53] a message lost for good: the watermark stops, the gate closes after 2 s, after 10 s the fence is raised and everything is listed", async ({
+  it("[informer T53] a permanently lost message stops the watermark, closes the gate after 2 s, and after 10 s raises the fence and lists everything", async ({
     s,
   }) => {
     s.start("one");
@@ -211,7 +211,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store rolled back by 2 s: the gate closes within a heartbeat, and the lost changes are listed within 15 s", async ({
+  it("[informer T51] closes the gate within a heartbeat when the Store is rolled back by 2 s, and lists the lost changes within 15 s", async ({
     s,
   }) => {
     s.start("one");
@@ -233,7 +233,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T51] a store rolled back to before the leader's fence is also listed within 15 s", async ({ s }) => {
+  it("[informer T51] lists within 15 s when the Store is rolled back to before the leader's fence", async ({ s }) => {
     s.start("one").ends.abort();
     await s.pass(3_000);
     s.start("two");
@@ -252,7 +252,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T51] rows without an older checkpoint show as a gap: found by the next heartbeat, listed 10 s later", async ({ s }) => {
+  it("[informer T51] finds rows without an older checkpoint as a gap at the next heartbeat, and lists 10 s later", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const restore = s.snapshot();
@@ -269,7 +269,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("another primary: the gate closes at once, and everything is listed within 15 s", async ({ s }) => {
+  it("closes the gate immediately on another primary, and lists everything within 15 s", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -281,7 +281,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T50] part of the epoch's state is deleted: a new epoch is listed within 15 s", async ({ s }) => {
+  it("[informer T50] lists a new epoch within 15 s after part of the epoch's state was deleted", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -295,7 +295,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T40] a listed payload lost for good: the manifest waits, the fence is raised, the next generation is complete", async ({
+  it("[informer T40] completes the next generation after a listed payload is permanently lost: the manifest waits, and the fence is raised", async ({
     s,
   }) => {
     await s.create("a");
@@ -310,7 +310,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T05] a frozen lane is listed again, and after five lists the fence is raised", async ({ s }) => {
+  it("[informer T05] lists a frozen lane again, and raises the fence after five lists", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const lane = s.data.epoch?.resources.get("pods")?.lanes[3];
@@ -327,9 +327,7 @@ describe("one watcher", () => {
     );
   });
 
-  it("[informer T50] state deleted without a leader: the next leader opens a new epoch, and an object it does not list is not missing", async ({
-    s,
-  }) => {
+  it("[informer T50] opens a new epoch with a complete cache after state was deleted without a leader", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -351,7 +349,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "keys of older epochs removed")).toHaveLength(3);
   });
 
-  it("[informer FU5] deletes it although the checkpoint is refused, and every second while the Store is full", async ({ s }) => {
+  it("[informer FU5] deletes older epochs although the checkpoint is refused, and every second while the Store is full", async ({ s }) => {
     const { checkpoint } = s.store;
     const asked: (boolean | undefined)[] = [];
     let answer: "refused" | "full" | "room" = "refused";
@@ -426,7 +424,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T50] a flushed Store: a new epoch, the same cache", async ({ s }) => {
+  it("[informer T50] restores the same cache in a new epoch after the Store was flushed", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -448,9 +446,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("a cache of a discarded history returns to the listed state, and everything is listed once more before the gate opens", async ({
-    s,
-  }) => {
+  it("returns a cache of a discarded history to the listed state, and lists everything once more before the gate opens", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -474,7 +470,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T58] a leader whose fence cannot be raised yet sends nothing under the old one: no sequence number is used twice", async ({
+  it("[informer T58] sends nothing under the old fence while the new one cannot be raised, so that no sequence number is used twice", async ({
     s,
   }) => {
     await s.create("a");
@@ -492,7 +488,7 @@ describe("one watcher", () => {
     expect(s.sent.length).toBe(new Set(s.sent.map(({ id }) => id)).size);
   });
 
-  it("a mark during a list causes another list under another fence", async ({ s }) => {
+  it("starts another list under another fence when a resource is marked suspect during a list", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
@@ -508,7 +504,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("a suspect cache is listed again although a Store that was set back has forgotten its last generation", async ({ s }) => {
+  it("lists a suspect cache again although a rolled-back Store has lost its last generation", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const pods = () => s.data.epoch?.resources.get("pods");
@@ -579,7 +575,9 @@ describe("one watcher", () => {
     expect(s.data.epoch?.record).toMatchObject({ epoch: "old", release: "1.37" });
   });
 
-  it("[informer T42] a list older than what is applied leaves its epoch, and the next epoch has the listed state", async ({ s }) => {
+  it("[informer T42] leaves the epoch of a list that is older than the applied version, and the next epoch has the listed state", async ({
+    s,
+  }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -596,7 +594,7 @@ describe("one watcher", () => {
 });
 
 describe("two watchers", () => {
-  it("lists after a crash, because the Store may have been set back meanwhile; not after an orderly end", async ({ s }) => {
+  it("lists after a crash, because the Store may have been rolled back meanwhile, but not after a clean shutdown", async ({ s }) => {
     await s.create("a");
     const [one, generation] = [s.start("one"), () => s.data.epoch?.resources.get("pods")?.generation];
     await s.pass(3_000);
@@ -616,7 +614,9 @@ describe("two watchers", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T30] the second one resumes from the least version applied, not from what was sent: nothing is missing", async ({ s }) => {
+  it("[informer T30] the second one resumes from the least version applied, not from the last one sent, and misses nothing", async ({
+    s,
+  }) => {
     const one = s.start("one");
     await s.pass(3_000);
     for (let i = 0; i < 100; i++) await s.create(`p${String(i).padStart(3, "0")}`);
@@ -655,7 +655,7 @@ describe("two watchers", () => {
     expect(s.data.epoch?.resources.get("pods")?.generation).toBe(generation); // by a watch, not by a list
   });
 
-  it("[informer T54] a watcher suspended for a minute finds itself replaced: its late messages are dropped", async ({ s }) => {
+  it("[informer T54] a watcher that was suspended for a minute has been replaced, and its late messages are dropped", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -754,7 +754,7 @@ describe("a restored etcd with older revisions", () => {
   const errors = (s: ReturnType<typeof scene>, text: string): number =>
     s.log.lines.filter(({ message, fields }) => message === "opening a new epoch" && String(fields["why"]).includes(text)).length;
 
-  it("[informer T52] [informer T52b] is detected when the watches are reopened: a new epoch by the same leader, and the cache equals the server", async ({
+  it("[informer T52] [informer T52b] is detected when the watches are reopened, and the same leader opens a new epoch whose cache equals the server", async ({
     s,
   }) => {
     await s.create("a");
@@ -780,7 +780,7 @@ describe("a restored etcd with older revisions", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52] nothing of the detecting list reaches the old cache", async ({ s }) => {
+  it("[informer T52] adds nothing of the detecting list to the old cache", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -819,7 +819,7 @@ describe("a restored etcd with older revisions", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52b] one that was suspended meanwhile has the greatest fence, and opens nothing with it", async ({ s }) => {
+  it("[informer T52b] a leader that was suspended meanwhile has the greatest fence, and opens no epoch with it", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);

@@ -38,7 +38,7 @@ async function scene() {
 }
 
 describe("writeThrough", () => {
-  it("[informer T73] caches answers stripped, queues the key, rung at the end of the run, and returns them as cached", async () => {
+  it("[informer T73] caches stripped answers, queues the key to be rung at the end of the run, and returns them as cached", async () => {
     const { harness, run, save } = await scene();
     const {
       objects: [cached],
@@ -61,7 +61,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual([]);
   });
 
-  it("[informer T35] drops an answer older than the watermark whose object is deleted already, and requeues its key", async () => {
+  it("[informer T35] drops an answer that is older than the watermark and whose object is already deleted, and requeues its key", async () => {
     const { harness, save } = await scene();
     await harness.apply(harness.watermark("50"));
     await save([answer(10)]);
@@ -69,7 +69,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer A5] drops an answer whose delete has arrived already", async () => {
+  it("[informer A5] drops an answer whose delete has already arrived", async () => {
     const { harness, save } = await scene();
     await harness.apply(harness.pack([item(cachedPod({ resourceVersion: "11", owner: ownedBy("ReplicaSet", rs) }), "D")], { sq: 7 }));
     await harness.drain("replicationcontroller");
@@ -78,7 +78,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("reads a row again that moved since it was read; after five attempts it fails with a reason", async () => {
+  it("reads a row again that moved since it was read, and fails with a reason after five attempts", async () => {
     const { harness, run, save } = await scene();
     const known = new Map([[POD, { key: POD, uid: "uid-web-1", rv: "3", gone: false, object: cachedPod({ resourceVersion: "3" }) }]]);
     await save([answer(50)], { known });
@@ -91,7 +91,7 @@ describe("writeThrough", () => {
     expect(calls).toBe(5);
   });
 
-  it("does not resend what precedes a moved row", async () => {
+  it("does not resend the items before a moved row", async () => {
     const { harness, run } = await scene();
     const ports = harness.writeThroughPorts();
     const sent: string[] = [];
@@ -109,7 +109,7 @@ describe("writeThrough", () => {
     expect(sent).toEqual(["shop/a,shop/b", "shop/b"]);
   });
 
-  it("fails for a cache of another epoch, and the sync is retried", async () => {
+  it("fails for a cache of another epoch, so that the sync is retried", async () => {
     const { harness, run } = await scene();
     const elsewhere = { ...run, epoch: "e0" };
     await expect(
@@ -117,7 +117,7 @@ describe("writeThrough", () => {
     ).rejects.toThrow("another epoch");
   });
 
-  it("ignores doorbells that cannot be rung: the key is dirty, and the failure is logged", async () => {
+  it("ignores doorbells that cannot be sent, because the key is dirty, and logs the failure", async () => {
     const { harness, run } = await scene();
     await harness.store.done(run, { kind: "ok" }); // a suppressed change rings nothing
     const doorbells = { ring: () => Promise.reject(new Error("SQS is away")) };
@@ -137,7 +137,7 @@ describe("writeThrough", () => {
     expect(await harness.row(POD)).toMatchObject({ gone: true });
   });
 
-  it("GO6 returns what becomes due with the call: primaries that are created or changed, not their status, not its own key", async () => {
+  it("GO6 returns the keys that the call makes due: primaries that are created or changed, not their status, not its own key", async () => {
     const { harness, run } = await scene();
     const did: string[] = [];
     const expected: Doorbell[] = [];

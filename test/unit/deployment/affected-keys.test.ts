@@ -36,7 +36,7 @@ describe("ReplicaSets", () => {
   });
   it("[deployment T10] a new orphan enqueues every Deployment that selects it", () =>
     expect(rsEffects(undefined, orphan())).toEqual(["d1 act", "d2 act"]));
-  it("[deployment T11] an update enqueues only the owner; a status change may be delayed", () => {
+  it("[deployment T11] an update enqueues only the owner, and a status change may be delayed", () => {
     expect(rsEffects(rs(), changed({ available: 1 }))).toEqual(["d1 status"]);
     expect(rsEffects(rs(), changed({ size: 3, generation: 2 }))).toEqual(["d1 status"]);
     expect(rsEffects(rs(), changed({ labels: { app: "else" } }))).toEqual(["d1 act"]);
@@ -66,7 +66,7 @@ describe("ReplicaSets", () => {
     expect(rsEffects(undefined, orphan({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual([]);
     expect(rsEffects(undefined, rs({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual(["d1 act"]);
   });
-  it("[deployment T21] labels find exactly the Deployments that select them", () => {
+  it("[deployment T21] labels match exactly the Deployments that select them", () => {
     const ds = ["test-0", "test-1", "test-2"].map((app) => deployment({ name: app, uid: app, selector: { matchLabels: { app } } }));
     for (const [index, want] of [["test-0 act"], ["test-1 act"], ["test-2 act"], [], []].entries()) {
       expect(rsEffects(undefined, orphan({ labels: { app: `test-${index}` } }), lookups(ds))).toEqual(want);
@@ -116,7 +116,7 @@ describe("Deployments", () => {
     expect(own(undefined, d1)).toEqual([{ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act", self: true }]);
     expect(keys(own(d1, undefined))).toEqual(["d1 act"]);
   });
-  it("immediately on a spec change, delayed on a status change", () => {
+  it("are enqueued immediately on a spec change, and with a delay on a status change", () => {
     expect(keys(own(d1, next({ status: { replicas: 1 } })))).toEqual(["d1 status"]);
     expect(keys(own(d1, next({ revision: "2" })))).toEqual(["d1 status"]);
     expect(keys(own(d1, next({ generation: 2 })))).toEqual(["d1 act"]);
@@ -151,7 +151,7 @@ describe("pods", () => {
     expect(podEffects(mine, undefined, lookups([recreate], [orphan()]))).toEqual([]);
     expect(podEffects(mine, undefined, lookups([deployment({ name: "d1", uid: "after", strategy: "Recreate" })], [rs()]))).toEqual([]);
   });
-  it.each(["", "/", "a/b", "shop/d1"])("looks nothing up for an impossible owner reference (%j)", (name) => {
+  it.each(["", "/", "a/b", "shop/d1"])("makes no look-up for an impossible owner reference (%j)", (name) => {
     const asked: string[] = [];
     const noted: Lookups = { ...look, get: (resource, key) => (asked.push(key), look.get(resource, key)) };
     expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name, uid: "uid-rs" } }), undefined, noted)).toEqual([]);

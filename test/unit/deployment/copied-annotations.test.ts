@@ -25,7 +25,7 @@ describe("a new ReplicaSet", () => {
       }),
     ]);
 
-  it("[deployment T86] takes the annotations' values from the live Deployment; the write has keys and digests", async () => {
+  it("[deployment T86] has the annotation values of the live Deployment, and its write contains keys and digests", async () => {
     const created = await harness();
     await created.handle();
     const [name = ""] = created.names("replicasets");
@@ -44,7 +44,7 @@ describe("a new ReplicaSet", () => {
   it.each([
     { name: "differs", change: { [CHANGE_CAUSE]: "another" } },
     { name: "is new", change: { another: "one" } },
-  ])("is not created where an annotation $name by now: the key runs again", async ({ change }) => {
+  ])("is not created when an annotation $name meanwhile, so that the key runs again", async ({ change }) => {
     const created = await harness();
     await annotate(created, change);
     expect(await created.handle()).toEqual({ kind: "again", afterMs: 0 });
@@ -85,7 +85,7 @@ describe("an existing new ReplicaSet", () => {
     expect(rolledBack.spoken().filter((line) => line.startsWith("get"))).toEqual([]);
   });
 
-  it("is left unchanged when the live Deployment has other annotations: the key runs again", async () => {
+  it("is left unchanged when the live Deployment has other annotations, so that the key runs again", async () => {
     const annotated = await harness();
     await annotate(annotated, { [CHANGE_CAUSE]: "another" });
     expect(await annotated.handle()).toEqual({ kind: "again", afterMs: 0 });

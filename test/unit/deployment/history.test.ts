@@ -12,13 +12,13 @@ const deleted = (limit: number | undefined, rss: readonly CachedReplicaSet[]): r
 
 describe("cleanupDeployment", () => {
   const idle = ["a", "b", "c"].map((name) => sized(name, 0, 0));
-  it("[deployment T78] deletes what is above the limit", () => expect(deleted(1, idle)).toEqual(["a", "b"]));
-  it("[deployment T79] only ReplicaSets with no pods and no wanted replicas", () => {
+  it("[deployment T78] deletes the ReplicaSets above the limit", () => expect(deleted(1, idle)).toEqual(["a", "b"]));
+  it("[deployment T79] deletes only ReplicaSets with no pods and no wanted replicas", () => {
     expect(deleted(0, [sized("a", 0, 0), sized("b", 0, 1), sized("c", 1, 0), sized("d", 1, 1)])).toEqual(["a"]);
   });
   it("[deployment T80] deletes all of them at limit 0", () => expect(deleted(0, idle.slice(0, 2))).toEqual(["a", "b"]));
-  it("[deployment T81] except one that has pods", () => expect(deleted(0, [sized("a", 1, 1), sized("b", 1, 1)])).toEqual([]));
-  it("[deployment T82] and except one that is being deleted", () =>
+  it("[deployment T81] keeps one that has pods", () => expect(deleted(0, [sized("a", 1, 1), sized("b", 1, 1)])).toEqual([]));
+  it("[deployment T82] keeps one that is being deleted", () =>
     expect(deleted(0, [sized("a", 0, 0, { deletionTimestamp: "2026-03-01T09:59:00Z" })])).toEqual([]));
   it("[deployment T83] treats 2147483647 and an absent value as no limit", () => {
     expect(deleted(2_147_483_647, idle)).toEqual([]);
@@ -69,7 +69,7 @@ describe("cleanupDeployment", () => {
   ];
   it.each(order)("[deployment T84] $name", ({ limit, rss, want }) => expect(deleted(limit, rss)).toEqual(want));
 
-  it("orders beyond 2^53, and unreadable revisions by age", () => {
+  it("orders revisions beyond 2^53, and unreadable ones by age", () => {
     expect(
       deleted(1, [sized("b", 0, 0, { revision: "9007199254740993", age: 1 }), sized("a", 0, 0, { revision: "9007199254740992", age: 2 })]),
     ).toEqual(["a"]);

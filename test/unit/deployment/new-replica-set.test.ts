@@ -36,13 +36,13 @@ describe("splitReplicaSets", () => {
   const fresh = replicaSet("new", { template: "v2", age: 2 });
   const dup = replicaSet("dup", { template: "v2", age: 1, size: 1 });
 
-  it("[deployment T88] the oldest one with the Deployment's template is new", () => {
+  it("[deployment T88] returns the oldest one with the Deployment's template as the new one", () => {
     expect(splitReplicaSets(d, [fresh, dup, old]).newRS?.metadata.name).toBe("dup");
     expect(splitReplicaSets(d, [fresh, old]).newRS?.metadata.name).toBe("new");
     expect(splitReplicaSets(d, [old]).newRS).toBeUndefined();
   });
 
-  it("[deployment T89] all others are old, in creation order", () => {
+  it("[deployment T89] returns all others as old, in creation order", () => {
     const rest = (rss: readonly CachedReplicaSet[]): readonly string[] => names(splitReplicaSets(d, rss).oldRSs);
     expect(rest([fresh, old])).toEqual(["old"]);
     expect(rest([old])).toEqual(["old"]);
@@ -74,7 +74,7 @@ describe("revisions", () => {
     expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
     expect(newReplicaSet(deployment(), [adopted]).decided.annotations[REVISION]).toBe("3546343826724305833");
   });
-  it("wrap as int64: after the maximum a new ReplicaSet has none, and the Deployment the minimum until the next sync", () => {
+  it("wrap as int64: after the maximum a new ReplicaSet has none, and the Deployment has the minimum until the next sync", () => {
     const old = replicaSet("old", { revision: "9223372036854775807", template: "v0" });
     const { decided: write } = newReplicaSet(deployment(), [old]);
     expect(write.annotations).not.toHaveProperty([REVISION]);
@@ -86,7 +86,7 @@ describe("revisions", () => {
     const low = replicaSet("low", { revision: "5" });
     expect(existingReplicaSetAnnotations(deployment(), low, nextRevision([old])).changed).toBe(false);
   });
-  it("counts a missing revision as 0 and skips one that is not an int64", () => {
+  it("count as 0 when missing, and are skipped when not an int64", () => {
     expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
       0n,
     );
@@ -272,7 +272,7 @@ describe("syncExistingReplicaSet", () => {
     expect(got).not.toHaveProperty("annotations");
   });
 
-  it("writes nothing once all that is in place", () => {
+  it("writes nothing once all of these are set", () => {
     const d = deployment({
       revision: "2",
       deadline: 60,
@@ -283,8 +283,8 @@ describe("syncExistingReplicaSet", () => {
   });
 });
 
-describe("creating", () => {
-  it("[deployment T86] the write lists hash, size and annotations", () => {
+describe("creation of a ReplicaSet", () => {
+  it("[deployment T86] puts hash, size and annotations into the write", () => {
     const d = deployment({ replicas: 20, surge: "25%", annotations: { test: "should-copy-to-replica-set" }, generation: 7 });
     const hash = podTemplateHash(HASH_STATE);
     expect(newReplicaSet(d, []).decided).toEqual({
@@ -355,7 +355,7 @@ describe("creating", () => {
     expect(createdNote({ ...write, replicas: 0 })).toBeUndefined();
   });
 
-  it("then sets revision and condition on the Deployment; for an existing ReplicaSet only the revision", () => {
+  it("then sets revision and condition on the Deployment, and only the revision for an existing ReplicaSet", () => {
     const d = deployment({ deadline: 60 });
     const { decided: write } = newReplicaSet(d, []);
     const created = condition("Progressing", "True", "NewReplicaSetCreated", { message: `Created new replica set "${write.name}"` });
@@ -371,7 +371,7 @@ describe("creating", () => {
     expect(createdStatus(d, newReplicaSet(d, []).decided, NOW_MS)).toBeUndefined();
   });
 
-  it("[deployment T97] a name in use by another object increments the collision count", () => {
+  it("[deployment T97] increments the collision count when another object has the name", () => {
     expect(collisionStatus(deployment()).status).toMatchObject({ collisionCount: 1 });
     expect(collisionStatus(deployment({ status: { collisionCount: 1, replicas: 2 } }))).toEqual({
       kind: "UpdateStatus",
@@ -382,7 +382,7 @@ describe("creating", () => {
     });
   });
 
-  it("a refusal records an Event each time and a condition once", () => {
+  it("records an Event for each refusal, and a condition once", () => {
     const d = deployment({ deadline: 60 });
     const { decided: write } = newReplicaSet(d, []);
     const message = `Failed to create new replica set "${write.name}": exceeded quota`;

@@ -55,8 +55,8 @@ function rollout(world: Rollout): { readonly d: CachedDeployment; readonly split
   return { d, split: { newRS, oldRSs: [older, old] } };
 }
 
-describe("the reasons contain each input that changes the decision", () => {
-  it("growing the new ReplicaSet", () => {
+describe("reasons contain each input that changes the decision to", () => {
+  it("grow the new ReplicaSet", () => {
     const { replicas, surge, newSize, oldSize, olderSize } = ROLLOUT;
     expectChangesExplained({ replicas, surge, newSize, oldSize, olderSize }, (some) => {
       const { d, split } = rollout({ unavailable: 1, newAvailable: 0, oldAvailable: 0, olderAvailable: 0, ...some });
@@ -65,7 +65,7 @@ describe("the reasons contain each input that changes the decision", () => {
     });
   });
 
-  it("creation", () => {
+  it("create a ReplicaSet", () => {
     const { replicas, surge, oldSize, olderSize } = ROLLOUT;
     expectChangesExplained({ replicas, surge, oldSize, olderSize }, (some) => {
       const { d, split } = rollout({ unavailable: 1, newSize: 0, newAvailable: 0, oldAvailable: 0, olderAvailable: 0, ...some });
@@ -74,7 +74,7 @@ describe("the reasons contain each input that changes the decision", () => {
     });
   });
 
-  it("shrinking old ones that are not available", () => {
+  it("scale down old ones that are not available", () => {
     // Unavailable pods of the new one have no effect.
     const { surge: _, newSize: _size, ...inputs } = ROLLOUT;
     expectChangesExplained(inputs, (some): Decided => {
@@ -86,7 +86,7 @@ describe("the reasons contain each input that changes the decision", () => {
     });
   });
 
-  it("shrinking available ones", () => {
+  it("scale down available ones", () => {
     const { surge: _, newSize: _size, ...inputs } = ROLLOUT;
     expectChangesExplained(inputs, (some) => {
       const { d, split } = rollout({ surge: 1, newSize: 3, ...some });
@@ -95,7 +95,7 @@ describe("the reasons contain each input that changes the decision", () => {
     });
   });
 
-  it("sharing a change of size", () => {
+  it("scale proportionally", () => {
     const { replicas, surge, newSize, oldSize } = ROLLOUT;
     expectChangesExplained(
       { replicas, surge, newSize, oldSize, remembered: { values: few, facts: ["remembered"] } },
@@ -112,7 +112,7 @@ describe("the reasons contain each input that changes the decision", () => {
     );
   });
 
-  it("deletion of history", () => {
+  it("delete old ReplicaSets", () => {
     expectChangesExplained(
       {
         limit: { values: fc.nat(4), facts: ["limit"] },
@@ -131,7 +131,7 @@ describe("the reasons contain each input that changes the decision", () => {
     );
   });
 
-  it("rollout status and requeue", () => {
+  it("write the rollout status and requeue", () => {
     const values = fc.nat(2);
     expectChangesExplained(
       {

@@ -19,8 +19,8 @@ describe("scaleDownOldReplicaSetsForRecreate", () => {
 });
 
 describe("oldPodsRunning", () => {
-  it("[deployment T71] without an old ReplicaSet: no", () => expect(running([], [])).toBe(false));
-  it("[deployment T72] pods without a phase: yes", () => {
+  it("[deployment T71] is false without an old ReplicaSet", () => expect(running([], [])).toBe(false));
+  it("[deployment T72] is true for pods without a phase", () => {
     expect(running(["a", "b"], [pod("1", { rs: "a" }), pod("2", { rs: "a" }), pod("3", { rs: "b" }), pod("4", { rs: "b" })])).toBe(true);
   });
   it("[deployment T73] counts the replicas that an old ReplicaSet reports, even without pods", () => {
@@ -31,13 +31,13 @@ describe("oldPodsRunning", () => {
     });
     expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 0 } })] }, [])).toBeUndefined();
   });
-  it("[deployment T74] pods that have finished: no", () => {
+  it("[deployment T74] is false for pods that have finished", () => {
     expect(running(["a"], [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })])).toBe(false);
   });
-  it.each(["Unknown", "Pending", "Running"])("[deployment T75] a pod %s: yes", (phase) =>
+  it.each(["Unknown", "Pending", "Running"])("[deployment T75] is true for a pod %s", (phase) =>
     expect(running(["a"], [pod("1", { rs: "a", phase })])).toBe(true),
   );
-  it("[deployment T76] one running pod suffices", () => {
+  it("[deployment T76] is true for a single running pod", () => {
     const ended = [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })];
     expect(running(["a", "b", "c"], [...ended, pod("3", { rs: "c", phase: "Pending" })])).toBe(true);
   });
@@ -47,7 +47,7 @@ describe("oldPodsRunning", () => {
       expect(running(["a"], [{ ...own, owner: { kind: "ReplicaSet", name: "a", uid: "uid-a", ...own.owner, ...part } }])).toBe(false);
     expect(running(["a"], [{ ...own, namespace: "mallory" }])).toBe(false);
   });
-  it("[deployment T8] ignores pods of the new ReplicaSet, of other owners and orphans; counts those of one ReplicaSet in any phase", () => {
+  it("[deployment T8] ignores pods of the new ReplicaSet, of other owners and orphans, and counts those of old ReplicaSets in any phase", () => {
     expect(
       running(
         ["a"],

@@ -141,7 +141,7 @@ const deployment = (spec: object = {}): object => ({
 const image = (name: string): object => ({ spec: { template: { spec: { containers: [{ name: "app", image: name }] } } } });
 
 describe("on an API server", () => {
-  it("creates, rolls, cleans up and reports completion", async () => {
+  it("creates, rolls out, cleans up and reports completion", async () => {
     const cluster = start();
     await cluster.json({ method: "POST", path: DEPLOYMENTS, body: deployment() });
     await cluster.converge();
@@ -187,7 +187,7 @@ describe("on an API server", () => {
     expect(sizes(await cluster.rss())).toEqual([0, 5]);
   });
 
-  it("recreates", async () => {
+  it("follows strategy Recreate", async () => {
     const cluster = start();
     await cluster.json({ method: "POST", path: DEPLOYMENTS, body: deployment({ strategy: { type: "Recreate" } }) });
     await cluster.converge();
@@ -196,7 +196,7 @@ describe("on an API server", () => {
     expect(sizes(await cluster.rss())).toEqual([0, 3]);
   });
 
-  it("releases and adopts", async () => {
+  it("releases and adopts ReplicaSets", async () => {
     const cluster = start();
     await cluster.json({ method: "POST", path: DEPLOYMENTS, body: deployment() });
     await cluster.converge();

@@ -64,7 +64,7 @@ describe("outcome of a request", () => {
     const { warning: refused, write } = rollbackStep(d, { newRS: undefined, oldRSs: rss }, 0n);
     return refused?.message ?? write.to?.name;
   };
-  it("the last revision is the second highest; ignores unreadable ones and counts two equal highest ones", () => {
+  it("returns the second highest revision as the last one, without unreadable ones and with two equal highest ones counted", () => {
     expect(lastOf("1", "3", "2")).toBe("rs2");
     expect(lastOf("3", "x", "1")).toBe("rs2");
     expect(lastOf("2", "1", "2")).toBe("rs0");
@@ -79,7 +79,7 @@ describe("the merge patch between two templates", () => {
     object: fc.dictionary(fc.constantFrom("a", "b", "constructor", "toString"), tie("value")),
   })).object as fc.Arbitrary<JsonObject>;
 
-  it("produces one from the other, for arbitrary templates", () => {
+  it("transforms one into the other, for arbitrary templates", () => {
     fc.assert(
       fc.property(json, json, (from, to) => {
         expect(applyMergePatch(from, mergePatch(from, to))).toEqual(to);
@@ -129,7 +129,7 @@ describe("a sync with a pending request", () => {
     expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
-  it("continues at once with the rollout, based on the answer to the write", async () => {
+  it("continues immediately with the rollout, based on the answer to the write", async () => {
     const harness = await asked("0");
     await harness.handle();
     expect(await harness.queuedInMs()).toBe(0);
@@ -220,7 +220,7 @@ describe("a sync with a pending request", () => {
 
   const edited = (d: Live): Live => ({ ...d, spec: { ...d.spec, template: podTemplate("v9") } });
 
-  it("does not roll back from a template that the decision did not see: the key runs again", async () => {
+  it("does not roll back from a template that the decision did not see, so that the key runs again", async () => {
     const harness = await asked("1");
     await harness.change("deployments", "web", edited);
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
@@ -271,7 +271,7 @@ describe("a sync with a pending request", () => {
     expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
-  it("fails when refused, and records warnings all the same", async () => {
+  it("fails when the API server refuses it, and still records warnings", async () => {
     const harness = await asked("7");
     harness.api.script = { "patch deployments": refusal(403, "Forbidden", "not yours") };
     await expect(harness.handle()).rejects.toThrow("not yours");

@@ -85,7 +85,7 @@ describe("old ReplicaSets", () => {
 });
 
 describe("shrinkBudget", () => {
-  it("counts unavailable new pods as missing: a rollout of broken pods removes no old ones", () => {
+  it("counts unavailable new pods as missing, so that a rollout of broken pods removes no old ones", () => {
     // R 10, surge 3, unavailable 2, upstream's example: old 8, of which a node failure removes one, new 5 that never
     // become available.
     const d = deployment({ replicas: 10, surge: 3, unavailable: 2 });
@@ -111,7 +111,7 @@ describe("cleanupUnhealthyReplicas", () => {
     expect(got.guard).toBe(false);
   });
 
-  it("proceeds from the oldest to the youngest and stops at the budget", () => {
+  it("scales down from the oldest to the youngest, and stops at the budget", () => {
     const got = cleanupUnhealthyReplicas(d, [sized("b", 3, 0, 2), sized("a", 2, 0, 1), sized("c", 4, 0, 3)], 4);
     expect(sizes(got.steps)).toEqual([
       ["a", 0],

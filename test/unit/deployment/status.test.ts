@@ -89,7 +89,7 @@ describe("calculateStatus", () => {
     expect(calculateStatus(deployment(), { newRS: undefined, oldRSs: [shrunk] }, NOW_MS).decided.unavailableReplicas).toBe(0);
   });
 
-  it("keeps collisionCount and conditions of others, and observes the generation", () => {
+  it("keeps collisionCount and conditions of other controllers, and observes the generation", () => {
     const foreign = condition("Foreign", "True", "Somebody");
     const d = deployment({ generation: 7, replicas: 0, status: { collisionCount: 2, conditions: [foreign] } });
     expect(calculateStatus(d, { newRS: undefined, oldRSs: [] }, NOW_MS).decided).toEqual({
@@ -143,7 +143,7 @@ describe("status writes", () => {
     });
   });
 
-  it("omit fields of a newer API server: the gateway would reject them, and a merge patch keeps them", async () => {
+  it("omit fields of a newer API server, which the gateway would reject and a merge patch keeps", async () => {
     const newer = { replicas: 1, rolloutHealth: "Good" };
     expect(updateStatus(deployment(), newer).status).not.toHaveProperty("rolloutHealth");
     const harness = await SyncHarness.of([liveDeployment(1, { status: newer, spec: { paused: true, progressDeadlineSeconds: 600 } })]);
@@ -151,7 +151,7 @@ describe("status writes", () => {
     expect(harness.written()).toContain("patch deployments/status web");
   });
 
-  it("are needed unless everything is equal; absent equals 0 for a plain counter only", () => {
+  it("are needed unless everything is equal, where absent equals 0 for a plain counter only", () => {
     const available = condition("Available", "True", "MinimumReplicasAvailable");
     const one: DeploymentStatus = { replicas: 1, conditions: [available] };
     expect(sameStatus(one, { replicas: 1, readyReplicas: 0, conditions: [{ ...available }] })).toBe(true);
@@ -273,7 +273,7 @@ describe("progressRecheckMs", () => {
     ["18:50:00", 1],
     ["18:50:01", 0],
     ["18:51:00", 0],
-  ] as const)("[deployment T123] at %s in %d ms", (time, want) => {
+  ] as const)("[deployment T123] at %s is %d ms", (time, want) => {
     expect(recheck(stuck(60, "ReplicaSetUpdated"), time)).toBe(want);
   });
 
@@ -408,7 +408,7 @@ describe("rolloutStatus", () => {
     else expect(got).toMatchObject(want);
   });
 
-  it("reports a failure of the new ReplicaSet before any other, and removes it", () => {
+  it("reports a failure of the new ReplicaSet before any other, and removes it when resolved", () => {
     const failure = (message: string): CachedReplicaSet["status"] => ({
       conditions: [{ type: "ReplicaFailure", status: "True", reason: "FailedCreate", message, lastTransitionTime: EARLIER }],
     });
@@ -454,7 +454,7 @@ describe("pausedStatus", () => {
 describe("followUpMs", () => {
   const complete: DeploymentStatus = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
   const old = replicaSet("old", { template: "v0" });
-  it("is at once for a clean-up, at the deadline for an unfinished rollout, and otherwise absent", () => {
+  it("is 0 for a clean-up, the deadline for an unfinished rollout, and otherwise absent", () => {
     expect(followUpMs(deployment({ historyLimit: 0, status: complete }), [old], NOW_MS).decided).toBe(0);
     expect(followUpMs(deployment({ historyLimit: 1, status: complete }), [old], NOW_MS).decided).toBeUndefined();
     expect(

@@ -214,7 +214,7 @@ describe("entry", () => {
   });
 });
 
-describe("creating the new ReplicaSet", () => {
+describe("creation of the new ReplicaSet", () => {
   let harness: SyncHarness;
   /** Old ReplicaSet of 4; the Deployment has just received image v2 and a deadline. */
   beforeEach(async () => {
@@ -268,7 +268,7 @@ describe("creating the new ReplicaSet", () => {
     expect(statusOf(harness)).not.toHaveProperty("collisionCount");
   });
 
-  it("[deployment T108] with the name that a create would have: the cache still contains its previous owner", async () => {
+  it("[deployment T108] adopts an orphan with the name of the new ReplicaSet while the cache still contains its previous owner", async () => {
     await harness.handle();
     const name = created();
     const { ownerReferences: [ours] = [] } = harness.live("replicasets", name).metadata;
@@ -360,7 +360,7 @@ describe("creating the new ReplicaSet", () => {
     expect(harness.written().filter((line) => line.startsWith("create"))).toEqual([]);
   });
 
-  it("[deployment S2] uses an owned one with the name and an equal template: no Event, condition or collision", async () => {
+  it("[deployment S2] uses an owned one with the name and an equal template, without an Event, condition or collision", async () => {
     // The list is read too early; a delayed run creates the ReplicaSet in between.
     let made = false;
     harness.api.script = {
@@ -396,7 +396,7 @@ describe("creating the new ReplicaSet", () => {
     expect(harness.live("replicasets", second).metadata.annotations?.[REVISION]).toBe("3");
   });
 
-  it("[deployment T98] increments it for a released one, which is no longer its own", async () => {
+  it("[deployment T98] increments it when the ReplicaSet with the name was released", async () => {
     await harness.handle();
     const first = created();
     await harness.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "else" } } }));
@@ -432,7 +432,7 @@ describe("creating the new ReplicaSet", () => {
     ]);
   });
 
-  it("ignores a terminating namespace: no error, Event or condition", async () => {
+  it("ignores a terminating namespace, without an error, Event or condition", async () => {
     harness.api.script = { "create replicasets": refusal(403, "Forbidden", "being terminated", [{ reason: "NamespaceTerminating" }]) };
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(harness.events).toEqual([]);
@@ -552,7 +552,7 @@ describe("rolling update", () => {
     expect(harness.sizes()["web-1"]).toBe(4);
   });
 
-  it("ignores a conflict while scaling down: the status is written, the next event continues", async () => {
+  it("ignores a conflict while scaling down, writes the status, and continues with the next event", async () => {
     const harness = await shrinking();
     harness.api.script = {
       "patch replicasets": () =>
@@ -581,7 +581,7 @@ describe("rolling update", () => {
     expect(harness.events).toEqual([]);
   });
 
-  it("a conflict while scaling up ends the sync before the status", async () => {
+  it("ends the sync before the status after a conflict while scaling up", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(4, { annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5] }),
@@ -591,7 +591,7 @@ describe("rolling update", () => {
     expect(harness.written()).toEqual(["patch replicasets web-1"]);
   });
 
-  it("[deployment T52] a second scale-down of one ReplicaSet uses the answer to the first", async () => {
+  it("[deployment T52] uses the answer to the first scale-down of a ReplicaSet for the second", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 10, { revision: "1", sizedFor: [10, 10], available: 9 }),
@@ -614,7 +614,7 @@ describe("recreate", () => {
       ...pods,
     ]);
 
-  it("empties the old ones, waits for their pods, then creates at full size", async () => {
+  it("scales the old ones to 0, waits for their pods, and then creates at full size", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(3, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 3, { revision: "1", sizedFor: [3, 3] }),
@@ -635,7 +635,7 @@ describe("recreate", () => {
     expect(harness.events.at(-1)).toMatch(/^ScalingReplicaSet: Scaled up replica set web-[a-z0-9]+ from 0 to 3$/);
   });
 
-  it("starts nothing in the sync that empties the old ones, whatever they report", async () => {
+  it("starts no pod in the sync that scales the old ones to 0, whatever they report", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.stream();
@@ -643,7 +643,7 @@ describe("recreate", () => {
     expect(harness.sizes()).toEqual({ "web-1": 0 });
   });
 
-  it("[deployment S14] does not start beside an old pod that only the live list contains, and writes it through", async () => {
+  it("[deployment S14] does not start while an old pod exists that only the live list contains, and writes it through", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.put(livePod("late", "web-1"));
     await harness.handle();
@@ -653,7 +653,7 @@ describe("recreate", () => {
     expect(slice?.map(({ key }) => key)).toEqual(["shop/late"]);
   });
 
-  it("[deployment S14] does not start beside an old pod that the live list shows as running", async () => {
+  it("[deployment S14] does not start while the live list shows an old pod as running", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.handle();
@@ -792,7 +792,7 @@ describe("scale path", () => {
     expect(conditionsOf(harness).map((each) => (each as Json)["type"])).toEqual(["Available"]);
   });
 
-  it("[deployment S12] resumes after a failure where it ended", async () => {
+  it("[deployment S12] resumes after a failure where it stopped", async () => {
     const harness = await resized();
     harness.api.script = { "*": ({ name }) => (name === "v2" ? quota : undefined) };
     await expect(harness.handle()).rejects.toThrow("exceeded quota");
@@ -805,7 +805,7 @@ describe("scale path", () => {
 
   const paused = { paused: true, progressDeadlineSeconds: 60 };
 
-  it("[deployment T117] never creates for a paused Deployment, and reports the pause", async () => {
+  it("[deployment T117] never creates a ReplicaSet for a paused Deployment, and reports the pause", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { spec: paused })]);
     await harness.handle();
     expect(harness.names("replicasets")).toEqual([]);
@@ -821,7 +821,7 @@ describe("scale path", () => {
     expect(statusOf(harness)).not.toHaveProperty("updatedReplicas");
   });
 
-  it("[deployment T118] scales it", async () => {
+  it("[deployment T118] scales a paused Deployment", async () => {
     const harness = await SyncHarness.of([liveDeployment(1)]);
     await converge(harness);
     await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, paused: true, replicas: 10 } }));
@@ -830,7 +830,7 @@ describe("scale path", () => {
     expect(Object.values(harness.sizes())).toEqual([10]);
   });
 
-  it("cleans it up, unless a rollback is requested", async () => {
+  it("cleans up a paused Deployment, unless a rollback is requested", async () => {
     const objects = (annotations: Readonly<Record<string, string>>): Promise<SyncHarness> =>
       SyncHarness.of([
         liveDeployment(1, { image: "v3", annotations, spec: { paused: true, revisionHistoryLimit: 0 } }),
@@ -845,7 +845,7 @@ describe("scale path", () => {
     expect(rollback.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
-  it("uses the youngest first while paused where revisions are cyclic", async () => {
+  it("scales the youngest first while paused when revisions are cyclic", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "v9", spec: { paused: true, revisionHistoryLimit: 1 } }),
       ...["3", "", "1"].map((revision, age) => liveReplicaSet(`v${age}`, `v${age}`, 0, { revision, age })),
@@ -855,7 +855,7 @@ describe("scale path", () => {
     expect(harness.names("replicasets")).toEqual(["v0", "v9"]);
   });
 
-  it("precedes an unfinished rollout only on a change of size: an adopted ReplicaSet without annotations is none", async () => {
+  it("precedes an unfinished rollout only on a change of size, which an adopted ReplicaSet without annotations is not", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { image: "v2" }), liveReplicaSet("v1", "v1", 1)]);
     await harness.handle();
     expect(harness.names("replicasets")).toHaveLength(2);
@@ -886,7 +886,7 @@ describe("history and deadline", () => {
     expect(harness.written()).toEqual(["delete replicasets v1"]);
   });
 
-  it("[deployment S16] skips one that was scaled up again", async () => {
+  it("[deployment S16] skips a ReplicaSet that was scaled up again", async () => {
     const harness = await objects(complete);
     await harness.change("replicasets", "v1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.handle();
@@ -894,7 +894,7 @@ describe("history and deadline", () => {
     expect(harness.names("replicasets")).toEqual(["v1", "v3"]);
   });
 
-  it("an error during clean-up fails the sync before the status", async () => {
+  it("fails the sync before the status after an error during clean-up", async () => {
     const harness = await objects({ ...complete, unavailableReplicas: 1 });
     harness.api.script = { "delete replicasets": quota };
     await expect(harness.handle()).rejects.toThrow("exceeded quota");
@@ -924,7 +924,7 @@ describe("history and deadline", () => {
     expect(harness.spoken()).toEqual([]);
   });
 
-  it("[deployment T119] then reports the time-out, until there is progress", async () => {
+  it("[deployment T119] then reports the time-out until there is progress", async () => {
     const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(conditionsOf(harness).at(-1)).toMatchObject({
@@ -1004,7 +1004,7 @@ describe("[deployment S27] a write whose outcome is unknown", () => {
     ).toBe(9);
   });
 
-  it("causes a live read only once: after a successful sync, the next one uses the cache", async () => {
+  it("causes one live read only: after a successful sync the next one uses the cache", async () => {
     const harness = await rolling();
     harness.api.script = { "patch replicasets": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "try again") : undefined) };
     await harness.sync();

@@ -27,14 +27,14 @@ async function syncs(harness: SyncHarness, times: number): Promise<void> {
 }
 
 describe("an upgrade of the cluster", () => {
-  it.each(["1.35", "1.36", "1.37"])("a new ReplicaSet is named by the hash of %s", async (release) => {
+  it.each(["1.35", "1.36", "1.37"])("names a new ReplicaSet by the hash of %s", async (release) => {
     const harness = await SyncHarness.of([liveDeployment(2)]);
     await harness.publish(release);
     await syncs(harness, 3);
     expect(harness.names("replicasets")).toEqual([nameOn(release, harness)]);
   });
 
-  it("in the middle of a rollout creates no second ReplicaSet, and the next rollout has the new release's hash", async () => {
+  it("creates no second ReplicaSet in the middle of a rollout, and uses the new release's hash for the next one", async () => {
     const harness = await SyncHarness.of([liveDeployment(4)]);
     await harness.publish("1.36");
     await syncs(harness, 3);
