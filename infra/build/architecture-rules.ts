@@ -17,6 +17,7 @@ export const PACKAGE_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   local: ["base", "kube", "store", "controllers"],
   replay: ["base", "kube", "store", "controllers", "api-server", "local"],
   timeline: ["base"],
+  sdk: [],
 };
 /** Folders that may use files, sockets, processes and timers. */
 const EDGE = [

@@ -1,0 +1,33 @@
+/** The generated kinds. Catches: a file that differs from what its generator writes, and a kind with another resource or scope than the API server has. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { expect, it } from "vitest";
+
+import { sdkKinds } from "../../../infra/sdk-kinds.ts";
+import { RESOURCES } from "../../../shared/kube/objects/resources.ts";
+import * as kinds from "../../../shared/sdk/kinds.ts";
+
+const INFRA = join(import.meta.dirname, "..", "..", "..", "infra");
+
+it.each(Object.entries(sdkKinds()))("infra/%s is what is committed (node infra/generate.ts writes it)", (path, text) => {
+  expect(readFileSync(join(INFRA, path), "utf8")).toBe(text);
+});
+
+it("are those of the resource table, where both have one", () => {
+  const shared = Object.values(kinds).flatMap(({ plural, group, kind, version }) => {
+    const known = Object.entries(RESOURCES).find(([resource]) => resource === plural)?.[1];
+    return known ? [{ own: { group, kind, apiVersion: group === "" ? version : `${group}/${version}` }, known }] : [];
+  });
+  expect(shared.length).toBeGreaterThan(8);
+  for (const { own, known } of shared) expect(known).toMatchObject(own);
+});
+
+it.each([
+  { kind: kinds.Namespace, scope: "Cluster", status: true },
+  { kind: kinds.Secret, scope: "Namespaced", status: false },
+  { kind: kinds.Deployment, scope: "Namespaced", status: true },
+  { kind: kinds.ClusterRole, scope: "Cluster", status: false },
+])("$kind.data.kind has scope $scope and status $status", ({ kind, scope, status }) => {
+  expect(kind.data).toMatchObject({ scope, status, seen: status ? { status: true } : {} });
+});
