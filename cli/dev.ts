@@ -213,10 +213,11 @@ class Dev {
   #page: LivePage | undefined;
 
   async #opened(): Promise<LivePage> {
-    const { openLivePage, openText } = await import("./explain/timeline/open-page.ts");
+    const { clusterOptions, openLivePage, openText } = await import("./explain/timeline/open-page.ts");
     const access = await kubeAccess(this.#kube, "deltaloop-watcher", "timeline");
     const kube = createWatch(createClient(access));
-    const page = await openLivePage({ source: "deltaloop dev", server: access.server, kube, log: this.#log });
+    const explainOptions = clusterOptions(this.#flags);
+    const page = await openLivePage({ source: "deltaloop dev", server: access.server, kube, explainOptions, log: this.#log });
     void page.run(this.#ending.signal);
     process.stderr.write(openText(page.url));
     return page;

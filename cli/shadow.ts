@@ -159,7 +159,7 @@ async function besideUpstream(
   const write = (line: string): void => {
     for (const record of parseCapture(line, config.server)) live.hear(record);
   };
-  const page = flags.open && (await opened(client, config.server, log));
+  const page = flags.open && (await opened(client, config.server, flags, log));
   const source = page ? page.kube : kubeOver(client);
   const kube = recordingWatch(source, { write, clock, digester, raw: true, server: config.server });
   const metricsServer = await serveMetrics({ listen: flags.metrics ?? METRICS_LISTEN, metrics, livez: [], readyz: [], log });
@@ -180,9 +180,10 @@ async function besideUpstream(
   await metricsServer.stop();
 }
 
-async function opened(client: KubeClient, server: string, log: Log): Promise<LivePage> {
-  const { openLivePage, openText } = await import("./explain/timeline/open-page.ts");
-  const page = await openLivePage({ source: "deltaloop shadow", server, kube: createWatch(client), log });
+async function opened(client: KubeClient, server: string, flags: ShadowFlags, log: Log): Promise<LivePage> {
+  const { clusterOptions, openLivePage, openText } = await import("./explain/timeline/open-page.ts");
+  const explainOptions = clusterOptions(flags);
+  const page = await openLivePage({ source: "deltaloop shadow", server, kube: createWatch(client), explainOptions, log });
   process.stderr.write(openText(page.url));
   return page;
 }

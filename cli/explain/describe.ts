@@ -83,7 +83,7 @@ function countersChanged(before: Status | undefined, after: Status): readonly st
 }
 
 function counter(status: Status | undefined, name: string): number {
-  const value = Object.entries(status ?? {}).find(([field]) => field === name)?.[1];
+  const value = (status as Readonly<Record<string, unknown>> | undefined)?.[name]; // a status has no other fields
   return typeof value === "number" ? value : 0;
 }
 

@@ -213,6 +213,20 @@ function refusal(what: string, refusals: Set<string>): string {
   return `refused${isKnown ? " with the same message" : `: ${what}`}`;
 }
 
+interface ReasonText {
+  readonly words: string;
+  /** The section of docs/internals/spec; undefined for an unknown rule. */
+  readonly section: string | undefined;
+}
+
+function inWords({ controller }: ReplayedSync, reason: Reason): ReasonText {
+  return { section: sectionOf(controller, reason), words: reasonInWords(reason) };
+}
+
+export function reasonsOf(sync: ReplayedSync): readonly ReasonText[] {
+  return uniqueReasons(sync).map((reason) => inWords(sync, reason));
+}
+
 export function asJson(entry: Entry, startMs: number): object {
   const when = { at: new Date(entry.atMs).toISOString(), sinceMs: entry.atMs - startMs };
   if (entry.kind === "change") {
@@ -223,11 +237,7 @@ export function asJson(entry: Entry, startMs: number): object {
   return {
     ...when,
     ...{ kind: "sync", controller, key, wokenBy: reasons, outcome, error },
-    reasons: uniqueReasons(entry.sync).map((reason) => ({
-      ...reason,
-      section: sectionOf(controller, reason),
-      words: reasonInWords(reason),
-    })),
+    reasons: uniqueReasons(entry.sync).map((reason) => ({ ...reason, ...inWords(entry.sync, reason) })),
     writes: lines.flatMap((line) => (line.kind === "decided" ? [{ ...line.write, words: describeTrace(line) }] : [])),
     recorded: entry.recorded.map(({ write, ...rest }) => ({ ...rest, write: write.kind })),
     undecided: lines.flatMap((line) => (line.kind === "notDecided" ? [line.what] : [])),

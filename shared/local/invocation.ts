@@ -1,5 +1,5 @@
 /** The arguments of a function, event and context, as Lambda builds them for SQS messages. */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 import type { Context, SQSEvent, SQSRecord } from "aws-lambda";
 
@@ -22,7 +22,7 @@ export function sqsEvent(messages: readonly ReceivedMessage[], queueArn: string)
           ...(group === undefined ? {} : { MessageGroupId: group }),
         },
         messageAttributes: {},
-        md5OfBody: createHash("md5").update(body).digest("hex"),
+        md5OfBody: hash("md5", body),
         eventSource: "aws:sqs",
         eventSourceARN: queueArn,
         awsRegion,

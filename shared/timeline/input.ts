@@ -11,6 +11,8 @@ export interface TimelineInput {
   readonly startMs: number;
   /** Milliseconds after `startMs`. */
   readonly endMs: number;
+  /** Present for a running cluster. `options` are those of `explain` that reach it; absent: none do. */
+  readonly cluster?: { readonly options?: string };
   /** False after `--no-redact`: the page shows a banner. */
   readonly redacted: boolean;
   /** In a capture: each owner before its dependents, in lane order. In a running cluster: in order of appearance. */

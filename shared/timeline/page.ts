@@ -12,7 +12,7 @@ import type { TimelineInput, TimelineUpdate } from "./input.ts";
 import type { PageCode } from "./page-code.ts";
 
 export function timelinePage(input: TimelineInput, code: PageCode): string {
-  const data = gzipSync(timelineJson(input), { level: 9 }).toString("base64");
+  const data = gzipSync(timelineJson(input)).toString("base64");
   return pageOf(code, `<script type="application/octet-stream" id="data">${data}</script>`, "worker-src blob:");
 }
 
@@ -23,7 +23,7 @@ export function livePage(code: PageCode): string {
 
 /** JSON with its texts escaped (TP2). */
 export function timelineJson(value: TimelineInput | TimelineUpdate): string {
-  return JSON.stringify(harmless(value));
+  return JSON.stringify(value, (_key, each: unknown) => (typeof each === "string" ? printable(each) : each));
 }
 
 function pageOf({ script, style }: PageCode, data: string, more: string): string {
@@ -58,12 +58,4 @@ ${data}
 
 function hashOf(text: string): string {
   return `sha256-${createHash("sha256").update(text).digest("base64")}`;
-}
-
-/** TP2 */
-function harmless<T>(value: T): T {
-  if (typeof value === "string") return printable(value) as T;
-  if (Array.isArray(value)) return value.map(harmless) as T;
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, harmless(each as unknown)])) as T; // the result has the same shape
 }

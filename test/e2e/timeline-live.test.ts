@@ -114,8 +114,9 @@ function suite(): void {
     expect(await page.getByTitle("pod/web-b-2").textContent()).toContain("running");
   });
 
-  it("shows no secret, makes no unexpected request, and throws no error", async () => {
+  it("shows no secret, names the command for the cluster, makes no unexpected request, and throws no error", async () => {
     await page.getByTitle("pod/web-b-1").click();
+    expect(await page.locator("code.command").textContent()).toBe("deltaloop explain pod/web-b-1 -n shop --kubeconfig kubeconfig");
     expect(await page.locator("body").innerText()).not.toContain(CANARY);
     expect(problems).toEqual([]);
   });

@@ -17,6 +17,15 @@ import type { Life } from "./timeline-census.ts";
 import { decides } from "../describe.ts";
 import { findingsIn, Indexes, objectOf, refusalsIn, syncMark, verdictIn } from "./timeline-parts.ts";
 
+export interface LiveTimelineOptions {
+  readonly source: string;
+  readonly startMs: number;
+  /** Keeps values and messages that may be secret. */
+  readonly isWhole: boolean;
+  /** The options of `explain` that reach the cluster. */
+  readonly explainOptions?: string;
+}
+
 /** LT2: far below the limits of the census and the reader. */
 const [CHANGES_MAX, RECORDS_MAX, SPAN_MS_MAX] = [50_000, 500_000, 12 * 3_600_000];
 /** A sync may precede the record of its object. */
@@ -44,6 +53,7 @@ export class LiveTimeline {
   readonly #source: string;
   readonly #startMs: number;
   readonly #isWhole: boolean;
+  readonly #cluster: NonNullable<TimelineInput["cluster"]>;
   readonly #census: TimelineCensus;
   readonly #state: StateCensus;
   readonly #times: FindingTimes;
@@ -62,9 +72,9 @@ export class LiveTimeline {
   #changes = 0;
   #records = 0;
 
-  /** @param options.isWhole keeps values and messages that may be secret */
-  constructor({ source, startMs, isWhole }: { readonly source: string; readonly startMs: number; readonly isWhole: boolean }) {
+  constructor({ source, startMs, isWhole, explainOptions }: LiveTimelineOptions) {
     [this.#source, this.#startMs, this.#isWhole] = [source, startMs, isWhole];
+    this.#cluster = explainOptions === undefined ? {} : { options: explainOptions };
     const digester = createDigester("explain".padEnd(32), ALL_RELEASES);
     [this.#census, this.#state] = [new TimelineCensus(digester, { isWhole }), new StateCensus(digester)];
     this.#times = new FindingTimes(this.#state);
@@ -121,7 +131,7 @@ export class LiveTimeline {
     const span = { startMs: this.#startMs, endMs: nowMs };
     return {
       version: 1,
-      ...{ source: this.#source, startMs: this.#startMs, endMs: nowMs - this.#startMs, redacted: !this.#isWhole },
+      ...{ source: this.#source, startMs: this.#startMs, endMs: nowMs - this.#startMs, redacted: !this.#isWhole, cluster: this.#cluster },
       objects: this.#lives.map((life) => this.#objectOf(life, NOTHING, this.#sent.get(life))),
       ...{ marks: this.#marks, gaps: this.#census.gaps.slice(0, this.#sentGaps) },
       ...this.#judged(span),

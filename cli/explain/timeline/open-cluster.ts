@@ -6,7 +6,7 @@ import { untilSignalled } from "@deltaloop/local/processes";
 import { clusterOf, readState } from "../live.ts";
 import type { LiveFlags } from "../live.ts";
 import { wantedBy } from "../subject.ts";
-import { openLivePage, openText } from "./open-page.ts";
+import { clusterOptions, openLivePage, openText } from "./open-page.ts";
 
 /** @param object in kubectl's form: at first the page shows only objects with its name; empty: everything */
 export async function openCluster(object: string, flags: LiveFlags & { readonly redact: boolean }): Promise<void> {
@@ -19,7 +19,8 @@ export async function openCluster(object: string, flags: LiveFlags & { readonly 
   const client = createClient(config);
   await readState(kubeOver(client), { namespace, server, log }); // reports a missing right before it opens the page
   const kube = createWatch(client, namespace);
-  const page = await openLivePage({ source: `namespace ${namespace}`, server, kube, isWhole: !flags.redact, log });
+  const explainOptions = clusterOptions(flags);
+  const page = await openLivePage({ source: `namespace ${namespace}`, server, kube, isWhole: !flags.redact, explainOptions, log });
   process.stdout.write(openText(wanted === undefined ? page.url : `${page.url}#text=${encodeURIComponent(wanted.name)}`));
   await page.run(untilSignalled());
 }

@@ -19,8 +19,9 @@ import { pageCode } from "@deltaloop/timeline/page-code";
 import { servePage } from "@deltaloop/timeline/server";
 import { watchAll, watchEvidence } from "../../capture/watch-all.ts";
 import { LiveTimeline } from "./live-timeline.ts";
+import type { LiveTimelineOptions } from "./live-timeline.ts";
 
-interface LiveOptions {
+interface LiveOptions extends Pick<LiveTimelineOptions, "explainOptions"> {
   /** The page's title. */
   readonly source: string;
   /** Name of the API server. */
@@ -47,9 +48,9 @@ export interface LivePage {
 /** At most half of the second by which a page may lag. */
 const UPDATE_MS = 250;
 
-export async function openLivePage({ source, server, kube, isWhole = false, log }: LiveOptions): Promise<LivePage> {
+export async function openLivePage({ source, server, kube, isWhole = false, log, ...rest }: LiveOptions): Promise<LivePage> {
   const clock = createSystemClock();
-  const begin = (): LiveTimeline => new LiveTimeline({ source, startMs: clock.now(), isWhole });
+  const begin = (): LiveTimeline => new LiveTimeline({ source, startMs: clock.now(), isWhole, ...rest });
   let timeline = begin();
   const digester = createDigester(randomBytes(32).toString("hex"), ALL_RELEASES);
   const write = (line: string): void => timeline.hear(line);
@@ -75,6 +76,17 @@ export async function openLivePage({ source, server, kube, isWhole = false, log 
       await Promise.all([watchAll(recording, { clock, digester, log }, ends), watchEvidence(recording, { clock, log }, ends), show(ends)]);
     },
   };
+}
+
+/** The options that choose a cluster, as words of a shell. */
+export function clusterOptions(flags: { readonly kubeconfig?: string | undefined; readonly context?: string | undefined }): string {
+  return (["kubeconfig", "context"] as const)
+    .flatMap((name) => (flags[name] === undefined ? [] : [`--${name} ${shellWord(flags[name])}`]))
+    .join(" ");
+}
+
+function shellWord(text: string): string {
+  return /^[\w./:@-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /** Serves a page that contains all its data, until the signal aborts. */

@@ -3,7 +3,7 @@ import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
 import type { Entry, ObjectChange, Verdict } from "@deltaloop/replay/explain";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
 import type { Mark, TimelineFinding, TimelineObject, TimelineVerdict } from "@deltaloop/timeline/input";
-import { asJson, decisionsOf } from "../explain-text.ts";
+import { decisionsOf, reasonsOf } from "../explain-text.ts";
 import type { Span } from "../explain-text.ts";
 import { changeText, clockOf, effectText } from "../verdict-text.ts";
 import type { FindingTimes } from "./finding-times.ts";
@@ -109,7 +109,6 @@ export function refusalsIn(changes: readonly ObjectChange[], indexes: Indexes, s
 export function syncMark(entry: Extract<Entry, { kind: "sync" }>, object: number, { startMs, endMs }: Span): Mark {
   const { controller, error } = entry.sync;
   const lines = decisionsOf(entry, { endMs, all: false, refusals: new Set() }).map((line) => line.replace(/^→ /, ""));
-  const { reasons } = asJson(entry, startMs) as { readonly reasons: readonly { readonly words: string; readonly section?: string }[] }; // the entry is a sync
   return {
     ...{
       kind: "sync",
@@ -119,7 +118,7 @@ export function syncMark(entry: Extract<Entry, { kind: "sync" }>, object: number
       by: `${controller} controller`,
       lines,
     },
-    reasons: reasons.map(({ words, section }) => ({ text: words, ...(section !== undefined && { rule: section }) })),
+    reasons: reasonsOf(entry.sync).map(({ words, section }) => ({ text: words, ...(section !== undefined && { rule: section }) })),
     ...(error !== undefined && { isWarning: true }),
   };
 }

@@ -9,14 +9,14 @@ import type { QueueFaults } from "@deltaloop/store/memory";
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import type { ReleaseAt } from "@deltaloop/kube/releases";
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { LANES, createSigner } from "@deltaloop/store/ports";
+import { LANES, SIGNATURE_CHARACTERS } from "@deltaloop/store/ports";
 import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import { assembleSystem, memoryBackend } from "@deltaloop/local";
 import type { MakeHandlers, SystemPorts } from "@deltaloop/local";
 import type { KubeWriter } from "@deltaloop/kube/client";
 import type { Clock, Log } from "@deltaloop/base";
-import type { Store } from "@deltaloop/store/ports";
+import type { Signer, Store } from "@deltaloop/store/ports";
 import { captureCluster, play } from "../capture-format/capture-cluster.ts";
 import type { CaptureCluster, PlayOptions } from "../capture-format/capture-cluster.ts";
 import type { CaptureRecord } from "../capture-format/capture.ts";
@@ -72,12 +72,10 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   const backend = memoryBackend({ clock, random, digester, ...cache });
   const { store } = backend;
   const syncs = new SyncLog(options.onSync, () => clock.now());
-  // The queue, the Store and thus the signing key exist only in this process.
-  const signer = createSigner([`replay ${seed}`], CLUSTER);
   const kube = { ...cluster, ...NO_WRITER };
   const published = publishedRelease(options.release, clock);
   const system = assembleSystem(
-    { clock, random, digester, signer, log, ...backend, ...published, kube: () => kube, functions: options.functions },
+    { clock, random, digester, signer: IN_PROCESS, log, ...backend, ...published, kube: () => kube, functions: options.functions },
     {
       cluster: CLUSTER,
       clusterUid: "replay",
@@ -110,6 +108,13 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
 export function publishedRelease(release: ReleaseAt | undefined, clock: Pick<Clock, "now">): Pick<SystemPorts, "release"> {
   return release === undefined ? {} : { release: { look: () => Promise.resolve(), current: () => release(clock.now()).name } };
 }
+
+/** Signs nothing: queue and Store exist only in this process, so no other client can forge their values. */
+const IN_PROCESS: Signer = {
+  keyId: "re",
+  sign: () => "re".padEnd(SIGNATURE_CHARACTERS, "-"),
+  verify: () => "current",
+};
 
 const rejectWrite = (): Promise<never> => Promise.reject(new Error("unexpected write during a replay"));
 /** A shadow gateway sends nothing, so this is never called. */

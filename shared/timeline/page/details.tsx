@@ -14,6 +14,7 @@ export function Details(shown: Shown): JSX.Element {
   const { model, view } = shown;
   const lane = view.lane === undefined ? undefined : model.lanes[view.lane];
   const mark = lane?.marks.find(({ id }) => id === view.mark);
+  const command = lane && commandOf(model, lane.object, mark?.at ?? view.at);
   if (lane === undefined) return <p class="muted">Select a finding, a bar or a mark to see its reasons.</p>;
   return (
     <div aria-live="polite">
@@ -21,10 +22,10 @@ export function Details(shown: Shown): JSX.Element {
         {shortName(lane.object)} {lane.object.namespace !== "" && <small>-n {lane.object.namespace}</small>}
       </h2>
       {mark === undefined ? <ObjectDetails {...shown} lane={lane} /> : <MarkDetails {...shown} lane={lane} mark={mark} />}
-      {lane.object.kind !== "Node" && (
+      {lane.object.kind !== "Node" && command !== undefined && (
         <>
           <h3>In a terminal</h3>
-          <code class="command">{commandOf(model, lane.object, mark?.at ?? view.at)}</code>
+          <code class="command">{command}</code>
         </>
       )}
     </div>

@@ -24,8 +24,12 @@ export function shortName({ kind, name }: TimelineObject): string {
   return `${SHORT[kind]}/${name}`;
 }
 
-/** The command that prints the same information in a terminal. */
-export function commandOf({ input: { source } }: Model, object: TimelineObject, at: number): string {
+/** The command that prints the same information in a terminal; for a running cluster: the newest. Undefined if there is none. */
+export function commandOf({ input: { source, cluster } }: Model, object: TimelineObject, at: number): string | undefined {
+  if (cluster !== undefined)
+    return cluster.options === undefined
+      ? undefined
+      : `deltaloop explain ${shortName(object)} -n ${object.namespace} ${cluster.options}`.trim();
   const file = /^[\w./-]+$/.test(source) ? source : `'${source.replaceAll("'", String.raw`'\''`)}'`;
   return `deltaloop explain ${file} ${shortName(object)} -n ${object.namespace} --at ${sinceText(at)}`;
 }
