@@ -83,10 +83,11 @@ export function startCondition(startedAtMs: number): NodeCondition {
 export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   const due = createDueWatch(given.store, "probes", given.clock);
   const parts = { ...given, store: due.store };
-  const { kube, clock, random, log, options, facts, store } = parts;
+  const { kube, clock, random, log, options, facts, store, condition } = parts;
   const { runtimeName, runtimeVersion } = parts.runtime;
   const queues = createNodeQueues({ clock, log });
-  const record = createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt: Math.floor(random.next() * 1_000_000) });
+  const nameSalt = Math.floor(random.next() * 1_000_000);
+  const record = createEventRecorder({ kube, clock, log, nodeName: options.nodeName, nameSalt, condition });
   const ports: NodePorts = {
     ...parts,
     known: new KnownStatuses(parts.cri),

@@ -14,6 +14,7 @@ export interface EventPorts {
   readonly log: Log;
   readonly nodeName: string;
   readonly nameSalt: number;
+  readonly condition: { readonly nodeUid?: string };
 }
 
 export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => void {
@@ -22,7 +23,8 @@ export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => vo
   let last: Promise<void> = Promise.resolve();
   return (event) => {
     if (waiting >= WAITING_MAX) return;
-    const request = recordEvent(memory, event, ports.clock.now(), { nodeName: ports.nodeName, nameSalt: ports.nameSalt });
+    const { nodeName, nameSalt, condition } = ports;
+    const request = recordEvent(memory, event, ports.clock.now(), { nodeName, nameSalt, nodeUid: condition.nodeUid ?? "" });
     if (request === undefined) return;
     waiting++;
     last = last

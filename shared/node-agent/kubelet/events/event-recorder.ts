@@ -24,9 +24,10 @@ export interface NodeEvent {
 export interface InvolvedObject {
   readonly kind: string;
   readonly apiVersion: string;
-  /** Empty for a Node, whose `uid` is its name, as upstream has it. */
+  /** Empty for a Node. */
   readonly namespace: string;
   readonly name: string;
+  /** Empty for the agent's Node: the recorder adds it. */
   readonly uid: string;
   /** `spec.containers{name}`. */
   readonly fieldPath?: string;
@@ -53,11 +54,14 @@ export interface EventSource {
   readonly nodeName: string;
   /** An integer that makes Event names of two agent runs in one millisecond differ. */
   readonly nameSalt: number;
+  /** Empty before the Node is known. */
+  readonly nodeUid: string;
 }
 
 /** The request for `event`, if any. The memory is updated whether or not the request succeeds. */
 export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number, source: EventSource): EventRequest | undefined {
-  const { kind, apiVersion, namespace, name, uid, fieldPath } = event.involved;
+  const { kind, apiVersion, namespace, name, fieldPath } = event.involved;
+  const uid = kind === "Node" ? source.nodeUid : event.involved.uid;
   const spends = JSON.stringify([kind, apiVersion, namespace, name, uid, event.type]);
   const group = JSON.stringify([spends, event.reason]);
   const key = JSON.stringify([group, fieldPath, event.message]);
@@ -67,7 +71,6 @@ export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number
 
   const message = correlated.isCombined ? combinedMessage(event.message) : event.message;
   const lastTimestamp = formatTime(nowMs);
-  const { namespace: _none, ...object } = event.involved;
   const body: EventBody = {
     apiVersion: "v1",
     kind: "Event",
@@ -76,7 +79,14 @@ export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number
       namespace: namespace || DEFAULT_NAMESPACE,
       ...(event.annotations && { annotations: { ...event.annotations } }),
     },
-    involvedObject: namespace === "" ? object : event.involved,
+    involvedObject: {
+      kind,
+      apiVersion,
+      ...(namespace !== "" && { namespace }),
+      name,
+      ...(uid !== "" && { uid }),
+      ...(fieldPath !== undefined && { fieldPath }),
+    },
     reason: event.reason,
     message,
     type: event.type,
@@ -91,7 +101,7 @@ export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number
   return { kind: "patch", ...target, body: { count: correlated.count, lastTimestamp, message }, ifMissing: body };
 }
 
-/** The Node as involved object; upstream uses its name as uid. Source: pkg/kubelet/kubelet.go nodeRef. */
+/** The agent's Node as involved object. Source: pkg/kubelet/kubelet_node_status.go recordNodeStatusEvent. */
 export function nodeReference(name: string): InvolvedObject {
-  return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: name };
+  return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: "" };
 }

@@ -1,10 +1,10 @@
 // Would catch: an event per turn of a crash loop, a count that lies, one pod's noise that silences another, memory that grows.
 import { describe, expect, it } from "vitest";
-import { noEvents, recordEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
+import { nodeReference, noEvents, recordEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
 import type { EventRequest, NodeEvent } from "../../../../shared/node-agent/kubelet/events/event-recorder.ts";
 import { NOW_MS } from "../fixtures.ts";
 
-const SOURCE = { nodeName: "n1", nameSalt: 42 };
+const SOURCE = { nodeName: "n1", nameSalt: 42, nodeUid: "" };
 const MINUTE_MS = 60_000;
 
 function event(fields: Partial<NodeEvent> = {}, name = "web"): NodeEvent {
@@ -54,13 +54,14 @@ describe("recordEvent", () => {
     ]);
   });
 
-  it("creates a Node's Event in the default namespace, and its object has no namespace", () => {
-    const involved = { kind: "Node", apiVersion: "v1", namespace: "", name: "n1", uid: "n1" };
-    const [request] = recordAll([{ event: event({ involved }) }]).requests;
-    expect(request?.kind === "create" && [request.body.metadata.namespace, request.body.involvedObject]).toEqual([
-      "default",
-      { kind: "Node", apiVersion: "v1", name: "n1", uid: "n1" },
-    ]);
+  it("creates a Node's Event in the default namespace, with the Node's uid once it is known", () => {
+    const requestOf = (nodeUid: string) =>
+      recordEvent(noEvents(), event({ involved: nodeReference("n1") }), NOW_MS, { ...SOURCE, nodeUid });
+    const [registered, unregistered] = [requestOf("u-n1"), requestOf("")].map(
+      (request) => request?.kind === "create" && [request.body.metadata.namespace, request.body.involvedObject],
+    );
+    expect(registered).toEqual(["default", { kind: "Node", apiVersion: "v1", name: "n1", uid: "u-n1" }]);
+    expect(unregistered).toEqual(["default", { kind: "Node", apiVersion: "v1", name: "n1" }]);
   });
 
   it("ER1 counts an equal Event, and carries the whole Event in case the first one is gone", () => {

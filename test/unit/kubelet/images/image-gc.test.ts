@@ -108,7 +108,7 @@ describe("unused images", () => {
     await expect(node.collect()).rejects.toThrow(failure);
     expect(node.left()).toBe("ab");
     const told = (reason: string, message = failure) => ({
-      involved: { kind: "Node", apiVersion: "v1", namespace: "", name: "n1", uid: "n1" },
+      involved: { kind: "Node", apiVersion: "v1", namespace: "", name: "n1", uid: "" },
       type: "Warning",
       reason,
       message,
