@@ -85,7 +85,7 @@ function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sand
     .filter(([, { name }]) => newestOf(observed, name) === undefined)
     .map(([index]) => index);
 
-  const init = initContainerActions(pod, observed, probes);
+  const init = initContainerActions(pod, observed, sandbox.sandboxId, probes);
   const afterInit: PodActions = {
     ...NOTHING,
     ...sandbox,

@@ -44,20 +44,22 @@ interface Step {
  *     init1 EXITED 0, init2 EXITED 1               → start init2 again; under Never the pod has failed
  *     init1 none (collected), init2 RUNNING        → wait: earlier ones are done
  *     sidecar1 EXITED, sidecar2 RUNNING and last   → start sidecar1, and regular containers
+ *     all none (collected), regular1 EXITED        → nothing: initialized in this sandbox
  *
  * Source: pkg/kubelet/kuberuntime/kuberuntime_container.go computeInitContainerActions.
  */
-export function initContainerActions(pod: NodePod, observed: ObservedPod, probes: ProbeAnswers): InitContainerActions {
+export function initContainerActions(pod: NodePod, observed: ObservedPod, sandboxId: string, probes: ProbeAnswers): InitContainerActions {
   const containers = initContainersOf(pod);
-  // Exited containers do not count: after a reboot all are exited, and initialization starts over.
-  const passedBefore = pod.spec.containers.some(({ name }) => isCreatedOrRunning(newestOf(observed, name)));
+  // Containers of earlier sandboxes do not count: after a reboot, initialization starts over.
+  const active = { ...observed, containers: observed.containers.filter((container) => container.sandboxId === sandboxId) };
+  const passedBefore = pod.spec.containers.some(({ name }) => newestOf(active, name) !== undefined);
   let passed = passedBefore;
   let initialised = passedBefore || containers.length === 0;
   const start: number[] = [];
   const kill: ContainerToKill[] = [];
   const update: ContainerUpdate[] = [];
   for (const [index, container] of [...containers.entries()].toReversed()) {
-    const newest = newestOf(observed, container.name);
+    const newest = newestOf(active, container.name);
     const sidecar = isSidecar(container);
     if (newest === undefined) {
       if (passed && sidecar) start.push(index);
@@ -134,8 +136,4 @@ function killUnknown(container: ContainerSpec, newest: ObservedContainer, index:
 
 function identity({ name }: ContainerSpec, { id }: ObservedContainer): { readonly id: string; readonly name: string } {
   return { id, name };
-}
-
-function isCreatedOrRunning(container: ObservedContainer | undefined): boolean {
-  return container?.state === "CONTAINER_CREATED" || container?.state === "CONTAINER_RUNNING";
 }

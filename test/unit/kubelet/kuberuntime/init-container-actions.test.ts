@@ -119,9 +119,22 @@ describe("plain init containers", () => {
     },
     {
       id: "(reboot)",
-      name: "exited regular containers do not stand for initialisation in a new sandbox",
-      containers: [exited("foo1", 0), exited("foo2", 0), exited("foo3", 0)],
+      name: "containers of an earlier sandbox do not stand for initialisation, nor do finished init containers there",
+      containers: [...done(), exited("foo1", 0), exited("foo2", 0), exited("foo3", 0)].map((one) => ({ ...one, sandboxId: "before" })),
       want: init([0]),
+    },
+    {
+      id: "(initialised)",
+      name: "exited regular containers of this sandbox start again, though all init containers are collected",
+      containers: [exited("foo1", 1), exited("foo2", 1), exited("foo3", 1)],
+      want: podActions(startAll),
+    },
+    {
+      id: "(initialised)",
+      name: "a done pod runs no init container again, though all are collected",
+      policy: "OnFailure",
+      containers: [exited("foo1", 0), exited("foo2", 0), exited("foo3", 0)],
+      want: podActions({ killPod: true }),
     },
   ];
   it.each(table)("$id $name", ({ policy = "Always", dead, containers, want }) => {
