@@ -5,11 +5,13 @@
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
+  closeSync,
   existsSync,
   linkSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   readdirSync,
   readlinkSync,
@@ -43,6 +45,11 @@ const UID = "11111111-2222-3333-4444-555555555555";
 /** One of the machine's own commands, found where it is whatever a test has made of PATH. */
 function machine(command: string, ...args: readonly string[]): void {
   execFileSync(command, args, { stdio: "ignore", env: { PATH } });
+}
+
+/** The same, with an open file as its file descriptor 3. */
+function machineWith(file: number, command: string, ...args: readonly string[]): void {
+  execFileSync(command, args, { stdio: ["ignore", "ignore", "ignore", file], env: { PATH } });
 }
 
 function allowsMounts(): boolean {
@@ -344,6 +351,32 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(first)).toBe("1");
     await r.files.writeVolume(place("c"), [file("key", "2")]);
     expect(text(await r.files.makeSubPath(UID, volume, "key"))).toBe("2");
+  });
+
+  it("mounts a newer file for the next container while a process uses the older one", async ({ skip }) => {
+    skip(!mounts, "without mounts a subPath is its checked path");
+    const volume = await r.files.writeVolume(place("c"), [file("key", "1")]);
+    const used = openSync(await r.files.makeSubPath(UID, volume, "key"), "r");
+    try {
+      await r.files.writeVolume(place("c"), [file("key", "2")]);
+      expect(text(await r.files.makeSubPath(UID, volume, "key"))).toBe("2");
+      expect(readFileSync(used, "utf8")).toBe("1");
+    } finally {
+      closeSync(used);
+    }
+  });
+
+  it("replaces a subPath whose mount is dead", async ({ skip }) => {
+    skip(!mounts || !existsSync("/dev/fuse"), "needs mounts and FUSE");
+    const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
+    const path = await r.files.makeSubPath(UID, volume, "sub");
+    const server = openSync("/dev/fuse", "r+");
+    const options = "fd=3,rootmode=40000,user_id=0,group_id=0";
+    machineWith(server, "mount", "-i", "-t", "fuse", "-o", options, "fuse", path);
+    closeSync(server);
+    expect(() => statSync(path)).toThrow("ENOTCONN");
+    writeFileSync(join(volume, "sub/data"), "x");
+    expect(text(join(await r.files.makeSubPath(UID, volume, "sub"), "data"))).toBe("x");
   });
 
   it("creates no subPath outside of its volume", async () => {

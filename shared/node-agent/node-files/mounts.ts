@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { NodeFilesError } from "../ports/node-files.ts";
 import { createCommandShell } from "./command-shell.ts";
 import { errorCode, ifExists, ifExistsSync } from "./errors.ts";
@@ -22,9 +22,26 @@ export type MountOutcome = "mounted" | "refused";
 
 /** Mount points at and below `directory`, deepest first; stacked mounts are listed once each. */
 async function mountsWithin(directory: string): Promise<readonly string[]> {
-  const base = await ifExists(realpath(directory)); // may block on another program's mount
+  const base = await ifExists(realPathOf(directory)); // may block on another program's mount
   if (base === undefined) return [];
   return (await mountTable()).filter((path) => path.startsWith(base) && isWithin(base, path)).toReversed();
+}
+
+/** The errors of a mount whose server is gone. Source: k8s.io/mount-utils mount_helper_unix.go IsCorruptedMnt. */
+const DEAD = ["ENOTCONN", "ESTALE", "EIO", "EACCES", "EHOSTDOWN", "EWOULDBLOCK", "ENODEV"];
+
+export function isDeadMount(error: unknown): boolean {
+  return DEAD.includes(errorCode(error) ?? "");
+}
+
+/** Also of a dead mount, whose own name cannot be resolved. */
+async function realPathOf(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    if (!isDeadMount(error)) throw error;
+    return join(await realpath(dirname(path)), basename(path));
+  }
 }
 
 let nextTable: Promise<readonly string[]> | undefined;
@@ -83,13 +100,17 @@ export async function bindMount(fd: number, target: string): Promise<MountOutcom
   return outcomeOf(await run("mount", ["--no-canonicalize", "-o", "bind", `/proc/${process.pid}/fd/${fd}`, target]), target);
 }
 
-/** @throws {NodeFilesError} when a mount remains */
-export async function unmountWithin(directory: string): Promise<void> {
+/**
+ * `detach`: at once, also while processes use a mount; it ends with its last user.
+ *
+ * @throws {NodeFilesError} when a mount remains
+ */
+export async function unmountWithin(directory: string, { detach = false }: { readonly detach?: boolean } = {}): Promise<void> {
   const points = await mountsWithin(directory);
   if (points.length === 0) return;
   if (points.length > MOUNTS_MAX) throw new NodeFilesError(`${points.length} mounts inside ${directory}: unmount them by hand`);
   for (const point of points) {
-    const end = await run("umount", [point]);
+    const end = await run("umount", detach ? ["-l", point] : [point]);
     if (end.kind !== "done")
       throw new NodeFilesError(`failed to unmount ${point} (${end.message}): end the processes that use it, or unmount it by hand`);
   }

@@ -16,7 +16,7 @@ import type { FileHandle } from "node:fs/promises";
 import { dirname, join, posix, relative } from "node:path";
 import { NodeFilesError } from "../ports/node-files.ts";
 import { errorCode, ifExists } from "./errors.ts";
-import { bindMount, unmountWithin } from "./mounts.ts";
+import { bindMount, isDeadMount, unmountWithin } from "./mounts.ts";
 import { ITSELF } from "./open-directory.ts";
 import { PRIVATE_MODE, isWithin } from "./paths.ts";
 
@@ -124,8 +124,11 @@ function place(directory: FileHandle, name: string): string {
 /** @returns false if the machine allows no mounts */
 async function bind(handle: FileHandle, target: string): Promise<boolean> {
   const opened = await handle.stat();
-  const before = await ifExists(stat(target));
-  if (before !== undefined && before.dev === opened.dev && before.ino === opened.ino) return true;
+  const before = await ifExists(stat(target)).catch((error: unknown) => {
+    if (isDeadMount(error)) return "dead";
+    throw error;
+  });
+  if (typeof before === "object" && before.dev === opened.dev && before.ino === opened.ino) return true;
   if (before !== undefined) await removeTarget(target);
   await mkdir(dirname(target), { recursive: true, mode: PRIVATE_MODE });
   if (opened.isDirectory()) await mkdir(target, { mode: PRIVATE_MODE });
@@ -135,6 +138,6 @@ async function bind(handle: FileHandle, target: string): Promise<boolean> {
 
 /** The volume's content was replaced: running containers keep the old mount, new containers get the new one. */
 async function removeTarget(target: string): Promise<void> {
-  await unmountWithin(target);
+  await unmountWithin(target, { detach: true });
   await ((await lstat(target)).isDirectory() ? rmdir(target) : unlink(target));
 }
