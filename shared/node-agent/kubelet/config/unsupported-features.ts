@@ -27,8 +27,24 @@ type EnvVar = NonNullable<ContainerSpec["env"]>[number];
 type VolumeMount = NonNullable<ContainerSpec["volumeMounts"]>[number];
 
 const ENV_FEATURES: Features<EnvVar> = { "valueFrom.fileKeyRef": ({ valueFrom }) => valueFrom?.fileKeyRef !== undefined };
-const MOUNT_FEATURES: Features<VolumeMount> = { recursiveReadOnly: ({ recursiveReadOnly }) => recursiveReadOnly === "Enabled" };
+const MOUNT_FEATURES: Features<VolumeMount & { readonly bindMountOptions?: readonly string[] }> = {
+  recursiveReadOnly: ({ recursiveReadOnly }) => recursiveReadOnly === "Enabled",
+  bindMountOptions: ({ bindMountOptions }) => isFilled(bindMountOptions),
+};
 const VOLUME_FEATURES: Features<VolumeSpec> = { image: ({ image }) => image !== undefined };
+
+/** Fields of 1.37 that client-node does not have yet; their gates are off by default. */
+interface AlphaProbe {
+  readonly httpGet?: { readonly protocol?: string };
+  readonly grpc?: { readonly mode?: string };
+}
+const PROBE_FEATURES: Features<AlphaProbe> = {
+  "httpGet.protocol": ({ httpGet }) => httpGet?.protocol === "HTTP2",
+  "grpc.mode": ({ grpc }) => grpc?.mode === "TLS",
+};
+const PROBES = ["startupProbe", "readinessProbe", "livenessProbe"] as const;
+/** Volume types whose files may name a user. */
+const USER_VOLUMES = ["secret", "configMap", "downwardAPI", "projected"] as const;
 
 /**
  * The path of the first unsupported field, for Event and status.
@@ -45,8 +61,36 @@ export function unsupportedFeature(pod: NodePod): string | undefined {
     () => inList("spec.initContainers", initContainersOf(pod), unsupportedInContainer),
     () => inList("spec.containers", spec.containers, unsupportedInContainer),
     () => inList("spec.ephemeralContainers", ephemeralContainersOf(pod), unsupportedInContainer),
-    () => inList("spec.volumes", spec.volumes ?? [], (path, volume) => usedFeature(path, volume, VOLUME_FEATURES)),
+    () => inList("spec.volumes", spec.volumes ?? [], unsupportedInVolume),
   ]);
+}
+
+function unsupportedInVolume(path: string, volume: VolumeSpec): string | undefined {
+  const { mode } = (volume.emptyDir ?? {}) as { readonly mode?: number }; // as AlphaProbe
+  return first([
+    () => usedFeature(path, volume, VOLUME_FEATURES),
+    () => (mode === undefined ? undefined : `${path}.emptyDir.mode`),
+    ...USER_VOLUMES.map((type) => () => userField(`${path}.${type}`, volume[type])),
+  ]);
+}
+
+/** The first field below `path` that names the owner of files, at whatever depth. */
+function userField(path: string, value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  const children = Object.entries(value).map(
+    ([name, child]) => [Array.isArray(value) ? `${path}[${name}]` : `${path}.${name}`, child] as const,
+  );
+  const isOwner = ([at, child]: readonly [string, unknown]): boolean => typeof child === "number" && /\.(?:user|defaultUser)$/u.test(at);
+  return (
+    children.find(isOwner)?.[0] ??
+    first(
+      children.map(
+        ([at, child]) =>
+          () =>
+            userField(at, child),
+      ),
+    )
+  );
 }
 
 function unsupportedInContainer(path: string, container: ContainerSpec): string | undefined {
@@ -54,6 +98,7 @@ function unsupportedInContainer(path: string, container: ContainerSpec): string 
     () => usedFeature(path, container, CONTAINER_FEATURES),
     () => inList(`${path}.env`, container.env ?? [], (at, variable) => usedFeature(at, variable, ENV_FEATURES)),
     () => inList(`${path}.volumeMounts`, container.volumeMounts ?? [], (at, mount) => usedFeature(at, mount, MOUNT_FEATURES)),
+    ...PROBES.map((kind) => () => usedFeature(`${path}.${kind}`, (container[kind] ?? {}) as AlphaProbe, PROBE_FEATURES)),
   ]);
 }
 

@@ -33,6 +33,29 @@ describe("unsupportedFeature", () => {
         ],
       },
     ],
+    [undefined, { volumes: [{ name: "a", secret: { defaultMode: 1, items: [{ key: "user", path: "user", mode: 1 }] } }] }],
+    ...(
+      [
+        ["emptyDir.mode", { emptyDir: { mode: 0o1777 } }],
+        ["secret.defaultUser", { secret: { defaultUser: 0 } }],
+        [
+          "configMap.items[1].user",
+          {
+            configMap: {
+              items: [
+                { key: "a", path: "a" },
+                { key: "b", path: "b", user: 1 },
+              ],
+            },
+          },
+        ],
+        ["downwardAPI.items[0].user", { downwardAPI: { items: [{ path: "a", user: 1 }] } }],
+        ["projected.sources[0].serviceAccountToken.user", { projected: { sources: [{ serviceAccountToken: { path: "t", user: 1 } }] } }],
+      ] as const
+    ).map(([field, source]): [string, Partial<PodSpec>] => [
+      `spec.volumes[0].${field}`,
+      { volumes: [{ name: "a", ...source }] } as Partial<PodSpec>, // alpha fields, which client-node lacks
+    ]),
     [
       undefined,
       { setHostnameAsFQDN: true, shareProcessNamespace: true, hostAliases: [], enableServiceLinks: false, overhead: { cpu: "1" } },
@@ -66,6 +89,15 @@ describe("unsupportedFeature", () => {
     ],
     ["volumeMounts[0].recursiveReadOnly", { volumeMounts: [{ name: "v", mountPath: "/v", readOnly: true, recursiveReadOnly: "Enabled" }] }],
     [undefined, { volumeMounts: [{ name: "v", mountPath: "/v", readOnly: true, recursiveReadOnly: "IfPossible" }] }],
+    ...(
+      [
+        ["volumeMounts[0].bindMountOptions", { volumeMounts: [{ name: "v", mountPath: "/v", bindMountOptions: ["noexec"] }] }],
+        ["livenessProbe.httpGet.protocol", { livenessProbe: { httpGet: { port: 1, protocol: "HTTP2" } } }],
+        [undefined, { livenessProbe: { httpGet: { port: 1, protocol: "HTTP1" } } }],
+        ["readinessProbe.grpc.mode", { readinessProbe: { grpc: { port: 1, mode: "TLS" } } }],
+        [undefined, { startupProbe: { grpc: { port: 1, mode: "Plaintext" } } }],
+      ] as const
+    ).map(([want, fields]): [string | undefined, Partial<ContainerSpec>] => [want, fields as unknown as Partial<ContainerSpec>]), // as above
   ];
   for (const list of ["initContainers", "containers", "ephemeralContainers"] as const)
     for (const [field, fields] of ofContainer) {
