@@ -4,7 +4,7 @@ import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { NodePod } from "../kubelet/types/pod.ts";
 import type { Log } from "@deltaloop/base";
-import { manifestPod, readManifest } from "./manifest.ts";
+import { logPriorities, manifestPod, readManifest } from "./manifest.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /** Caches parsed manifests, and logs each error of a path once until it changes. */
@@ -67,6 +67,7 @@ export class ManifestReader {
     if (parsed?.digest !== digest) {
       parsed = { digest, outcome: outcomeOf(() => manifestPod(text, path, this.#nodeName)) };
       this.#parsed.set(path, parsed);
+      if ("pod" in parsed.outcome) logPriorities(this.#log, [parsed.outcome.pod]);
     }
     if ("error" in parsed.outcome) throw parsed.outcome.error;
     return parsed.outcome.pod;

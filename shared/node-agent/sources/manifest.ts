@@ -2,12 +2,12 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { parseYaml } from "@deltaloop/kube/yaml";
-import { originText, StaticPodError, staticPod } from "../kubelet/config/static-pod.ts";
+import { originText, priorityWarning, StaticPodError, staticPod } from "../kubelet/config/static-pod.ts";
 import type { StaticPodOrigin } from "../kubelet/config/static-pod.ts";
 import type { NodePod } from "../kubelet/types/pod.ts";
 import { decodePod, setObjectDefaultsPod, normalise } from "@deltaloop/kube/pod-template";
 import { ensureObject, isObject } from "@deltaloop/base";
-import type { JsonObject } from "@deltaloop/base";
+import type { JsonObject, Log } from "@deltaloop/base";
 import { messageOf } from "@deltaloop/kube/objects";
 
 /**
@@ -49,6 +49,15 @@ export function podOfManifest(manifest: unknown, origin: StaticPodOrigin["origin
   ensureObject(pod, "metadata");
   setObjectDefaultsPod(pod);
   return staticPod(pod, { origin, nodeName });
+}
+
+/** Logs doubtful priorities; call it once per changed manifest. */
+export function logPriorities(log: Log, pods: readonly NodePod[]): void {
+  for (const pod of pods) {
+    const warning = priorityWarning(pod);
+    if (warning !== undefined)
+      log.warn("doubtful priority of a static pod", { pod: `${pod.metadata.namespace}/${pod.metadata.name}`, warning });
+  }
 }
 
 function decoded(manifest: JsonObject, origin: StaticPodOrigin["origin"]): JsonObject {

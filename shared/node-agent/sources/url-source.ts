@@ -18,7 +18,7 @@ import type { Header } from "../http/get-request.ts";
 import type { Response } from "../http/response.ts";
 import { byteString, hostnameOf, parseUrl, portOf } from "../http/url.ts";
 import type { Url } from "../http/url.ts";
-import { MANIFEST_BYTES_MAX, podOfManifest } from "./manifest.ts";
+import { logPriorities, MANIFEST_BYTES_MAX, podOfManifest } from "./manifest.ts";
 
 export interface UrlSourceOptions {
   /** http or https; its user and password are sent as basic authorization. */
@@ -59,7 +59,11 @@ export async function runUrlSource(options: UrlSourceOptions, signal: AbortSigna
         emit([]);
         throw new StaticPodError("the response is empty: it has no static pods, or its server is not ready");
       }
-      if (text !== lastText) emit(podsOf(text, options.url, nodeName));
+      if (text !== lastText) {
+        const pods = podsOf(text, options.url, nodeName);
+        logPriorities(log, pods);
+        emit(pods);
+      }
       lastText = text;
       if (lastError !== undefined) log.info("manifests read again after an error", { url: shown });
       lastError = undefined;

@@ -1,6 +1,7 @@
 /** Converts a manifest to a static pod (node-agent §2.1). */
 import { createHash } from "node:crypto";
 import { apiReference } from "./api-reference.ts";
+import { SYSTEM_CRITICAL_PRIORITY } from "../types/critical-pod.ts";
 import { canonicalJson } from "../types/json-equal.ts";
 import { CONFIG_ANNOTATIONS, isMirrorPod } from "../types/labels.ts";
 import { parseNodePod, type NodePod, type PodSpec } from "../types/pod.ts";
@@ -60,6 +61,21 @@ export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
   });
   if (problem !== undefined) throw refuse(problem);
   return given.origin.kind === "file" ? { ...pod, spec: { ...pod.spec, tolerations: toleratingNoExecute(pod.spec) } } : pod;
+}
+
+/** Source: pkg/apis/scheduling/types.go SystemNodeCritical; scheduling/v1/helpers.go. */
+const NODE_CRITICAL = { className: "system-node-critical", priority: SYSTEM_CRITICAL_PRIORITY + 1000 };
+
+/** What can go wrong with the priority of a static pod, which runs nevertheless. Source: pkg/kubelet/config/common.go. */
+export function priorityWarning({ spec: { priority, priorityClassName = "" } }: NodePod): string | undefined {
+  const { className } = NODE_CRITICAL;
+  if (priority === undefined)
+    return priorityClassName === ""
+      ? undefined
+      : "priorityClassName has no effect without priority; the API server may refuse the mirror pod";
+  if (priorityClassName === "") return "the API server may refuse the mirror pod: priority is set without priorityClassName";
+  if (priority === NODE_CRITICAL.priority && priorityClassName === className) return undefined;
+  return `an eviction of the mirror pod does not end the static pod; set priority ${NODE_CRITICAL.priority} and priorityClassName ${className}`;
 }
 
 type Built = { readonly pod: NodePod; readonly problem?: undefined } | { readonly pod?: undefined; readonly problem: string };

@@ -107,6 +107,24 @@ describe("a directory", () => {
     expect(await source.next()).toEqual([]);
   });
 
+  it.each([
+    { priority: "", want: [] },
+    { priority: "priority: 2000001000\n  priorityClassName: system-node-critical", want: [] },
+    { priority: "priorityClassName: high", want: [/no effect without priority/u] },
+    { priority: "priority: 5", want: [/without priorityClassName/u] },
+    { priority: "priority: 5\n  priorityClassName: high", want: [/set priority 2000001000 and priorityClassName system-node-critical/u] },
+  ])("logs a doubtful priority once, and runs the pod: $priority", async ({ priority, want }) => {
+    await writeFile(join(directory, "a.yaml"), `${YAML("a")}  ${priority}\n`);
+    const clock = createVirtualClock(0);
+    const source = start(directory, clock);
+    expect(await source.next()).toEqual(["a-n1"]);
+    await until(() => clock.nextDueMs() !== undefined);
+    await clock.advance(20_000);
+    await source.next();
+    const shown = source.log.lines.map(({ fields }) => fields);
+    expect(shown).toEqual(want.map((warning) => ({ pod: "default/a-n1", warning: expect.stringMatching(warning) as string })));
+  });
+
   it("is read completely every 20 s, and logs an error once", async () => {
     const clock = createVirtualClock(0);
     await write("a.yaml", YAML("a"));

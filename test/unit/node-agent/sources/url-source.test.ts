@@ -108,6 +108,12 @@ describe("the HTTP source", () => {
     await source.period();
     expect(source.names()).toEqual([["web-n1"], ["web-n1", "db-n1"]]);
     expect(source.log.lines).toEqual([]);
+    serving.answer = text(
+      JSON.stringify({ ...pod("web"), spec: { priority: 5, containers: [{ name: "main", image: "registry.test/web:v1" }] } }),
+    );
+    await source.period();
+    await source.period();
+    expect(source.log.lines.map(({ fields }) => fields["pod"])).toEqual(["default/web-n1"]);
   });
 
   it.each([
