@@ -47,6 +47,11 @@ function machine(command: string, ...args: readonly string[]): void {
   execFileSync(command, args, { stdio: "ignore", env: { PATH } });
 }
 
+/** The same, with an open file as its file descriptor 3. */
+function machineWith(file: number, command: string, ...args: readonly string[]): void {
+  execFileSync(command, args, { stdio: ["ignore", "ignore", "ignore", file], env: { PATH } });
+}
+
 function allowsMounts(): boolean {
   const directory = mkdtempSync(join(TOP, "try-"));
   try {
@@ -168,7 +173,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(versions(directory)).toEqual([readlinkSync(join(directory, "..data"))]);
   });
 
-  it("NF2 writes only changed payloads, including those where a single file was added or removed", async () => {
+  it("NF2 writes only changed payloads, even when just one file was added or removed", async () => {
     const write = async (...files: readonly VolumeFile[]) => readlinkSync(join(await r.files.writeVolume(place("v"), files), "..data"));
     const first = await write(file("a", "1"), file("b/c", "1"));
     expect(await write(file("b/c", "1"), file("a", "1"))).toBe(first);
@@ -177,7 +182,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(await write(file("a", "1"), file("z", ""))).not.toBe(second);
   });
 
-  it("NF2 never shows a mixture of two payloads to a concurrent reader", async () => {
+  it("NF2 a concurrent reader never sees a mixture of two payloads", async () => {
     const write = (version: number) => r.files.writeVolume(place("v"), [file("a", `${version}`), file("b", `${version}`)]);
     const directory = await write(0);
     let done = false;
@@ -220,7 +225,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(visible(directory)).toEqual(["a", "mine"]);
   });
 
-  it("sets the requested modes with any umask", async () => {
+  it("sets the requested modes, whatever the umask", async () => {
     const before = process.umask(0o077);
     try {
       const directory = await r.files.writeVolume(place("v"), [file("d/a", "1", { mode: 0o664 })]);
@@ -267,7 +272,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect(text(join(directory, "pass"))).toBe("old");
   });
 
-  it("[node-agent 110] creates a world-writable emptyDir", async () => {
+  it("[node-agent 110] creates an emptyDir that everybody can write to", async () => {
     const directory = await r.files.makeEmptyDir(place("e", "empty-dir"), { sizeLimitBytes: 65_536 });
     expect([directory, mode(directory), mounted(directory)]).toEqual([
       join(r.root, "pods", UID, "volumes/kubernetes.io~empty-dir/e"),
@@ -367,10 +372,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     const path = await r.files.makeSubPath(UID, volume, "sub");
     const server = openSync("/dev/fuse", "r+");
     const options = "fd=3,rootmode=40000,user_id=0,group_id=0";
-    execFileSync("mount", ["-i", "-t", "fuse", "-o", options, "fuse", path], {
-      stdio: ["ignore", "ignore", "ignore", server],
-      env: { PATH },
-    });
+    machineWith(server, "mount", "-i", "-t", "fuse", "-o", options, "fuse", path);
     closeSync(server);
     expect(() => statSync(path)).toThrow("ENOTCONN");
     writeFileSync(join(volume, "sub/data"), "x");
@@ -416,7 +418,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     expect([existsSync(path) && mounts, text(join(host, "moved/data"))]).toEqual([false, "x"]);
   });
 
-  it("[node-agent 226] measures a pod's disk usage, each file once, and nothing outside of the pod", async () => {
+  it("[node-agent 226] measures a pod's disk usage, each file once, and nothing outside", async () => {
     const volume = await r.files.makeEmptyDir(place("e", "empty-dir"));
     writeFileSync(join(volume, "file"), Buffer.alloc(100_000, 1));
     linkSync(join(volume, "file"), join(volume, "again"));
@@ -544,7 +546,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that change", () => {
     expect(mounted(directory)).toBeUndefined();
   });
 
-  it("NF4 unmounts everything in a node's directory, stacked mounts included, and keeps its content", async () => {
+  it("NF4 unmounts a node's directory, in layers too, and keeps its content", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     writeFileSync(join(host, "precious"), "x");
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -627,7 +629,7 @@ describe("files of the pod", () => {
     expect([pod, join(pod, "volumes"), join(pod, "plugins")].map(mode)).toEqual(["750", "750", "750"]);
   });
 
-  it("returns no pods at first", async () => {
+  it("has no pods at first", async () => {
     expect(await nodeFiles().files.podsWithDirectories()).toEqual([]);
   });
 
@@ -698,7 +700,7 @@ describe("files of the pod", () => {
     expect(await files.rotateLog(join(root, "other.log"), limits)).toBeUndefined();
   });
 
-  it("[node-agent 93] accepts a termination message from any user, up to its length limit", async () => {
+  it("[node-agent 93] accepts a termination message of any user, up to its length limit", async () => {
     const { files, root } = nodeFiles();
     const path = await files.makeTerminationLog(UID, "app");
     expect(path).toMatch(new RegExp(`^${root}/pods/${UID}/containers/app/[0-9a-f]{8}$`, "u"));
@@ -805,7 +807,7 @@ describe("container logs", () => {
     expect([await files.tailLog(join(logs, "x/0.log"), limits), await files.tailLog(join(TOP, "other.log"), limits)]).toEqual(["", ""]);
   });
 
-  it("links to an existing log, and removes the log with its rotated files and its own link only", async () => {
+  it("links to an existing log, and removes it with its rotated ones and its link only", async () => {
     const { files, links } = nodeFiles();
     const directory = await files.makeLogDirectory("p/c");
     const path = join(directory, "1.log");

@@ -66,7 +66,7 @@ export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
 /** Source: pkg/apis/scheduling/types.go SystemNodeCritical; scheduling/v1/helpers.go. */
 const NODE_CRITICAL = { className: "system-node-critical", priority: SYSTEM_CRITICAL_PRIORITY + 1000 };
 
-/** What can go wrong with the priority of a static pod, which runs nevertheless. Source: config/common.go getStaticPodPriorityWarning. */
+/** What can go wrong with the priority of a static pod, which runs nevertheless. Source: pkg/kubelet/config/common.go. */
 export function priorityWarning({ spec: { priority, priorityClassName = "" } }: NodePod): string | undefined {
   const { className } = NODE_CRITICAL;
   if (priority === undefined)

@@ -16,9 +16,10 @@ export class ReservedError extends Error {
 }
 
 /**
- * Parses a reservation; the last duplicate wins.
+ * Parses a reservation; the last duplicate wins. CPU is rounded to the nearest millicore, others up.
  *
  *     cpu=200m,memory=500Mi,pid=1000 → { cpuMilli: 200, memoryBytes: 524288000, pids: 1000 }
+ *     cpu=1400u                      → { cpuMilli: 1 }
  *
  * Source: cmd/kubelet/app/server.go parseResourceList. @throws {ReservedError}
  */
@@ -34,6 +35,7 @@ export function parseReserved(text: string): Reserved {
       const nanos = quantityNanos(quantity);
       if (nanos < 0n) throw new ReservedError(`resource quantity for "${name}" cannot be negative: ${value}`);
       const unit = NANOS[FIELDS[name]];
+      if (name === "cpu") return [FIELDS[name], Number(((nanos + 999n) / 1000n + 500n) / 1000n)]; // of whole microcores
       return [FIELDS[name], Number((nanos + unit - 1n) / unit)];
     }),
   );

@@ -101,7 +101,7 @@ export function recordEvent(memory: EventMemory, event: NodeEvent, nowMs: number
   return { kind: "patch", ...target, body: { count: correlated.count, lastTimestamp, message }, ifMissing: body };
 }
 
-/** The agent's Node as involved object. Source: pkg/kubelet/kubelet_node_status.go nodeRefWithUID. */
+/** The agent's Node as involved object. Source: pkg/kubelet/kubelet_node_status.go recordNodeStatusEvent. */
 export function nodeReference(name: string): InvolvedObject {
   return { kind: "Node", apiVersion: "v1", namespace: "", name, uid: "" };
 }

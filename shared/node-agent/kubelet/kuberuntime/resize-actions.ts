@@ -32,8 +32,8 @@ const LISTS = ["limits", "requests"] as const;
  *     memory 64Mi → 128Mi, RestartContainer          → kill; it restarts with the new resources
  *     actuated resources unknown                     → update, whatever the policy
  *
- * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream: with unknown actuated resources, as
- * after an upgrade, upstream restarts containers of policy RestartContainer.
+ * Source: pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction. Differs from upstream, which
+ * takes unknown actuated resources as the allocated ones.
  */
 export function resizeStep(container: ContainerSpec, running: ObservedContainer): ResizeStep {
   const { id, name, actuated } = running;

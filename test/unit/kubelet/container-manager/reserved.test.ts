@@ -12,11 +12,12 @@ import { FACTS, MACHINE, OPTIONS } from "../../../harness/node/fixtures.ts";
 const MIB = 1024 ** 2;
 
 describe("parseReserved", () => {
-  it("[node-agent 186] parses all four resources with any quantity notation, rounded up", () => {
+  it("[node-agent 186] parses all four resources with any quantity notation, rounded up, and CPU to the nearest millicore", () => {
     const want = { cpuMilli: 200, memoryBytes: 500 * MIB, ephemeralStorageBytes: 1024 * MIB, pids: 1000 };
     expect(parseReserved("cpu=200m, memory=500Mi,ephemeral-storage=1Gi,pid=1k")).toEqual(want);
     expect(parseReserved("cpu=0.5")).toEqual({ cpuMilli: 500 });
-    expect(parseReserved("cpu=100u")).toEqual({ cpuMilli: 1 });
+    expect(["100u", "499u", "500u", "1400u", "1500u"].map((cpu) => parseReserved(`cpu=${cpu}`).cpuMilli)).toEqual([0, 0, 1, 1, 2]);
+    expect(parseReserved("memory=1500m")).toEqual({ memoryBytes: 2 });
     expect(parseReserved("")).toEqual({});
   });
   it.each([

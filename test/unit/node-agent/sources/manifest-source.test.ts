@@ -115,7 +115,7 @@ describe("a directory", () => {
     { priority: "priority: 5\n  priorityClassName: high", want: [/set priority 2000001000 and priorityClassName system-node-critical/u] },
   ])("logs a doubtful priority once, and runs the pod: $priority", async ({ priority, want }) => {
     await writeFile(join(directory, "a.yaml"), `${YAML("a")}  ${priority}\n`);
-    const clock = createVirtualClock();
+    const clock = createVirtualClock(0);
     const source = start(directory, clock);
     expect(await source.next()).toEqual(["a-n1"]);
     await until(() => clock.nextDueMs() !== undefined);

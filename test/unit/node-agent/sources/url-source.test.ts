@@ -108,8 +108,9 @@ describe("the HTTP source", () => {
     await source.period();
     expect(source.names()).toEqual([["web-n1"], ["web-n1", "db-n1"]]);
     expect(source.log.lines).toEqual([]);
-    const doubtful = pod("web");
-    serving.answer = text(JSON.stringify({ ...doubtful, spec: { ...doubtful.spec, priority: 5 } }));
+    serving.answer = text(
+      JSON.stringify({ ...pod("web"), spec: { priority: 5, containers: [{ name: "main", image: "registry.test/web:v1" }] } }),
+    );
     await source.period();
     await source.period();
     expect(source.log.lines.map(({ fields }) => fields["pod"])).toEqual(["default/web-n1"]);
