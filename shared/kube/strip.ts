@@ -1,1 +1,2 @@
 export { strip } from "./strip/strip.ts";
+export { project } from "./strip/project.ts";

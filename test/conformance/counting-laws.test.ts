@@ -170,19 +170,22 @@ it.each(
   };
   const ports = {
     kube,
-    sink: sender,
     clock,
     random: createSeededRandom(1),
     digester,
     log: silentLog,
-    openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
     quarantine: () => Promise.reject(new Error("nothing to set aside")),
+  };
+  const feed = {
+    view: "pods" as const,
+    sink: sender,
+    openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
     ...(cached && {
       cachedVersions: () =>
         Promise.resolve(new VersionSet(Array.from({ length: PODS }, (_, i) => VersionSet.hashOf(keyText(i), uidText(i), "1")))),
     }),
   };
-  const stream = new ResourceStream(ports, "pods", undefined);
+  const stream = new ResourceStream({ ...ports, feeds: [feed] }, "pods", undefined);
   heap.before = heapUsed();
   let ended = false;
   const running = stream.run(ends.signal).finally(() => (ended = true));

@@ -1,12 +1,13 @@
 import type { SQSRecord } from "aws-lambda";
 
+import { isBuiltIn } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";
 import { ReadYourWrites } from "../kit/read-your-writes.ts";
 import type { KeySync } from "../kit/sync/session.ts";
 import { runKey } from "../kit/sync/worker.ts";
 import type { Doorbell } from "@deltaloop/store/ports";
-import type { AffectedKeys } from "../cache/affected-keys.ts";
-import { affectedKeysOf } from "../registry/registry.ts";
+import type { CacheRegistry } from "../cache/cache-registry.ts";
+import { cacheOf } from "../registry/registry.ts";
 import type { Registry } from "../registry/registry.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";
@@ -22,7 +23,7 @@ type KeySyncs = { readonly [C in Controller]?: KeySync };
 /** One invocation of a controller's function. */
 interface Invocation {
   readonly wiring: FunctionWiring;
-  readonly affectedKeys: readonly AffectedKeys[];
+  readonly registry: CacheRegistry;
   readonly controller: Controller;
   readonly syncs: KeySyncs;
   readonly startedMs: number;
@@ -48,11 +49,11 @@ const FOLLOW_UPS_MS = 1_000;
  */
 export function createSyncFunction(wiring: FunctionWiring, registry: Registry, controller: Controller, syncs: KeySyncs): SqsHandler {
   assertRegistered(registry, controller, syncs);
-  const affectedKeys = affectedKeysOf(registry);
+  const cache = cacheOf(registry);
   const { clock } = wiring;
   return async (event, context) => {
     const remainingMs = context.getRemainingTimeInMillis();
-    const invocation: Invocation = { wiring, affectedKeys, controller, syncs, startedMs: clock.now(), remainingMs };
+    const invocation: Invocation = { wiring, registry: cache, controller, syncs, startedMs: clock.now(), remainingMs };
     return await settleRecords(event, (record) => syncRecord(invocation, record), { ...wiring, ends: { clock, remainingMs } });
   };
 }
@@ -68,7 +69,7 @@ async function syncRecord(invocation: Invocation, record: SQSRecord): Promise<Re
       doorbells,
       clock,
       log,
-      canSync: (controller) => invocation.syncs[controller] !== undefined,
+      canSync: (controller) => isBuiltIn(controller) && invocation.syncs[controller] !== undefined,
       sync: (request) => syncKey(invocation, rung.cluster, readYourWrites, request),
       untilMs: invocation.startedMs + FOLLOW_UPS_MS,
     },
@@ -97,13 +98,14 @@ function rungBy({ wiring, controller }: Invocation, { messageId, body }: SQSReco
 }
 
 async function syncKey(
-  { wiring, affectedKeys, controller, syncs, startedMs, remainingMs }: Invocation,
+  { wiring, registry, controller, syncs, startedMs, remainingMs }: Invocation,
   { store, reader, gateway, proof }: ClusterWiring,
   readYourWrites: ReadYourWrites,
   { bell, doorbells, askedMs, onTaken }: SyncRequest,
 ): Promise<void> {
-  const keySync = syncs[bell.controller];
-  if (keySync === undefined) throw new TypeError(`the function of ${controller} cannot sync keys of ${bell.controller}`);
+  const keySync = isBuiltIn(bell.controller) ? syncs[bell.controller] : undefined;
+  if (keySync === undefined || !isBuiltIn(bell.controller))
+    throw new TypeError(`the function of ${controller} cannot sync keys of ${bell.controller}`);
   const { clock, random, log, digester, trace, metrics } = wiring;
   const ports = {
     store,
@@ -111,7 +113,7 @@ async function syncKey(
     reader,
     gateway: gateway(bell.controller),
     digester,
-    registry: affectedKeys,
+    registry,
     clock,
     random,
     log,
