@@ -31,6 +31,11 @@ export function resourceOf(registry: Views, view: View): Resource {
   return isOwnView(view) ? definitionOf(registry, view).resource : view;
 }
 
+/** Whether metadata of the resource is enough for the view. */
+export function needsMetadataOnly({ views }: Views, view: View): boolean {
+  return isOwnView(view) && views.get(view)?.isMetadataOnly === true;
+}
+
 /** @throws {RangeError} for a view that the registry lacks: a bug, because such a message waits undecoded */
 function definitionOf({ views }: Views, view: OwnView): ViewDefinition {
   const definition = views.get(view);

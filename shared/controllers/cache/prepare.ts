@@ -4,7 +4,7 @@
  * on either path.
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
-import { controllerIn, isActive, splitKey } from "@deltaloop/kube/objects";
+import { controllerIn, isActive, isOwnView, splitKey } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
 import { LEFT_FIELD } from "@deltaloop/store/ports";
@@ -217,11 +217,9 @@ function delta(resource: View, before: Cached<View> | undefined, after: Cached<V
 function isCounted({ registry, resource }: Tables, row: Row | undefined, put: Cached<View> | undefined): boolean {
   if (!row || !put) return row !== undefined || put !== undefined;
   const [before, after] = [row.object as CachedReplicaSet, put as CachedReplicaSet];
-  return (
-    row.uid !== after.metadata.uid ||
-    row.owner !== sliceOf(registry, resource, put) ||
-    JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector)
-  );
+  if (row.uid !== after.metadata.uid || row.owner !== sliceOf(registry, resource, put)) return true;
+  // Look-ups of additional controllers read no selectors.
+  return !isOwnView(resource) && JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector);
 }
 
 /** The pod's own name and uid settle its ops; nothing is counted (informer §13). */

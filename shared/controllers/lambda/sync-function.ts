@@ -1,7 +1,6 @@
 import type { SQSRecord } from "aws-lambda";
 
-import { isBuiltIn } from "@deltaloop/kube/objects";
-import type { Controller } from "@deltaloop/kube/objects";
+import type { ControllerName } from "@deltaloop/kube/objects";
 import { ReadYourWrites } from "../kit/read-your-writes.ts";
 import type { KeySync } from "../kit/sync/session.ts";
 import { runKey } from "../kit/sync/worker.ts";
@@ -18,13 +17,13 @@ import type { SqsHandler } from "./sqs-handler.ts";
 import type { ClusterWiring, FunctionWiring } from "./wiring.ts";
 
 /** The controllers whose keys a function can sync. */
-type KeySyncs = { readonly [C in Controller]?: KeySync };
+type KeySyncs = { readonly [C in ControllerName]?: KeySync };
 
 /** One invocation of a controller's function. */
 interface Invocation {
   readonly wiring: FunctionWiring;
   readonly registry: CacheRegistry;
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   readonly syncs: KeySyncs;
   readonly startedMs: number;
   readonly remainingMs: number;
@@ -47,7 +46,7 @@ const FOLLOW_UPS_MS = 1_000;
  *
  * @throws {TypeError} when `syncs` differ from `registry`, from which the function's rights are generated
  */
-export function createSyncFunction(wiring: FunctionWiring, registry: Registry, controller: Controller, syncs: KeySyncs): SqsHandler {
+export function createSyncFunction(wiring: FunctionWiring, registry: Registry, controller: ControllerName, syncs: KeySyncs): SqsHandler {
   assertRegistered(registry, controller, syncs);
   const cache = cacheOf(registry);
   const { clock } = wiring;
@@ -69,7 +68,7 @@ async function syncRecord(invocation: Invocation, record: SQSRecord): Promise<Re
       doorbells,
       clock,
       log,
-      canSync: (controller) => isBuiltIn(controller) && invocation.syncs[controller] !== undefined,
+      canSync: (controller) => invocation.syncs[controller] !== undefined,
       sync: (request) => syncKey(invocation, rung.cluster, readYourWrites, request),
       untilMs: invocation.startedMs + FOLLOW_UPS_MS,
     },
@@ -80,9 +79,9 @@ async function syncRecord(invocation: Invocation, record: SQSRecord): Promise<Re
 }
 
 /** Returns undefined for a doorbell that is unreadable or not of this function; it is logged. */
-function rungBy({ wiring, controller }: Invocation, { messageId, body }: SQSRecord): Rung | undefined {
+function rungBy({ wiring, registry, controller }: Invocation, { messageId, body }: SQSRecord): Rung | undefined {
   const { log } = wiring;
-  const decoded = decodeDoorbell(body);
+  const decoded = decodeDoorbell(body, registry.catalog);
   if (decoded.kind === "undecodable") {
     log.error("doorbell cannot be read; acknowledging it", { messageId, why: decoded.why });
     return undefined;
@@ -103,9 +102,8 @@ async function syncKey(
   readYourWrites: ReadYourWrites,
   { bell, doorbells, askedMs, onTaken }: SyncRequest,
 ): Promise<void> {
-  const keySync = isBuiltIn(bell.controller) ? syncs[bell.controller] : undefined;
-  if (keySync === undefined || !isBuiltIn(bell.controller))
-    throw new TypeError(`the function of ${controller} cannot sync keys of ${bell.controller}`);
+  const keySync = syncs[bell.controller];
+  if (keySync === undefined) throw new TypeError(`the function of ${controller} cannot sync keys of ${bell.controller}`);
   const { clock, random, log, digester, trace, metrics } = wiring;
   const ports = {
     store,
@@ -131,7 +129,7 @@ async function syncKey(
   });
 }
 
-function assertRegistered({ controllers }: Registry, controller: Controller, syncs: KeySyncs): void {
+function assertRegistered({ controllers }: Registry, controller: ControllerName, syncs: KeySyncs): void {
   const { followUps = [] } = controllers.find(({ name }) => name === controller) ?? {};
   const [registered, given] = [[controller, ...followUps], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
   if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}; the registry says ${registered}`);

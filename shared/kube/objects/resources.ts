@@ -129,16 +129,16 @@ export function controllerOf(resource: CachedResource): Controller | undefined {
   return CONTROLLERS.find((controller) => CONTROLLER_INFO[controller].primary === resource);
 }
 
-/** `namespace/name`: the identity of an object in caches and queues, deliberately without uid. */
+/** `namespace/name`, or `/name` in cluster scope: the identity of an object in caches and queues, deliberately without uid. */
 export type ObjectKey = string;
 
 export function objectKey(namespace: string, name: string): ObjectKey {
   return `${namespace}/${name}`;
 }
 
-/** @throws {RangeError} when `key` is not `namespace/name`; such a key can only come from external input. */
+/** @throws {RangeError} when `key` has no name, or not one slash; such a key can only come from external input. */
 export function splitKey(key: ObjectKey): { readonly namespace: string; readonly name: string } {
   const slash = key.indexOf("/");
-  if (slash <= 0 || slash === key.length - 1 || key.includes("/", slash + 1)) throw new RangeError(`not a namespace/name key: "${key}"`);
+  if (slash < 0 || slash === key.length - 1 || key.includes("/", slash + 1)) throw new RangeError(`not a namespace/name key: "${key}"`);
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }

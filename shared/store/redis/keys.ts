@@ -121,6 +121,9 @@ export function sliceName(owner: OwnerId | undefined, namespace: string): string
   return owner ?? `-${namespace}`;
 }
 
+/** A slice that is always empty, for a controller without dependents. `-` is the slice of orphans of the cluster scope. */
+export const NO_SLICE = "";
+
 /** A script with its KEYS, and its ARGV after the clock. */
 export interface Call {
   readonly script: ScriptName;

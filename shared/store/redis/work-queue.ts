@@ -14,7 +14,7 @@ import type { Context } from "./context.ts";
 import { takenLineageOf } from "./epoch-store.ts";
 import { openStop } from "./stop-store.ts";
 import { parseIntents } from "./intent-store.ts";
-import { sliceName } from "./keys.ts";
+import { NO_SLICE, sliceName } from "./keys.ts";
 import type { Call, EpochKeys } from "./keys.ts";
 import { expectedText, openPlaced, openSlice, US } from "./rows.ts";
 
@@ -101,8 +101,8 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
     const table = context.keys("take", {
       queue: names.queue(run.controller),
       primarySlice: names.slice(resource, sliceName(known.owner, namespace)),
-      dependents: names.slice(dependents ?? resource, (dependents && owner) ?? "-"),
-      orphans: names.slice(dependents ?? resource, dependents ? sliceName(undefined, namespace) : "-"),
+      dependents: names.slice(dependents ?? resource, dependents === undefined ? NO_SLICE : (owner ?? "-")),
+      orphans: names.slice(dependents ?? resource, dependents === undefined ? NO_SLICE : sliceName(undefined, namespace)),
       intents: names.intents(owner ?? "-"),
       primaryRows: names.lane(resource, laneOf(run.key, context.lanes(resource)))[1],
       counts: names.counts(resource),

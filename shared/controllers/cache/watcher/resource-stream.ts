@@ -8,7 +8,7 @@ import { maxResourceVersion, objectKey, messageOf } from "@deltaloop/kube/object
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { KubeWatch } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
-import { cachedAs } from "../cache-registry.ts";
+import { cachedAs, needsMetadataOnly } from "../cache-registry.ts";
 import type { CacheRegistry } from "../cache-registry.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ListWatch } from "@deltaloop/kube/list-watch";
@@ -67,7 +67,9 @@ export class ResourceStream implements Listener {
   constructor(ports: ResourceStreamPorts, resource: Resource, resumeFrom: string | undefined, known?: string) {
     this.#ports = ports;
     this.accepted = known;
-    this.#loop = new ListWatch({ ...ports, resource, resumeFrom, known }, this);
+    const { feeds, registry = NO_VIEWS } = ports;
+    const kube = feeds.every(({ view }) => needsMetadataOnly(registry, view)) ? metadataOf(ports.kube) : ports.kube;
+    this.#loop = new ListWatch({ ...ports, kube, resource, resumeFrom, known }, this);
   }
 
   /** Ends the current request and lists again: a lane is frozen or a payload was lost. */
@@ -154,6 +156,15 @@ export class ResourceStream implements Listener {
       return undefined;
     }
   }
+}
+
+/** Lists and watches PartialObjectMetadata, so that no value leaves the API server. */
+function metadataOf(kube: KubeWatch<Resource>): KubeWatch<Resource> {
+  return {
+    ...kube,
+    listPage: (resource, query, signal) => kube.listPage(resource, { ...query, metadataOnly: true }, signal),
+    watch: (resource, query, signal) => kube.watch(resource, { ...query, metadataOnly: true }, signal),
+  };
 }
 
 function identityOf(object: Cached<View>): Pick<SinkItem, "key" | "uid" | "rv"> {
