@@ -1,5 +1,3 @@
-export { viewName } from "./objects/view-definition.ts";
-export type { ViewDefinition } from "./objects/view-definition.ts";
 export { BUILT_IN, catalogOf, controllerIn, infoIn, ownerIdIn } from "./objects/catalog.ts";
 export type { Catalog, CatalogEntry } from "./objects/catalog.ts";
 export type {

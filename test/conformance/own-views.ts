@@ -18,7 +18,8 @@ import { createSyncFunction } from "../../shared/controllers/lambda/sync-functio
 import { serving } from "../../shared/controllers/lambda/wiring.ts";
 import { cacheOf, type ControllerEntry, type Registry } from "../../shared/controllers/registry/registry.ts";
 import type { Kube } from "../../shared/kube/client/kube.ts";
-import { viewName, type ViewDefinition } from "../../shared/kube/objects/view-definition.ts";
+import { projected } from "../../shared/kube/strip/project.ts";
+import { viewName, type ViewDefinition } from "../../shared/kube/strip/view-definition.ts";
 import { RESOURCES, type OwnController, type Resource } from "../../shared/kube/objects/resources.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { soleLeader } from "../../shared/local/assemble-system.ts";
@@ -46,7 +47,7 @@ function watching(name: string, resource: Resource): { readonly entry: Controlle
   };
   return {
     entry: { name, primary: view, reads: [view], affectedKeys, contract: [] },
-    view: { name: view, resource, isMetadataOnly: true },
+    view: { name: view, resource, isMetadataOnly: true, project: (object, digester) => projected(view, object, digester) },
   };
 }
 

@@ -1,8 +1,9 @@
 /** What caching uses of a registry: names, event handlers and views (shared/controllers/registry/registry.ts). */
 import { isOwnView, ownerOfCached } from "@deltaloop/kube/objects";
-import type { Cached, CachedObject, Catalog, OwnerId, OwnView, Resource, View, ViewDefinition } from "@deltaloop/kube/objects";
+import type { Cached, CachedObject, Catalog, OwnerId, OwnView, Resource, View } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { project, strip } from "@deltaloop/kube/strip";
+import { strip } from "@deltaloop/kube/strip";
+import type { ViewDefinition } from "@deltaloop/kube/strip";
 import type { AffectedKeys } from "./affected-keys.ts";
 
 export interface CacheRegistry {
@@ -15,9 +16,9 @@ export interface CacheRegistry {
 
 type Views = Pick<CacheRegistry, "views">;
 
-/** The object as `view` caches it. @throws {MalformedObjectError} as `strip` and `project` do */
+/** The object as `view` caches it. @throws {MalformedObjectError} as `strip` does */
 export function cachedAs(registry: Views, view: View, object: unknown, digester: Digester): Cached<View> {
-  return isOwnView(view) ? project(definitionOf(registry, view), object, digester) : strip(view, object, digester);
+  return isOwnView(view) ? definitionOf(registry, view).project(object, digester) : strip(view, object, digester);
 }
 
 /** The owner of a row, which names its slice. Each view has this one function. */

@@ -4,7 +4,8 @@
  * entry. Its code is bundled only into its own function and those that sync its keys inline.
  */
 import { catalogOf, CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "@deltaloop/kube/objects";
-import type { CatalogEntry, Controller, ControllerInfo, ResourceInfo, ViewDefinition } from "@deltaloop/kube/objects";
+import type { CatalogEntry, Controller, ControllerInfo, ResourceInfo } from "@deltaloop/kube/objects";
+import type { ViewDefinition } from "@deltaloop/kube/strip";
 import type { AffectedKeys } from "../cache/affected-keys.ts";
 import type { CacheRegistry } from "../cache/cache-registry.ts";
 import { CONTRACT } from "../kit/write-gateway/contract.ts";

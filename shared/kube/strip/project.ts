@@ -8,14 +8,19 @@ import type { CachedMeta, CachedObject } from "../objects/cached.ts";
 import { MalformedObjectError } from "../objects/errors.ts";
 import { isResourceVersion } from "../objects/resource-version.ts";
 import type { OwnView } from "../objects/resources.ts";
-import type { ViewDefinition } from "../objects/view-definition.ts";
 import { type Digester, isAnnotationDigest } from "../pod-template/digest.ts";
 import { LAST_APPLIED } from "./annotation-allowlist.ts";
 
 const KEPT = ["generation", "labels", "ownerReferences", "finalizers", "creationTimestamp", "deletionTimestamp"] as const;
 
-/** @throws {MalformedObjectError} when the object lacks name, uid or a decimal resourceVersion, or has invalid ownerReferences */
-export function project({ name: view, keep }: ViewDefinition, object: unknown, digester: Digester): CachedObject {
+/** What a view keeps of `spec` and `status`. */
+type Kept = (object: { readonly spec?: unknown; readonly status?: unknown }) => Pick<CachedObject, "spec" | "status">;
+
+/**
+ * A view's projection; without `keep` only metadata.
+ * @throws {MalformedObjectError} when the object lacks name, uid or a decimal resourceVersion, or has invalid ownerReferences
+ */
+export function projected(view: OwnView, object: unknown, digester: Digester, keep?: Kept): CachedObject {
   const metadata = isObject(object) ? object["metadata"] : undefined;
   if (!isObject(object) || !isObject(metadata)) throw new MalformedObjectError(view, "no metadata");
   return { metadata: projectMeta(view, metadata, digester), ...keep?.(object) };

@@ -1,7 +1,8 @@
 /** What an additional controller caches of one resource. */
-import type { CachedObject } from "./cached.ts";
-import type { OwnerId } from "./owner-id.ts";
-import type { OwnController, OwnView, Resource } from "./resources.ts";
+import type { CachedObject } from "../objects/cached.ts";
+import type { OwnerId } from "../objects/owner-id.ts";
+import type { OwnController, OwnView, Resource } from "../objects/resources.ts";
+import type { Digester } from "../pod-template/digest.ts";
 
 export interface ViewDefinition {
   readonly name: OwnView;
@@ -9,8 +10,11 @@ export interface ViewDefinition {
   readonly resource: Resource;
   /** Watched as PartialObjectMetadata, so that nothing but metadata leaves the API server. */
   readonly isMetadataOnly: boolean;
-  /** What is cached of `spec` and `status`. Pure and idempotent; the input is an object of the resource, or one that was projected already. */
-  readonly keep?: (object: { readonly spec?: unknown; readonly status?: unknown }) => Pick<CachedObject, "spec" | "status">;
+  /**
+   * The object as it is cached (`projected`). Pure and idempotent: the input is an object of the resource, or one that was projected already.
+   * @throws {MalformedObjectError}
+   */
+  readonly project: (object: unknown, digester: Digester) => CachedObject;
   /** The slice of a row. Absent: a primary, which is read by its key. */
   readonly slice?: (object: CachedObject) => OwnerId | undefined;
 }
