@@ -204,6 +204,7 @@ export function ownViewsConformance(where: string, make: MakeStore, connect = em
       await user.delete({ ...to, name: "note", preconditions: { uid: created.metadata.uid } });
       await reached("web-1 default/note: gone");
       await reached("web default/note: gone");
+      expect(await s.store.quarantined()).toEqual([]);
     });
 
     it("receive a cluster-scoped object under a key without a namespace", async () => {

@@ -27,6 +27,16 @@ export function sliceOf(registry: Views, view: View, object: Cached<View>): Owne
   return isOwnView(view) ? definitionOf(registry, view).slice?.(object as CachedObject) : ownerOfCached(view, object as Cached);
 }
 
+/** The object if it can be cached. Used for deletions too: a deletion whose object is unreadable is still a deletion. */
+export function readable(registry: Views, resource: View, object: Cached<View> | undefined): Cached<View> | undefined {
+  try {
+    if (object !== undefined) sliceOf(registry, resource, object);
+    return object;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The resource that feeds a view. */
 export function resourceOf(registry: Views, view: View): Resource {
   return isOwnView(view) ? definitionOf(registry, view).resource : view;

@@ -1,8 +1,6 @@
 /** Validates the items of a pack and limits them per call of the Store. The input is unvalidated. */
 import type { Cached, View } from "@deltaloop/kube/objects";
 import { isResourceVersion, maxResourceVersion, objectKey, splitKey } from "@deltaloop/kube/objects";
-import { sliceOf } from "../cache-registry.ts";
-import type { CacheRegistry } from "../cache-registry.ts";
 import type { EnvelopeItem } from "./envelope.ts";
 
 /** Objects of 900 KiB and more that are read live per call. */
@@ -26,16 +24,6 @@ export function faultOf(item: EnvelopeItem): string | undefined {
 export function identityOf(object: Cached<View>): string {
   const { namespace, name, uid } = "metadata" in object ? object.metadata : object;
   return `${objectKey(namespace, name)} ${uid}`;
-}
-
-/** The object if it can be cached. Used for deletions too: a deletion whose object is unreadable is still a deletion. */
-export function readable(registry: CacheRegistry, resource: View, object: Cached<View> | undefined): Cached<View> | undefined {
-  try {
-    if (object !== undefined) sliceOf(registry, resource, object);
-    return object;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The number of items for the next call: at most `size`, each key once, and at most LIVE_PER_CALL_MAX live reads. */
