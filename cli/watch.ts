@@ -21,7 +21,7 @@ import {
 import type { ForeignWriteGuard, Leadership } from "@deltaloop/controllers/cache";
 import { connectLive, kubeHttpConfig } from "@deltaloop/controllers/lambda";
 import type { Clock } from "@deltaloop/base";
-import { AFFECTED_KEYS, CANARY, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
+import { CORE_CACHE, CANARY, NAMESPACE, watcherLease } from "@deltaloop/controllers/registry";
 import { describeError, readClusterIdentity } from "@deltaloop/kube/client";
 import { HOLE_RELIST_MS, BATCHING_WINDOW_MS_MAX, UsageError } from "@deltaloop/base";
 import { aheadMs, readApiServer } from "./cluster/api-server.ts";
@@ -206,7 +206,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
       identity: outside.identity,
       holeRelistMs: HOLE_RELIST_MS,
       ...(batchingWindowMs !== undefined && { batchingWindowMs }),
-      upkeep: { ...UPKEEP_TIMES, reader: kube, registry: AFFECTED_KEYS },
+      upkeep: { ...UPKEEP_TIMES, reader: kube, registry: CORE_CACHE },
     },
     stops,
   ).catch((error: unknown) => {

@@ -1,5 +1,6 @@
 // 3. A controller says whom a change concerns in an events table, and the informer does the looking up: a table that needs an
 //    object just asks for it, and is asked again once it has been read.
+import { CORE_CACHE } from "../shared/controllers/registry/registry.ts";
 import { expect, test } from "vitest";
 import type { AffectedKeys } from "../shared/controllers/cache/affected-keys.ts";
 import { prepareChanges } from "../shared/controllers/cache/prepare.ts";
@@ -31,7 +32,7 @@ test("a deleted pod enqueues its Deployment after one look-up of the ReplicaSet"
     return Promise.resolve({ rows, primaries: [], counts: [] });
   };
   const change = { type: "delete", key: "shop/web-1-a", uid: pod.uid, rv: "9", object: undefined } as const;
-  const { items } = await prepareChanges({ readIndex }, [wakeTheDeployment], "pods", [change], {
+  const { items } = await prepareChanges({ readIndex }, { ...CORE_CACHE, affectedKeys: [wakeTheDeployment] }, "pods", [change], {
     live: () => Promise.reject(new Error("what is cached can be believed")),
   });
   expect(items[0]?.effects).toEqual([{ controller: "deployment", key: "shop/web", uid: "d-1", urgency: "act" }]);

@@ -1,4 +1,5 @@
 /** Lists and watches all cached resources for a recorder in the transport, without storing objects. */
+import type { Resource } from "@deltaloop/kube/objects";
 import { createSystemRandom } from "@deltaloop/base/system";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { CACHED_RESOURCES, EVIDENCE_RESOURCES, messageOf } from "@deltaloop/kube/objects";
@@ -21,16 +22,19 @@ const NOWHERE: DeltaSink = {
 };
 
 export async function watchAll(
-  kube: KubeWatch,
+  kube: KubeWatch<Resource>,
   { clock, digester, log }: { readonly clock: Clock; readonly digester: Digester; readonly log: Log },
   ends: AbortSignal,
 ): Promise<void> {
   const ports = {
-    ...{ kube, sink: NOWHERE, clock, random: createSystemRandom(), digester, log },
-    openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
+    ...{ kube, clock, random: createSystemRandom(), digester, log },
     quarantine: () => Promise.resolve(),
   };
-  await Promise.all(CACHED_RESOURCES.map((resource) => new ResourceStream(ports, resource, undefined).run(ends)));
+  const openGeneration = (): Promise<{ generation: number; floor: string }> => Promise.resolve({ generation: 1, floor: "0" });
+  const streams = CACHED_RESOURCES.map(
+    (resource) => new ResourceStream({ ...ports, feeds: [{ view: resource, sink: NOWHERE, openGeneration }] }, resource, undefined),
+  );
+  await Promise.all(streams.map((stream) => stream.run(ends)));
 }
 
 const NOBODY: Listener = {

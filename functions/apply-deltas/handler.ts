@@ -3,10 +3,10 @@ import { applyMessage } from "@deltaloop/controllers/cache";
 import type { ApplierPorts } from "@deltaloop/controllers/cache";
 import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
-import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
+import { CORE_CACHE } from "@deltaloop/controllers/registry";
 
 export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges">): SqsHandler {
-  const ports: ApplierPorts = { ...wiring, registry: AFFECTED_KEYS };
+  const ports: ApplierPorts = { ...wiring, registry: CORE_CACHE };
   return (event, context) =>
     settleRecords(
       event,

@@ -75,3 +75,4 @@ export { unlessAborted } from "./unless-aborted.ts";
 export { UsageError, bytes, duration, redisUrl, trueOrFalse, wholeNumber } from "./usage-error.ts";
 export { bytesOfText, textOfBytes } from "./byte-text.ts";
 export { VERSION } from "./version.ts";
+export type { OwnName } from "./own-name.ts";

@@ -1,7 +1,10 @@
+export { BUILT_IN, catalogOf, controllerIn, infoIn, ownerIdIn } from "./objects/catalog.ts";
+export type { Catalog, CatalogEntry } from "./objects/catalog.ts";
 export type {
   Cached,
   CachedDeployment,
   CachedMeta,
+  CachedObject,
   CachedPod,
   CachedReplicaSet,
   CachedReplicationController,
@@ -31,6 +34,8 @@ export {
   CONTROLLER_INFO,
   RESOURCES,
   controllerOf,
+  isBuiltIn,
+  isOwnView,
   objectKey,
   splitKey,
   tableOf,
@@ -39,10 +44,14 @@ export type {
   CachedResource,
   Controller,
   ControllerInfo,
+  ControllerName,
   EvidenceResource,
   ObjectKey,
+  OwnController,
+  OwnView,
   Resource,
   ResourceInfo,
+  View,
 } from "./objects/resources.ts";
 export { formatTime, parseTime } from "./objects/time.ts";
 export type {

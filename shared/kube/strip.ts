@@ -1,1 +1,4 @@
 export { strip } from "./strip/strip.ts";
+export { projected } from "./strip/project.ts";
+export { viewName } from "./strip/view-definition.ts";
+export type { ViewDefinition } from "./strip/view-definition.ts";

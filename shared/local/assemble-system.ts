@@ -15,7 +15,7 @@ import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import type { Store } from "@deltaloop/store/ports";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "@deltaloop/base";
-import { AFFECTED_KEYS, syncFunction } from "@deltaloop/controllers/registry";
+import { CORE_CACHE, syncFunction } from "@deltaloop/controllers/registry";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { startFunctionHost } from "./function-host.ts";
 import type { FunctionHandlers, FunctionHost, FunctionHostOptions } from "./function-host.ts";
@@ -146,7 +146,7 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
             holeRelistMs: options.holeRelistMs ?? HOLE_RELIST_MS,
             ...(batchingWindowMs !== undefined && { batchingWindowMs }),
             ...(knowsOwn !== undefined && { knowsOwn }),
-            ...(upkeep && { upkeep: { ...upkeep, reader: kube, registry: AFFECTED_KEYS } }),
+            ...(upkeep && { upkeep: { ...upkeep, reader: kube, registry: CORE_CACHE } }),
           },
           signal,
         ),

@@ -12,7 +12,8 @@ export const LANES: { readonly [R in CachedResource]: number } = {
 
 /** Lanes of a resource or view. A view of an additional controller has one. */
 export function lanesOf(name: string): number {
-  return Object.hasOwn(LANES, name) ? LANES[name as CachedResource] : 1;
+  const core: Readonly<Record<string, number>> = LANES;
+  return (Object.hasOwn(LANES, name) ? core[name] : undefined) ?? 1;
 }
 
 /** The lane of a key, 0 … `lanes` − 1; the same in every process and version. */

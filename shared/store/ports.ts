@@ -8,6 +8,7 @@ export { EPOCHS_MAX, EPOCHS_REASON, EPOCHS_WINDOW_MS, isOlderCheckpoint, lists, 
 export { SecretError } from "./ports/secrets.ts";
 export type { SecretValues, Secrets } from "./ports/secrets.ts";
 export type {
+  AnyTaken,
   ApplyResult,
   Checkpoint,
   CachedEntry,

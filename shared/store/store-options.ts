@@ -1,11 +1,14 @@
 /** Options of a Store adapter, the same for `shared/store/memory` and `shared/store/redis`. */
 import type { Clock } from "@deltaloop/base";
+import type { Catalog } from "@deltaloop/kube/objects";
 
 export interface StoreOptions {
   /** Name of this installation: a shadow and a live one may watch one cluster without sharing data. */
   readonly deployment: string;
   /** Cluster id. */
   readonly cluster: string;
+  /** The controllers whose keys and views are stored. Absent: the built-in ones. */
+  readonly catalog?: Catalog;
   /** Formats of this build; an epoch with others closes the gate (informer §11.6, §11.7). */
   readonly identity: StoreIdentity;
   /** The Kubernetes releases that the caller supports; the gate is closed while the cluster runs another one. Absent: any. */

@@ -19,7 +19,7 @@ import { ENVELOPE_VERSION } from "../../shared/controllers/cache/messages/envelo
 import type { Envelope, EnvelopeItem } from "../../shared/controllers/cache/messages/envelope.ts";
 import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
 import { encodePack } from "../../shared/controllers/cache/messages/pack-codec.ts";
-import { AFFECTED_KEYS } from "../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../shared/controllers/registry/registry.ts";
 import { HOLE_LIMIT_MS } from "../../shared/base/times.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { NULL_SIGNER, sideBySide } from "./mac.ts";
@@ -116,7 +116,7 @@ class Feed {
     this.#ports = {
       cluster: () => cluster,
       clusters: [CLUSTER],
-      registry: AFFECTED_KEYS,
+      registry: CORE_CACHE,
       digester: this.#digester,
       clock: createSystemClock(),
       log: silentLog,

@@ -78,7 +78,7 @@ async function statusOf(person: RawClient): Promise<{ readonly availableReplicas
   return (await person.request("GET", `${DEPLOYMENTS}/web`))["status"] as Awaited<ReturnType<typeof statusOf>>; // a Deployment
 }
 
-it("makes no sync and no API write except Leases and node statuses in five idle minutes", async () => {
+it("idle: no sync, and no API write except Leases and node statuses, in five minutes", async () => {
   const { clock, server, takes, person, stop } = await startSystem();
   await createDeployment(person, 5);
   await clock.advance(MINUTE_MS);
@@ -97,7 +97,7 @@ it("makes no sync and no API write except Leases and node statuses in five idle 
 });
 
 /** Upstream's controller-manager sends 33 POSTs and PATCHes of Events for the same. */
-it("[informer T81] writes no more Events than upstream during a rolling update of 200 pods", async () => {
+it("[informer T81] a rolling update of 200 pods: no more writes of Events than upstream", async () => {
   const { clock, server, person, stop } = await startSystem();
   await createDeployment(person, 200);
   await clock.advance(2 * MINUTE_MS);
@@ -172,19 +172,22 @@ it.each(
     };
     const ports = {
       kube,
-      sink: sender,
       clock,
       random: createSeededRandom(1),
       digester,
       log: silentLog,
-      openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
       quarantine: () => Promise.reject(new Error("nothing to set aside")),
+    };
+    const feed = {
+      view: "pods" as const,
+      sink: sender,
+      openGeneration: () => Promise.resolve({ generation: 1, floor: "0" }),
       ...(cached && {
         cachedVersions: () =>
           Promise.resolve(new VersionSet(Array.from({ length: PODS }, (_, i) => VersionSet.hashOf(keyText(i), uidText(i), "1")))),
       }),
     };
-    const stream = new ResourceStream(ports, "pods", undefined);
+    const stream = new ResourceStream({ ...ports, feeds: [feed] }, "pods", undefined);
     heap.before = heapUsed();
     let ended = false;
     const running = stream.run(ends.signal).finally(() => (ended = true));

@@ -15,7 +15,7 @@ import { createInProcessClient } from "../../shared/api-server/in-process-client
 import type { Clock } from "../../shared/base/clock.ts";
 import { HOLE_LIMIT_MS } from "../../shared/base/times.ts";
 import type { Store } from "../../shared/store/ports/store.ts";
-import { AFFECTED_KEYS } from "../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../shared/controllers/registry/registry.ts";
 import { syncReplicaSet } from "../../shared/controllers/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/controllers/replication/sync.ts";
 import { silentLog } from "../support/silent-log.ts";
@@ -61,7 +61,7 @@ export async function syncOurs(
     gateway: createWriteGateway(kube, controller, "act" as const),
     doorbells: { ring: async () => {} },
     digester,
-    registry: AFFECTED_KEYS,
+    registry: CORE_CACHE,
     clock,
     log: silentLog,
     random: createSeededRandom(Number(shared.server.resourceVersion)),
@@ -119,7 +119,7 @@ export async function keysOfOurs(
     object: strip(changed.resource, { ...object, metadata: { ...object.metadata, resourceVersion: rv } }, digester),
   };
   const live = (): Promise<never> => Promise.reject(new Error("what is cached can be believed"));
-  const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, changed.resource, [change], { live });
+  const { items, counts } = await prepareChanges(store, CORE_CACHE, changed.resource, [change], { live });
   const sequence = (sequences.get(changed.resource) ?? 0) + 1;
   const pack = { epoch: EPOCH, fence: FENCE, generation: 1, resource: changed.resource, lane: 0, sequence };
   await store.applyPack({ ...pack, kind: "D" }, items, { counts, commit: { watermark: rv } });
@@ -157,7 +157,7 @@ async function fill(
     for (const object of observed[resource].toSorted((a, b) => Number(a.metadata.resourceVersion) - Number(b.metadata.resourceVersion))) {
       const { namespace = "", name, uid, resourceVersion: rv } = object.metadata;
       const change = { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
-      const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, resource, [change], {
+      const { items, counts } = await prepareChanges(store, CORE_CACHE, resource, [change], {
         live: () => Promise.reject(new Error("what is cached can be believed")),
       });
       await store.applyPack({ ...pack, kind: "D", sequence: ++sequence }, items, { counts, commit: { watermark: rv } });

@@ -23,7 +23,7 @@ import { runWatcher } from "../../shared/controllers/cache/watcher/watcher.ts";
 import { serving } from "../../shared/controllers/lambda/wiring.ts";
 import { startFunctionHost } from "../../shared/local/function-host.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../shared/base/times.ts";
-import { AFFECTED_KEYS } from "../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../shared/controllers/registry/registry.ts";
 import { eventually, measured, OWN_NAMESPACE, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { startRedis } from "../support/redis.ts";
@@ -129,7 +129,7 @@ async function startSystem(cluster: Cluster, redisUrl: string) {
       clusterUid: "uid",
       identity,
       holeRelistMs: HOLE_RELIST_MS,
-      upkeep: { ...UPKEEP, reader: watcher, registry: AFFECTED_KEYS },
+      upkeep: { ...UPKEEP, reader: watcher, registry: CORE_CACHE },
     },
     ends.signal,
   );

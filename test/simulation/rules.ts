@@ -436,7 +436,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   }),
   lease: (store, data) => ({
     take: (run, known) => {
-      data.epoch?.queues[run.controller].runs.delete(run.key);
+      data.epoch?.queues[run.controller]?.runs.delete(run.key);
       return store.take(run, known);
     },
   }),

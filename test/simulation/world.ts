@@ -6,6 +6,7 @@
  * A run: three bursts of 30 s with faults and user operations, 45 s of calm after each, then quiet until nothing is left to
  * do and two minutes more.
  */
+import type { ControllerName } from "../../shared/kube/objects/resources.ts";
 import { testSigner } from "../support/signer.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createSweep } from "../../functions/sweep/handler.ts";
@@ -430,7 +431,7 @@ class World {
       doorbells: fate.over(this.#doorbells),
       reader: this.#off.has("livePods") && name === "sync-deployment" ? blindToPods(kube) : kube,
       proof: this.#proof(name),
-      gateway: (controller: (typeof CONTROLLERS)[number]) => createWriteGateway(kube, controller, "act"),
+      gateway: (controller: ControllerName) => createWriteGateway(kube, controller, "act"),
     };
     const source =
       name === "apply-deltas" ? this.#queue : name.startsWith("sync-") ? this.#doorbells.sources[controllerNamed(name)] : undefined;

@@ -17,7 +17,7 @@ import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { createSqsDoorbells } from "../../shared/store/sqs/doorbells.ts";
 import { functionsOf } from "../../shared/controllers/registry/functions.ts";
 import { doorbellsVariable, logicalName, serviceAccount } from "../../shared/controllers/registry/names.ts";
-import { affectedKeysOf, REGISTRY, watchedBy } from "../../shared/controllers/registry/registry.ts";
+import { cacheOf, REGISTRY, watchedBy } from "../../shared/controllers/registry/registry.ts";
 import type { Registry } from "../../shared/controllers/registry/registry.ts";
 import { rolesOf } from "../../shared/controllers/registry/rights.ts";
 import { lanesOf } from "../../shared/store/lane.ts";
@@ -81,7 +81,7 @@ describe("a fourth controller, as one more entry", () => {
         readIndex: () =>
           Promise.resolve({ rows: [{ resource: "pods", row: { ...change, object: pod, lane: 0 } as never }], primaries: [], counts: [] }),
       },
-      affectedKeysOf(OPEN),
+      cacheOf(OPEN),
       "pods",
       [change],
       { live: () => Promise.reject(new Error("what is cached can be believed")) },

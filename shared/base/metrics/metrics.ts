@@ -6,6 +6,7 @@
  *
  * Absent when metrics are off: `ports.metrics?.count(…)`.
  */
+import type { OwnName } from "../own-name.ts";
 import type { METRICS, MetricName } from "./metric-table.ts";
 
 type Table = typeof METRICS;
@@ -13,8 +14,11 @@ type Named<T extends string> = { [N in MetricName]: Table[N]["type"] extends T ?
 
 /** One value per label of the row, from the row's list where it has one. */
 export type LabelsOf<N extends MetricName> = {
-  readonly [L in keyof Table[N]["labels"]]: Table[N]["labels"][L] extends readonly (infer V extends string)[] ? V : string;
+  readonly [L in keyof Table[N]["labels"]]: Table[N]["labels"][L] extends readonly (infer V extends string)[] ? V | OwnLabel : string;
 };
+
+/** An additional controller, or a view: a registry bounds their number. */
+type OwnLabel = OwnName | `${string}~${string}~${string}`;
 
 export interface Metrics {
   count<N extends Named<"counter">>(name: N, labels: LabelsOf<N>, by?: number): void;

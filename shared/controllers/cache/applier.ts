@@ -14,8 +14,8 @@
  * AP6 each call of a message requires the one before, and what an earlier delivery applied is read after a call of this one (A15).
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { controllerOf, splitKey, compareResourceVersions, isCurrent, messageOf } from "@deltaloop/kube/objects";
-import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import { compareResourceVersions, controllerIn, isCurrent, messageOf, splitKey } from "@deltaloop/kube/objects";
+import type { Cached, View, ObjectKey } from "@deltaloop/kube/objects";
 import type {
   Signer,
   Doorbell,
@@ -28,18 +28,18 @@ import type {
   PackHeader,
   Store,
 } from "@deltaloop/store/ports";
-import { strip } from "@deltaloop/kube/strip";
 import type { Clock, Log } from "@deltaloop/base";
 import type { KubeReader } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import { decodeEnvelope } from "./messages/decode.ts";
 import type { Envelope, EnvelopeItem } from "./messages/envelope.ts";
-import type { AffectedKeys } from "./affected-keys.ts";
+import { cachedAs, readable, resourceOf } from "./cache-registry.ts";
+import type { CacheRegistry } from "./cache-registry.ts";
 import { reportForgery } from "./messages/forgery.ts";
 import { prepareChanges, prepareUnread } from "./prepare.ts";
 import type { Change, Prepared } from "./prepare.ts";
 import { repair, readLive } from "./repair.ts";
-import { callLength, faultOf, highestVersion, identityOf, readable } from "./messages/pack-items.ts";
+import { callLength, faultOf, highestVersion, identityOf } from "./messages/pack-items.ts";
 import { informerLabels } from "./informer-labels.ts";
 import { ring } from "./ring.ts";
 import { withRenewedKeys } from "./messages/signed-body.ts";
@@ -60,7 +60,7 @@ export interface ApplierPorts {
   readonly cluster: (cid: string | undefined) => AppliedCluster | undefined;
   /** All clusters of this deployment: each stores the id of a message that names none. */
   readonly clusters: readonly string[];
-  readonly registry: readonly AffectedKeys[];
+  readonly registry: CacheRegistry;
   readonly digester: Digester;
   readonly clock: Clock;
   readonly log: Log;
@@ -68,7 +68,7 @@ export interface ApplierPorts {
   /** Reads the MAC keys again, rate-limited. Returns whether they changed. */
   readonly renewKeys?: () => Promise<boolean>;
   /** Reports the affected keys of each change to a replay or a live view. */
-  readonly onChanges?: (resource: CachedResource, items: readonly ItemChange[]) => void;
+  readonly onChanges?: (resource: View, items: readonly ItemChange[]) => void;
 }
 
 /** `retry`: leave the message and all later ones of its lane in the queue for this many seconds. */
@@ -114,7 +114,10 @@ const EARLY_MANIFEST_SECONDS = 2;
 
 /** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
 export async function applyMessage(ports: ApplierPorts, message: Message): Promise<Verdict> {
-  const decoded = await withRenewedKeys(() => decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer), ports.renewKeys);
+  const decoded = await withRenewedKeys(
+    () => decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer, ports.registry.catalog),
+    ports.renewKeys,
+  );
   if (decoded.kind === "forged") {
     await reportForgery(ports, { id: message.id, body: message.body, where: "Q1" }, decoded);
     return ACK;
@@ -407,7 +410,7 @@ class MessageApplier {
   async #repair(forged: readonly Forged[]): Promise<void> {
     const { e: epoch } = this.#envelope;
     for (const each of forged) {
-      const controller = controllerOf(each.resource);
+      const controller = controllerIn(this.#ports.registry.catalog, each.resource);
       if (controller)
         await repair({ ...this.#ports, ...this.#cluster, reader: this.#reader }, { epoch, controller, key: each.key, token: "" }, [each]);
     }
@@ -454,16 +457,20 @@ class MessageApplier {
     const fault = faultOf(item);
     if (fault !== undefined) return this.#quarantineItem(item, fault);
     const { key, uid, rv } = item;
-    if (item.t === "D") return { type: "delete", key, uid, rv, object: readable(this.#envelope.r, item.o) };
+    if (item.t === "D") return { type: "delete", key, uid, rv, object: readable(this.#ports.registry, this.#envelope.r, item.o) };
     if (item.tooBig) return this.#readLive(item);
     try {
-      const object = strip(this.#envelope.r, item.o, this.#ports.digester);
+      const object = this.#cached(item.o);
       return identityOf(object) === `${key} ${uid}`
         ? { type: "put", key, uid, rv, object, ...(item.t === "A" && { isNew: true }) }
         : await this.#quarantineItem(item, "its object is another one");
     } catch (error) {
       return this.#quarantineItem(item, messageOf(error));
     }
+  }
+
+  #cached(object: unknown): Cached<View> {
+    return cachedAs(this.#ports.registry, this.#envelope.r, object, this.#ports.digester);
   }
 
   get #reader(): KubeReader {
@@ -473,10 +480,10 @@ class MessageApplier {
   async #readLive(item: EnvelopeItem): Promise<Change | undefined> {
     const { key, uid, rv } = item;
     const { namespace, name } = splitKey(key);
-    const live = await this.#reader.get(this.#envelope.r, namespace, name);
+    const live = await this.#reader.get(resourceOf(this.#ports.registry, this.#envelope.r), namespace, name);
     if (!live) return { type: "gone", key, uid, rv, object: undefined };
     try {
-      const object = strip(this.#envelope.r, live, this.#ports.digester);
+      const object = this.#cached(live);
       return { type: "put", key, uid: live.metadata.uid, rv: live.metadata.resourceVersion, object };
     } catch (error) {
       return this.#quarantineItem(item, messageOf(error));

@@ -3,13 +3,15 @@
  * intents, and the versions and counts at which these were read. The applier and write-through share it, so a change has the same effects
  * on either path.
  */
-import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
-import { isActive, ownerOfCached, controllerOf, splitKey } from "@deltaloop/kube/objects";
+import type { Cached, CachedPod, CachedReplicaSet, OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
+import { controllerIn, isActive, isOwnView, splitKey } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
 import { LEFT_FIELD } from "@deltaloop/store/ports";
 import type { Effect, Forged, IndexRequest, IndexStore, IndexView, ItemChange, NamespaceCount, Row } from "@deltaloop/store/ports";
-import type { AffectedKeys, Delta, Lookups } from "./affected-keys.ts";
+import type { Delta, Lookups } from "./affected-keys.ts";
+import { sliceOf } from "./cache-registry.ts";
+import type { CacheRegistry } from "./cache-registry.ts";
 
 /**
  * A put or delete from a message, a response or a live read. A delete may know the object it deletes. `gone` is a
@@ -20,7 +22,7 @@ export interface Change {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  readonly object: Cached | undefined;
+  readonly object: Cached<View> | undefined;
   /** ADDED: no row exists, unless write-through already stored the object. */
   readonly isNew?: boolean;
   /** The forged value that it replaces (A14); the object was read live after that value was found. */
@@ -62,8 +64,8 @@ const WHY_LENGTH_MAX = 500;
 /** @throws {Error} when a decision still requests rows after LOOKUP_ROUNDS_MAX rounds: a bug in an events table. */
 export async function prepareChanges(
   store: Pick<IndexStore, "readIndex">,
-  registry: readonly AffectedKeys[],
-  resource: CachedResource,
+  registry: CacheRegistry,
+  resource: View,
   changes: readonly Change[],
   { known = new Map(), found, listRV, live }: PrepareOptions,
 ): Promise<Prepared> {
@@ -89,8 +91,8 @@ export async function prepareChanges(
  */
 export async function prepareUnread(
   store: Pick<IndexStore, "readIndex">,
-  registry: readonly AffectedKeys[],
-  resource: CachedResource,
+  registry: CacheRegistry,
+  resource: View,
   changes: readonly Change[],
   { live }: Pick<PrepareOptions, "live">,
 ): Promise<Prepared> {
@@ -99,7 +101,7 @@ export async function prepareUnread(
   const prepared = await prepareChanges(store, registry, resource, added, { known: nothing, live });
   const news = new Map(prepared.items.map((item) => [item.key, item]));
   const items = changes.map((change) => ({
-    ...(news.get(change.key) ?? notNew(resource, change)),
+    ...(news.get(change.key) ?? notNew(registry, resource, change)),
     unread: true,
   }));
   return { ...prepared, items };
@@ -115,19 +117,19 @@ async function believable(change: Change, forged: readonly Forged[], live: Prepa
 
 /** The controllers' events tables and their look-ups. */
 interface Tables {
-  readonly registry: readonly AffectedKeys[];
-  readonly resource: CachedResource;
+  readonly registry: CacheRegistry;
+  readonly resource: View;
   readonly lookups: Lookups;
   readonly faults: Fault[];
 }
 
 function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
-  const { resource } = tables;
+  const { registry, resource } = tables;
   const row = seen.row(resource, change.key);
   const current = change.type === "put" && !change.forged ? seen.current(resource, change.key) : undefined;
-  if (current) return unchanged(resource, change, current);
+  if (current) return unchanged(tables, change, current);
   const put = change.type === "put" ? change.object : undefined;
-  const owner = put && ownerOfCached(resource, put);
+  const owner = put && sliceOf(registry, resource, put);
   return {
     type: change.type,
     key: change.key,
@@ -138,7 +140,9 @@ function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
     ...(row && { expected: { rv: row.rv, uid: row.uid, ...(row.owner !== undefined && { owner: row.owner }) } }),
     effects: effectsOf(tables, change, row),
     counted:
-      controllerOf(resource) !== undefined && change.type !== "gone" && (change.forged !== undefined || isCounted(resource, row, put)),
+      controllerIn(registry.catalog, resource) !== undefined &&
+      change.type !== "gone" &&
+      (change.forged !== undefined || isCounted(tables, row, put)),
     ...(change.forged && { forged: change.forged }),
     lowers: resource === "pods" ? lowersOf(row, put as CachedPod | undefined, { owner, isGone: change.type === "gone" }) : [],
   };
@@ -148,20 +152,20 @@ function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
  * A put that is not newer than its row changes nothing (A4). If the row is gone when the Store applies it, the expected version differs and
  * the item is retried.
  */
-function unchanged(resource: CachedResource, change: Change, { rv, uid, owner }: Omit<Row, "object">): ItemChange {
-  return { ...bare(resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
+function unchanged({ registry, resource }: Tables, change: Change, { rv, uid, owner }: Omit<Row, "object">): ItemChange {
+  return { ...bare(registry, resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
 }
 
 /** Assumes that the item equals its row or is a redelivery. */
-function notNew(resource: CachedResource, change: Change): ItemChange {
-  const item = bare(resource, change);
+function notNew(registry: CacheRegistry, resource: View, change: Change): ItemChange {
+  const item = bare(registry, resource, change);
   const { type, uid, rv, owner } = item;
   return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
 }
 
 /** The item without effects. A delete has an owner as well: the row is read in that owner's slice. */
-function bare(resource: CachedResource, { type, key, uid, rv, object }: Change): ItemChange {
-  const owner = object && ownerOfCached(resource, object);
+function bare(registry: CacheRegistry, resource: View, { type, key, uid, rv, object }: Change): ItemChange {
+  const owner = object && sliceOf(registry, resource, object);
   return {
     type,
     key,
@@ -190,7 +194,7 @@ function effectsOf(tables: Tables, change: Change, row: Row | undefined): readon
   }
 }
 
-export function reportFaults(log: Log, resource: CachedResource, faults: readonly Fault[]): void {
+export function reportFaults(log: Log, resource: View, faults: readonly Fault[]): void {
   for (const { key, why } of faults) log.error("event handler failed; object cached, no keys enqueued", { key, resource, why });
 }
 
@@ -202,22 +206,20 @@ function decided({ registry, resource, lookups }: Tables, change: Change, row: R
     before && after && row?.uid !== change.uid
       ? [delta(resource, before, undefined), delta(resource, undefined, after)]
       : [delta(resource, before, after)];
-  return deltas.flatMap((each) => registry.flatMap((affectedKeys) => affectedKeys(each, lookups)));
+  return deltas.flatMap((each) => registry.affectedKeys.flatMap((affectedKeys) => affectedKeys(each, lookups)));
 }
 
-function delta(resource: CachedResource, before: Cached | undefined, after: Cached | undefined): Delta {
+function delta(resource: View, before: Cached<View> | undefined, after: Cached<View> | undefined): Delta {
   // The three values belong together: `resource` names the type of both objects, which TypeScript cannot correlate here.
   return { resource, ...(before && { old: before }), ...(after && { new: after }) } as Delta;
 }
 
-function isCounted(resource: CachedResource, row: Row | undefined, put: Cached | undefined): boolean {
+function isCounted({ registry, resource }: Tables, row: Row | undefined, put: Cached<View> | undefined): boolean {
   if (!row || !put) return row !== undefined || put !== undefined;
   const [before, after] = [row.object as CachedReplicaSet, put as CachedReplicaSet];
-  return (
-    row.uid !== after.metadata.uid ||
-    row.owner !== ownerOfCached(resource, put) ||
-    JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector)
-  );
+  if (row.uid !== after.metadata.uid || row.owner !== sliceOf(registry, resource, put)) return true;
+  // Look-ups of additional controllers read no selectors.
+  return !isOwnView(resource) && JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector);
 }
 
 /** The pod's own name and uid settle its ops; nothing is counted (informer §13). */
@@ -247,19 +249,19 @@ class Seen implements Lookups {
   readonly #primaries = new Map<string, readonly Row[]>();
   readonly #counts = new Map<string, NamespaceCount>();
   #forged: readonly Forged[] = [];
-  #missingRows = new Map<string, { readonly resource: CachedResource; readonly key: ObjectKey }>();
-  #missingPrimaries = new Map<string, { readonly resource: CachedResource; readonly namespace: string }>();
+  #missingRows = new Map<string, { readonly resource: View; readonly key: ObjectKey }>();
+  #missingPrimaries = new Map<string, { readonly resource: View; readonly namespace: string }>();
 
   constructor(store: Pick<IndexStore, "readIndex">) {
     this.#store = store;
   }
 
-  row(resource: CachedResource, key: ObjectKey): Row | undefined {
+  row(resource: View, key: ObjectKey): Row | undefined {
     return this.#rows.get(`${resource} ${key}`);
   }
 
   /** The row of the change's key, if the change is not newer. */
-  current(resource: CachedResource, key: ObjectKey): Omit<Row, "object"> | undefined {
+  current(resource: View, key: ObjectKey): Omit<Row, "object"> | undefined {
     return this.#current.get(`${resource} ${key}`);
   }
 
@@ -267,7 +269,7 @@ class Seen implements Lookups {
     return this.#forged;
   }
 
-  forgedAt(resource: CachedResource, key: ObjectKey): readonly Forged[] {
+  forgedAt(resource: View, key: ObjectKey): readonly Forged[] {
     return this.#forged.filter((each) => each.resource === resource && each.key === key);
   }
 
@@ -275,14 +277,14 @@ class Seen implements Lookups {
     return [...this.#counts.values()];
   }
 
-  wasFound(resource: CachedResource, changes: readonly Change[], found: Pick<IndexView, "rows" | "current">): void {
+  wasFound(resource: View, changes: readonly Change[], found: Pick<IndexView, "rows" | "current">): void {
     this.#learn(
       changes.map(({ key }) => ({ resource, key })),
       found,
     );
   }
 
-  async readRows(resource: CachedResource, changes: readonly Change[], known: KnownRows, listRV: string | undefined): Promise<void> {
+  async readRows(resource: View, changes: readonly Change[], known: KnownRows, listRV: string | undefined): Promise<void> {
     for (const [key, row] of known) this.#rows.set(`${resource} ${key}`, row);
     const unread = new Map(changes.filter(({ key }) => !known.has(key)).map((change) => [change.key, change]));
     const list = listRV === undefined ? {} : { listRV };
@@ -306,7 +308,7 @@ class Seen implements Lookups {
     return true;
   }
 
-  get<R extends CachedResource>(resource: R, key: ObjectKey): Cached<R> | undefined {
+  get<R extends View>(resource: R, key: ObjectKey): Cached<R> | undefined {
     const id = `${resource} ${key}`;
     if (!this.#rows.has(id)) {
       splitKey(key); // a throw here is an error of the caller
@@ -315,7 +317,7 @@ class Seen implements Lookups {
     return this.#rows.get(id)?.object as Cached<R> | undefined; // the id names the resource
   }
 
-  primaries<R extends CachedResource>(resource: R, namespace: string): readonly Cached<R>[] {
+  primaries<R extends View>(resource: R, namespace: string): readonly Cached<R>[] {
     const id = `${resource} ${namespace}`;
     const rows = this.#primaries.get(id);
     if (!rows) this.#missingPrimaries.set(id, { resource, namespace });

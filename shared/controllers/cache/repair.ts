@@ -4,12 +4,12 @@
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { MalformedObjectError, objectKey, splitKey } from "@deltaloop/kube/objects";
-import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
-import { strip } from "@deltaloop/kube/strip";
+import type { View, ObjectKey } from "@deltaloop/kube/objects";
 import type { KubeReader } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
-import type { Forged, Store, Taken, Doorbells } from "@deltaloop/store/ports";
-import type { AffectedKeys } from "./affected-keys.ts";
+import type { Forged, Store, AnyTaken, Doorbells } from "@deltaloop/store/ports";
+import { cachedAs, resourceOf } from "./cache-registry.ts";
+import type { CacheRegistry } from "./cache-registry.ts";
 import { prepareChanges, reportFaults } from "./prepare.ts";
 import type { Change } from "./prepare.ts";
 import { ring } from "./ring.ts";
@@ -18,7 +18,7 @@ export interface RepairPorts {
   readonly store: Pick<Store, "readIndex" | "writeThrough">;
   readonly reader: Pick<KubeReader, "get">;
   readonly doorbells: Doorbells;
-  readonly registry: readonly AffectedKeys[];
+  readonly registry: CacheRegistry;
   readonly digester: Digester;
   readonly log: Log;
 }
@@ -33,7 +33,7 @@ const NAMED_MAX = 10;
  * `run` names the key that is enqueued after a repair; the caller need not hold it.
  * @throws {Error} if an object cannot be read, or the cache is of another epoch
  */
-export async function repair(ports: RepairPorts, run: Taken, forged: readonly Forged[]): Promise<void> {
+export async function repair(ports: RepairPorts, run: AnyTaken, forged: readonly Forged[]): Promise<void> {
   for (const [resource, all] of Map.groupBy(forged, (each) => each.resource)) {
     ports.log.error("MAC verification of cached rows failed; reading their objects live", {
       key: run.key,
@@ -53,8 +53,8 @@ export async function repair(ports: RepairPorts, run: Taken, forged: readonly Fo
 /** @returns the number of repaired rows */
 async function putBack(
   ports: RepairPorts,
-  run: Taken,
-  resource: CachedResource,
+  run: AnyTaken,
+  resource: View,
   left: readonly (readonly [ObjectKey, readonly Forged[]])[],
 ): Promise<number> {
   const live = (key: ObjectKey): Promise<Change> => readLive(ports, resource, key);
@@ -82,17 +82,17 @@ async function putBack(
 
 /** The live object. If it is gone or cannot be cached (AP1): a delete without a version, which only removes a row. */
 export async function readLive(
-  { reader, digester }: Pick<RepairPorts, "reader" | "digester">,
-  resource: CachedResource,
+  { reader, digester, registry }: Pick<RepairPorts, "reader" | "digester" | "registry">,
+  resource: View,
   key: ObjectKey,
 ): Promise<Change> {
   const none: Change = { type: "delete", key, uid: "", rv: "0", object: undefined };
   if (!isKey(key)) return none;
   const { namespace, name } = splitKey(key);
-  const live = await reader.get(resource, namespace, name);
+  const live = await reader.get(resourceOf(registry, resource), namespace, name);
   if (live === undefined) return none;
   try {
-    const object = strip(resource, live, digester);
+    const object = cachedAs(registry, resource, live, digester);
     const { uid, resourceVersion } = "metadata" in object ? object.metadata : object;
     return { type: "put", key: objectKey(namespace, name), uid, rv: resourceVersion, object };
   } catch (error) {

@@ -1,3 +1,4 @@
+import { isBuiltIn } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
 import type { Doorbell, Doorbells } from "@deltaloop/store/ports";
 import type { Log } from "@deltaloop/base";
@@ -12,7 +13,8 @@ export async function ring(
   ports: { readonly doorbells: Doorbells; readonly log: Log; readonly metrics?: Metrics | undefined },
   bells: readonly Doorbell[],
 ): Promise<void> {
-  for (const { controller } of bells) ports.metrics?.count("workqueue_adds_total", { name: WORK_QUEUES[controller] });
+  for (const { controller } of bells)
+    ports.metrics?.count("workqueue_adds_total", { name: isBuiltIn(controller) ? WORK_QUEUES[controller] : controller });
   try {
     await ports.doorbells.ring(bells);
   } catch (error) {

@@ -3,13 +3,13 @@
  * queues their affected keys, long before the stream delivers them.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { Cached, CachedResource, View, ObjectKey } from "@deltaloop/kube/objects";
 import { objectKey } from "@deltaloop/kube/objects";
-import { strip } from "@deltaloop/kube/strip";
-import type { Doorbell, Doorbells, DoneResult, ItemChange, Outcome, Store, Taken, WriteThrough } from "@deltaloop/store/ports";
+import type { Doorbell, Doorbells, DoneResult, ItemChange, Outcome, Store, AnyTaken, WriteThrough } from "@deltaloop/store/ports";
 import type { KubeReader } from "@deltaloop/kube/client";
 import type { Log } from "@deltaloop/base";
-import type { AffectedKeys } from "./affected-keys.ts";
+import { cachedAs } from "./cache-registry.ts";
+import type { CacheRegistry } from "./cache-registry.ts";
 import { prepareChanges, reportFaults } from "./prepare.ts";
 import type { Change, KnownRows } from "./prepare.ts";
 import { readLive } from "./repair.ts";
@@ -18,15 +18,15 @@ import { ring } from "./ring.ts";
 export interface WriteThroughPorts {
   readonly store: Pick<Store, "readIndex" | "writeThrough">;
   readonly doorbells: Doorbells;
-  readonly registry: readonly AffectedKeys[];
+  readonly registry: CacheRegistry;
   readonly digester: Digester;
   /** For keys whose cached values fail their MAC (A14). */
   readonly reader: Pick<KubeReader, "get">;
   readonly log: Log;
 }
 
-export interface Answers {
-  readonly resource: CachedResource;
+export interface Answers<R extends View = CachedResource> {
+  readonly resource: R;
   /** Whole objects as the API server sent them. */
   readonly objects: readonly unknown[];
   /** uid of the run's primary, whose intents are meant. */
@@ -41,10 +41,10 @@ export interface Answers {
   readonly ownStatus?: boolean;
   readonly left?: number;
   /** Returns the run's outcome (WQ8) from the objects as they will be cached. Called once. */
-  readonly ends?: (objects: readonly Cached[]) => Outcome;
+  readonly ends?: (objects: readonly Cached<R>[]) => Outcome;
 }
 
-export interface Written<R extends CachedResource> {
+export interface Written<R extends View> {
   /** As they are now cached, in order. */
   readonly objects: readonly Cached<R>[];
   /** The result of ending the run with `ends`. */
@@ -55,13 +55,10 @@ export interface Written<R extends CachedResource> {
 const ATTEMPTS_MAX = 5;
 
 /** @throws {Error} when the cache changed during every attempt, or belongs to another epoch: the sync is retried. */
-export async function writeThrough<R extends CachedResource>(
-  ports: WriteThroughPorts,
-  run: Taken,
-  answers: Answers & { readonly resource: R },
-): Promise<Written<R>> {
-  const objects = answers.objects.map((object) => strip(answers.resource, object, ports.digester));
-  let changes = objects.map((object) => putOf(object));
+export async function writeThrough<R extends View>(ports: WriteThroughPorts, run: AnyTaken, answers: Answers<R>): Promise<Written<R>> {
+  // The resource names the shape of its objects, which TypeScript cannot correlate here.
+  const objects = answers.objects.map((object) => cachedAs(ports.registry, answers.resource, object, ports.digester) as Cached<R>);
+  let changes = objects.map((object) => putOf(object as Cached<View>));
   let known = answers.known;
   const ops = { lower: answers.lower ?? [], plan: answers.plan ?? [], hold: answers.hold ?? [], gone: answers.gone ?? [] };
   const ends = answers.ends?.(objects);
@@ -95,7 +92,7 @@ export async function writeThrough<R extends CachedResource>(
 }
 
 /** Primaries among the items that may need a sync at once: the Store will have them as they are here. */
-function dueBy({ epoch, controller: own, key: ownKey }: Taken, items: readonly ItemChange[]): readonly Doorbell[] {
+function dueBy({ epoch, controller: own, key: ownKey }: AnyTaken, items: readonly ItemChange[]): readonly Doorbell[] {
   return items.flatMap(({ effects, uid, owner }) =>
     effects
       .filter(({ self, urgency, controller, key }) => self && urgency === "act" && !(controller === own && key === ownKey))
@@ -103,7 +100,7 @@ function dueBy({ epoch, controller: own, key: ownKey }: Taken, items: readonly I
   );
 }
 
-function putOf(object: Cached): Change {
+function putOf(object: Cached<View>): Change {
   const { namespace, name, uid, resourceVersion } = "metadata" in object ? object.metadata : object;
   return { type: "put", key: objectKey(namespace, name), uid, rv: resourceVersion, object };
 }

@@ -31,10 +31,8 @@ export const deploymentAffectedKeys: AffectedKeys = (delta, lookups) => {
       return replicaSetEffects(delta.old, delta.new, lookups);
     case "pods":
       return delta.old === undefined ? [] : podEffects(delta.old, delta.new, lookups);
-    case "replicationcontrollers":
+    default: // replicationcontrollers, and views of other controllers
       return [];
-    default:
-      return delta satisfies never;
   }
 };
 

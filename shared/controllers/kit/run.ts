@@ -2,7 +2,7 @@
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Release } from "@deltaloop/kube/releases";
 import type { Controller } from "@deltaloop/kube/objects";
-import type { AffectedKeys } from "../cache/affected-keys.ts";
+import type { CacheRegistry } from "../cache/cache-registry.ts";
 import type { Clock, Log } from "@deltaloop/base";
 import type { Doorbells, Snapshot, Store, Taken } from "@deltaloop/store/ports";
 import type { KubeReader } from "@deltaloop/kube/client";
@@ -22,7 +22,7 @@ export interface SyncPorts {
   readonly doorbells: Doorbells;
   readonly digester: Digester;
   /** Every controller's events table: a write of one may affect keys of another (shared/controllers/registry/registry.ts). */
-  readonly registry: readonly AffectedKeys[];
+  readonly registry: CacheRegistry;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;

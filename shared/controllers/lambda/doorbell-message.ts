@@ -1,10 +1,11 @@
 import * as v from "valibot";
 
-import { CONTROLLERS } from "@deltaloop/kube/objects";
+import { BUILT_IN } from "@deltaloop/kube/objects";
+import type { Catalog } from "@deltaloop/kube/objects";
 import type { DoorbellMessage } from "@deltaloop/store/ports";
 
-/** `namespace/name`, up to the API server's limits. Source: apimachinery pkg/util/validation, DNS1123LabelMaxLength, DNS1123SubdomainMaxLength. */
-const OBJECT_KEY = /^[^/]{1,63}\/[^/]{1,253}$/;
+/** `namespace/name`, or `/name` in cluster scope, up to the API server's limits. Source: apimachinery pkg/util/validation, DNS1123LabelMaxLength, DNS1123SubdomainMaxLength. */
+const OBJECT_KEY = /^[^/]{0,63}\/[^/]{1,253}$/;
 /** Limit for a cluster id; ours have 12. */
 const CLUSTER_CHARACTERS_MAX = 64;
 /** Limit for an error text that quotes a body, whose length the sender chooses. */
@@ -13,7 +14,7 @@ const WHY_CHARACTERS_MAX = 200;
 const Message = v.object({
   v: v.literal(1),
   c: v.pipe(v.string(), v.minLength(1), v.maxLength(CLUSTER_CHARACTERS_MAX)),
-  ctl: v.picklist(CONTROLLERS),
+  ctl: v.string(),
   e: v.pipe(v.string(), v.minLength(1)),
   k: v.pipe(v.string(), v.regex(OBJECT_KEY)),
   u: v.exactOptional(v.string()),
@@ -26,7 +27,7 @@ export type DecodedDoorbell =
   | { readonly kind: "undecodable"; readonly why: string };
 
 /** Decodes a doorbell's body. Never throws. */
-export function decodeDoorbell(body: string): DecodedDoorbell {
+export function decodeDoorbell(body: string, { controllers }: Pick<Catalog, "controllers"> = BUILT_IN): DecodedDoorbell {
   let value: unknown;
   try {
     value = JSON.parse(body);
@@ -34,7 +35,11 @@ export function decodeDoorbell(body: string): DecodedDoorbell {
     return { kind: "undecodable", why: "not JSON" };
   }
   const result = v.safeParse(Message, value);
-  if (result.success) return { kind: "bell", message: result.output };
+  if (result.success) {
+    const ctl = controllers.find((controller) => controller === result.output.ctl);
+    if (ctl === undefined) return { kind: "undecodable", why: "ctl: no controller of this deployment" };
+    return { kind: "bell", message: { ...result.output, ctl } };
+  }
   const [issue] = result.issues;
   const path = issue.path?.map(({ key }) => String(key)).join(".") ?? "";
   return { kind: "undecodable", why: (path === "" ? issue.message : `${path}: ${issue.message}`).slice(0, WHY_CHARACTERS_MAX) };

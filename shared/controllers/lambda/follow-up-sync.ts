@@ -11,7 +11,7 @@
  *     saves one round trip. `take` may be called at any time, so a wrong guess is harmless. The doorbell in the response is dropped only if
  *     the follow-up has already taken the key; otherwise it is handled after the follow-up as usual.
  */
-import type { Controller } from "@deltaloop/kube/objects";
+import type { ControllerName } from "@deltaloop/kube/objects";
 import { ring } from "../cache/ring.ts";
 import type { Clock, Log } from "@deltaloop/base";
 import { describeError } from "@deltaloop/kube/client";
@@ -33,7 +33,7 @@ export interface FollowUpPorts {
   readonly doorbells: Doorbells;
   readonly clock: Clock;
   readonly log: Log;
-  readonly canSync: (controller: Controller) => boolean;
+  readonly canSync: (controller: ControllerName) => boolean;
   /** @throws when the Store is unreachable */
   readonly sync: (request: SyncRequest) => Promise<void>;
   /** End of the time for inline syncs, by `clock`. */

@@ -1,12 +1,12 @@
 import type { SQSRecord } from "aws-lambda";
 
-import type { Controller } from "@deltaloop/kube/objects";
+import type { ControllerName } from "@deltaloop/kube/objects";
 import { ReadYourWrites } from "../kit/read-your-writes.ts";
 import type { KeySync } from "../kit/sync/session.ts";
 import { runKey } from "../kit/sync/worker.ts";
 import type { Doorbell } from "@deltaloop/store/ports";
-import type { AffectedKeys } from "../cache/affected-keys.ts";
-import { affectedKeysOf } from "../registry/registry.ts";
+import type { CacheRegistry } from "../cache/cache-registry.ts";
+import { cacheOf } from "../registry/registry.ts";
 import type { Registry } from "../registry/registry.ts";
 import { settleRecords } from "./batch.ts";
 import type { RecordOutcome } from "./batch.ts";
@@ -17,13 +17,13 @@ import type { SqsHandler } from "./sqs-handler.ts";
 import type { ClusterWiring, FunctionWiring } from "./wiring.ts";
 
 /** The controllers whose keys a function can sync. */
-type KeySyncs = { readonly [C in Controller]?: KeySync };
+type KeySyncs = { readonly [C in ControllerName]?: KeySync };
 
 /** One invocation of a controller's function. */
 interface Invocation {
   readonly wiring: FunctionWiring;
-  readonly affectedKeys: readonly AffectedKeys[];
-  readonly controller: Controller;
+  readonly registry: CacheRegistry;
+  readonly controller: ControllerName;
   readonly syncs: KeySyncs;
   readonly startedMs: number;
   readonly remainingMs: number;
@@ -46,13 +46,13 @@ const FOLLOW_UPS_MS = 1_000;
  *
  * @throws {TypeError} when `syncs` differ from `registry`, from which the function's rights are generated
  */
-export function createSyncFunction(wiring: FunctionWiring, registry: Registry, controller: Controller, syncs: KeySyncs): SqsHandler {
+export function createSyncFunction(wiring: FunctionWiring, registry: Registry, controller: ControllerName, syncs: KeySyncs): SqsHandler {
   assertRegistered(registry, controller, syncs);
-  const affectedKeys = affectedKeysOf(registry);
+  const cache = cacheOf(registry);
   const { clock } = wiring;
   return async (event, context) => {
     const remainingMs = context.getRemainingTimeInMillis();
-    const invocation: Invocation = { wiring, affectedKeys, controller, syncs, startedMs: clock.now(), remainingMs };
+    const invocation: Invocation = { wiring, registry: cache, controller, syncs, startedMs: clock.now(), remainingMs };
     return await settleRecords(event, (record) => syncRecord(invocation, record), { ...wiring, ends: { clock, remainingMs } });
   };
 }
@@ -79,9 +79,9 @@ async function syncRecord(invocation: Invocation, record: SQSRecord): Promise<Re
 }
 
 /** Returns undefined for a doorbell that is unreadable or not of this function; it is logged. */
-function rungBy({ wiring, controller }: Invocation, { messageId, body }: SQSRecord): Rung | undefined {
+function rungBy({ wiring, registry, controller }: Invocation, { messageId, body }: SQSRecord): Rung | undefined {
   const { log } = wiring;
-  const decoded = decodeDoorbell(body);
+  const decoded = decodeDoorbell(body, registry.catalog);
   if (decoded.kind === "undecodable") {
     log.error("doorbell cannot be read; acknowledging it", { messageId, why: decoded.why });
     return undefined;
@@ -97,7 +97,7 @@ function rungBy({ wiring, controller }: Invocation, { messageId, body }: SQSReco
 }
 
 async function syncKey(
-  { wiring, affectedKeys, controller, syncs, startedMs, remainingMs }: Invocation,
+  { wiring, registry, controller, syncs, startedMs, remainingMs }: Invocation,
   { store, reader, gateway, proof }: ClusterWiring,
   readYourWrites: ReadYourWrites,
   { bell, doorbells, askedMs, onTaken }: SyncRequest,
@@ -111,7 +111,7 @@ async function syncKey(
     reader,
     gateway: gateway(bell.controller),
     digester,
-    registry: affectedKeys,
+    registry,
     clock,
     random,
     log,
@@ -129,7 +129,7 @@ async function syncKey(
   });
 }
 
-function assertRegistered({ controllers }: Registry, controller: Controller, syncs: KeySyncs): void {
+function assertRegistered({ controllers }: Registry, controller: ControllerName, syncs: KeySyncs): void {
   const { followUps = [] } = controllers.find(({ name }) => name === controller) ?? {};
   const [registered, given] = [[controller, ...followUps], Object.keys(syncs)].map((names) => names.toSorted().join(", "));
   if (registered !== given) throw new TypeError(`the function of ${controller} is given keys of ${given}; the registry says ${registered}`);

@@ -1,6 +1,6 @@
 /** A function's dependencies besides its event: ports, provided by Lambda's environment, the local function host, or a test. */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import type { Controller } from "@deltaloop/kube/objects";
+import type { ControllerName } from "@deltaloop/kube/objects";
 import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";
 import { createLeaseProof, provenReader } from "../kit/lease-proof.ts";
 import type { LeaseProof } from "../kit/lease-proof.ts";
@@ -40,7 +40,7 @@ export interface ClusterWiring {
   readonly proof?: LeaseProof;
   /** For functions that take no key: proves with the Store's current token before each read. */
   readonly provenReader?: KubeReader;
-  readonly gateway: (controller: Controller) => WriteGateway;
+  readonly gateway: (controller: ControllerName) => WriteGateway;
 }
 
 /** The Lease that proves (lease-proof.ts), and the dependencies of its proof. */

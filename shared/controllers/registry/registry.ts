@@ -3,9 +3,11 @@
  * functions.ts, rights.ts beside it; infra/fragments.ts) by functions that take any `Registry`, so an additional controller is one more
  * entry. Its code is bundled only into its own function and those that sync its keys inline.
  */
-import { CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "@deltaloop/kube/objects";
-import type { Controller, ControllerInfo, ResourceInfo } from "@deltaloop/kube/objects";
+import { catalogOf, CONTROLLER_INFO, CONTROLLERS, RESOURCES } from "@deltaloop/kube/objects";
+import type { CatalogEntry, Controller, ControllerInfo, ResourceInfo } from "@deltaloop/kube/objects";
+import type { ViewDefinition } from "@deltaloop/kube/strip";
 import type { AffectedKeys } from "../cache/affected-keys.ts";
+import type { CacheRegistry } from "../cache/cache-registry.ts";
 import { CONTRACT } from "../kit/write-gateway/contract.ts";
 import type { ContractRow } from "../kit/write-gateway/contract.ts";
 import { deploymentAffectedKeys } from "../deployment/affected-keys.ts";
@@ -32,6 +34,8 @@ export interface Registry {
   readonly controllers: readonly ControllerEntry[];
   /** Every resource that a controller uses. */
   readonly resources: Readonly<Record<string, ResourceInfo>>;
+  /** The views of additional controllers. */
+  readonly views?: readonly ViewDefinition[];
 }
 
 const EVENTS_TABLES: { readonly [C in Controller]: AffectedKeys } = {
@@ -59,13 +63,22 @@ export const REGISTRY: Registry = {
   resources: RESOURCES,
 };
 
-/** The affected keys of a change, controller by controller. */
-export function affectedKeysOf({ controllers }: Registry): readonly AffectedKeys[] {
-  return controllers.map(({ affectedKeys }) => affectedKeys);
+/** What caching uses of a registry. */
+export function cacheOf({ controllers, resources, views = [] }: Registry): CacheRegistry {
+  const byName = new Map<string, ViewDefinition>(views.map((view) => [view.name, view]));
+  const entries = controllers.map((entry) => {
+    const resource = byName.get(entry.primary)?.resource ?? entry.primary;
+    return { ...entry, kind: resources[resource]?.kind ?? "" } as CatalogEntry; // the names of a registry are its controllers and views
+  });
+  return {
+    catalog: catalogOf(entries),
+    affectedKeys: controllers.map(({ affectedKeys }) => affectedKeys),
+    views: new Map(views.map((view) => [view.name, view])),
+  };
 }
 
-/** Affected keys of the built-in controllers. */
-export const AFFECTED_KEYS: readonly AffectedKeys[] = affectedKeysOf(REGISTRY);
+/** What caching uses of the built-in controllers. */
+export const CORE_CACHE: CacheRegistry = cacheOf(REGISTRY);
 
 /** The resources to watch and cache for all of them, each once. */
 export function watchedBy({ controllers }: Registry): readonly string[] {

@@ -145,5 +145,7 @@ export interface WatchQuery {
   readonly sendInitialEvents?: true;
   readonly resourceVersionMatch?: "NotOlderThan";
   readonly allowWatchBookmarks: boolean;
+  /** As in a list. */
+  readonly metadataOnly?: true;
   readonly timeoutSeconds: number;
 }

@@ -14,7 +14,7 @@ const INACTIVITY_MS = 100_000;
 
 export interface KubeStreams {
   /** The lines of a streamed response to a GET (KL2 to KL6). */
-  lines(call: Pick<RequestSpec, "path" | "query"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
+  lines(call: Pick<RequestSpec, "path" | "query" | "accept"> & { readonly signal: AbortSignal }): AsyncIterable<readonly string[]>;
 }
 
 export function createStreams(config: KubeHttpConfig, access: Access, exchangesOf: Connections): KubeStreams {

@@ -9,6 +9,7 @@ import { LIST_TIMEOUT_MS } from "./streams.ts";
 
 /** Source: client-go metadata/metadata.go, for JSON. */
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const METADATA_EVENTS = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 /** Pages and lines as the server sent them (KL1). @param namespace of namespaced resources; empty: all */
 export function createWatch(client: KubeClient, namespace = ""): KubeWatch<Resource> {
@@ -22,7 +23,10 @@ export function createWatch(client: KubeClient, namespace = ""): KubeWatch<Resou
   };
   return {
     listPage,
-    watch: (resource, query, signal) => client.lines({ path: pathOf(resource), query: { watch: true, ...query }, signal }),
+    watch(resource, { metadataOnly, ...query }, signal) {
+      const accept = metadataOnly ? { accept: METADATA_EVENTS } : {};
+      return client.lines({ path: pathOf(resource), query: { watch: true, ...query }, signal, ...accept });
+    },
     newestVersion: async (resource, query, signal) => (await listPage(resource, { ...query, limit: 1 }, signal)).resourceVersion,
   };
 }

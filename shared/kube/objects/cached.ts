@@ -2,7 +2,7 @@
  * The stripped shapes that are queued, stored in Redis and captured, as `strip()` builds them (design decision 5).
  * They are separate types, so that the compiler keeps templates, env values and other secrets out of them.
  */
-import type { CachedResource } from "./resources.ts";
+import type { CachedResource, View } from "./resources.ts";
 import type { Condition, LabelSelector, Labels, ObjectMeta } from "./wire.ts";
 
 /**
@@ -124,6 +124,13 @@ export interface CachedDeployment {
   readonly status: DeploymentStatus;
 }
 
+/** An object of an additional controller's view: its metadata, and what the view's projection keeps of the rest. */
+export interface CachedObject {
+  readonly metadata: CachedMeta;
+  readonly spec?: unknown;
+  readonly status?: unknown;
+}
+
 /** The cached shape of each resource. */
 export interface CachedObjects {
   readonly deployments: CachedDeployment;
@@ -132,4 +139,4 @@ export interface CachedObjects {
   readonly pods: CachedPod;
 }
 
-export type Cached<R extends CachedResource = CachedResource> = CachedObjects[R];
+export type Cached<R extends View = CachedResource> = R extends CachedResource ? CachedObjects[R] : CachedObject;

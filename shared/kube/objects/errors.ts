@@ -1,4 +1,4 @@
-import type { CachedResource, ObjectKey } from "./resources.ts";
+import type { View, ObjectKey } from "./resources.ts";
 
 /**
  * An object that cannot be cached because part of its identity is missing. Never normal: an API server does not send
@@ -7,13 +7,13 @@ import type { CachedResource, ObjectKey } from "./resources.ts";
  */
 export class MalformedObjectError extends Error {
   override readonly name = "MalformedObjectError";
-  readonly resource: CachedResource;
+  readonly resource: View;
   /** `namespace/name`, as far as it is known. */
   readonly key: ObjectKey | undefined;
   /** `no metadata`, `no name`, … */
   readonly problem: string;
 
-  constructor(resource: CachedResource, problem: string, key?: ObjectKey) {
+  constructor(resource: View, problem: string, key?: ObjectKey) {
     super(`malformed object of ${resource}${key === undefined ? "" : ` ${key}`}: ${problem}`);
     this.resource = resource;
     this.problem = problem;

@@ -1,8 +1,24 @@
 /** The resources this project watches and writes, and their API paths. */
+import type { OwnName } from "@deltaloop/base";
 
 /** Resources that are watched, queued and cached, in the order in which they are listed at start. */
 export const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontrollers", "pods"] as const;
 export type CachedResource = (typeof CACHED_RESOURCES)[number];
+
+/**
+ * A view: what one additional controller caches of one resource, named `<resource>~<controller>~<hash of its projection>`. It has rows, a
+ * lane and a gate of its own, so another projection is another view.
+ */
+export type OwnView = `${string}~${string}~${string}`;
+
+/** What is queued and cached under a name of its own. Each cached resource is one view, which the built-in controllers share. */
+export type View = CachedResource | OwnView;
+
+export function isOwnView(view: string): view is OwnView {
+  return OWN_VIEW.test(view);
+}
+
+const OWN_VIEW = /^[a-z0-9.-]{1,253}~[a-z0-9-]{1,32}~[a-z0-9]{1,64}$/;
 
 /** Resources that only a node agent reads or writes, with its node's identity. */
 export type NodeResource =
@@ -73,25 +89,34 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
   runtimeclasses: { path: "apis/node.k8s.io/v1", apiVersion: "node.k8s.io/v1", group: "node.k8s.io", kind: "RuntimeClass" },
 };
 
-export interface ControllerInfo<R extends string = CachedResource> {
+export interface ControllerInfo<R extends string = View> {
   readonly primary: R;
-  /** The resource whose slice (by controller owner) belongs to a snapshot of the primary. */
-  readonly dependents: R;
-  /** Resources that must be synced before a key of this controller is taken (informer §11.6). */
+  /** The view whose slice (by controller owner) belongs to a snapshot of the primary. */
+  readonly dependents?: R;
+  /** Views that must be synced before a key of this controller is taken (informer §11.6). */
   readonly reads: readonly R[];
 }
 
-const BUILT_IN = {
+const INFO = {
   deployment: { primary: "deployments", dependents: "replicasets", reads: ["deployments", "replicasets", "pods"] },
   replicaset: { primary: "replicasets", dependents: "pods", reads: ["replicasets", "pods"] },
   replicationcontroller: { primary: "replicationcontrollers", dependents: "pods", reads: ["replicationcontrollers", "pods"] },
-} as const satisfies Readonly<Record<string, ControllerInfo>>;
+} as const satisfies Readonly<Record<string, ControllerInfo<CachedResource>>>;
 
 /** The built-in controllers: each has a primary resource, a work queue and a sync function. */
-export type Controller = keyof typeof BUILT_IN;
-export const CONTROLLER_INFO: { readonly [C in Controller]: ControllerInfo } = BUILT_IN;
+export type Controller = keyof typeof INFO;
+export const CONTROLLER_INFO: { readonly [C in Controller]: Required<ControllerInfo<CachedResource>> } = INFO;
 // A literal has the keys of its type and no others.
-export const CONTROLLERS = Object.keys(BUILT_IN) as readonly Controller[];
+export const CONTROLLERS = Object.keys(INFO) as readonly Controller[];
+
+/** An additional controller: a DNS label that names no built-in one. */
+export type OwnController = OwnName;
+
+export type ControllerName = Controller | OwnController;
+
+export function isBuiltIn(controller: ControllerName): controller is Controller {
+  return Object.hasOwn(INFO, controller);
+}
 
 /** A record with one value per name. Tables by controller or resource use this, so that they list no names themselves. */
 export function tableOf<N extends string, T>(names: readonly N[], make: (name: N) => T): { readonly [K in N]: T } {
@@ -104,16 +129,16 @@ export function controllerOf(resource: CachedResource): Controller | undefined {
   return CONTROLLERS.find((controller) => CONTROLLER_INFO[controller].primary === resource);
 }
 
-/** `namespace/name`: the identity of an object in caches and queues, deliberately without uid. */
+/** `namespace/name`, or `/name` in cluster scope: the identity of an object in caches and queues, deliberately without uid. */
 export type ObjectKey = string;
 
 export function objectKey(namespace: string, name: string): ObjectKey {
   return `${namespace}/${name}`;
 }
 
-/** @throws {RangeError} when `key` is not `namespace/name`; such a key can only come from external input. */
+/** @throws {RangeError} when `key` has no name, or not one slash; such a key can only come from external input. */
 export function splitKey(key: ObjectKey): { readonly namespace: string; readonly name: string } {
   const slash = key.indexOf("/");
-  if (slash <= 0 || slash === key.length - 1 || key.includes("/", slash + 1)) throw new RangeError(`not a namespace/name key: "${key}"`);
+  if (slash < 0 || slash === key.length - 1 || key.includes("/", slash + 1)) throw new RangeError(`not a namespace/name key: "${key}"`);
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }

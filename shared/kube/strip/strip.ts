@@ -12,15 +12,7 @@
  * It runs for every watch event, so it is hand-written and shares instead of copying where possible.
  */
 import { isAllowedAnnotation, LAST_APPLIED } from "./annotation-allowlist.ts";
-import type {
-  CachedDeployment,
-  CachedMeta,
-  CachedObjects,
-  CachedPod,
-  CachedReplicaSet,
-  CachedTemplate,
-  Cached,
-} from "../objects/cached.ts";
+import type { CachedDeployment, CachedMeta, CachedPod, CachedReplicaSet, CachedTemplate, Cached } from "../objects/cached.ts";
 import { type Digester, isAnnotationDigest } from "../pod-template/digest.ts";
 import type { Labels, PodTemplateSpec } from "../objects/wire.ts";
 import { MalformedObjectError } from "../objects/errors.ts";
@@ -45,7 +37,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
  */
 export function strip<R extends CachedResource>(resource: R, object: unknown, digester: Digester): Cached<R> {
   // Each branch builds the type of its own resource; TypeScript does not narrow R by the value of `resource`.
-  return stripResource(resource, object, digester) as CachedObjects[R];
+  return stripResource(resource, object, digester) as Cached<R>;
 }
 
 function stripResource(resource: CachedResource, object: unknown, digester: Digester): Cached {

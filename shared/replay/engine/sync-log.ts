@@ -1,5 +1,6 @@
 /** Groups the events of one sync: why its key was queued, what it decided, how it ended. */
-import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import { isOwnView } from "@deltaloop/kube/objects";
+import type { View, Controller } from "@deltaloop/kube/objects";
 import type { TraceLine } from "@deltaloop/controllers/kit";
 import type { ItemChange } from "@deltaloop/store/ports";
 
@@ -30,7 +31,8 @@ export class SyncLog {
   }
 
   /** Records the applier's changes with the keys that they enqueue. */
-  changed(resource: CachedResource, items: readonly ItemChange[]): void {
+  changed(resource: View, items: readonly ItemChange[]): void {
+    if (isOwnView(resource)) return; // replays explain the built-in controllers
     for (const item of items) {
       const what = item.type === "delete" ? "deleted" : item.expected ? "changed" : "added";
       for (const { controller, key } of item.effects) {

@@ -37,6 +37,7 @@ export function isQueueMessages(value: CapturedObject): boolean {
 type Place = Pick<Envelope, "e" | "f" | "r" | "ln">;
 
 interface PackItems extends Place {
+  readonly r: CachedResource;
   readonly sq: number;
   readonly ms: number;
   /** The first version of its items. */
@@ -54,6 +55,7 @@ interface Seen {
 }
 
 interface Manifest extends Place {
+  readonly r: CachedResource;
   readonly g: number;
   readonly ms: number;
   readonly version: string;
@@ -105,7 +107,8 @@ class Messages {
   }
 
   #pack(envelope: Envelope, place: string): void {
-    const { c, e, f, r, ln, sq, ts, k } = envelope;
+    const { c, e, f, ln, sq, ts, k } = envelope;
+    const r = resourceOf(envelope);
     if (typeof ts !== "number" || !Number.isFinite(ts) || Math.abs(ts) > 8.64e15) throw new CaptureError(`${place}: ts is not a time`);
     if (this.#cluster !== undefined && this.#cluster !== c)
       throw new CaptureError(`${place}: belongs to another cluster than the first message`);
@@ -138,7 +141,8 @@ class Messages {
   }
 
   #manifest(envelope: Extract<Envelope, { k: "M" }>): void {
-    const { e, f, g, r, ln, ts, L, part, parts, rows } = envelope;
+    const { e, f, g, ln, ts, L, part, parts, rows } = envelope;
+    const r = resourceOf(envelope);
     const name = `${nameOf(envelope)} ${g}`;
     const manifest = this.#manifests.get(name) ?? { e, f, g, r, ln, ms: ts, version: L, parts, seenParts: new Set(), keys: new Set() };
     this.#manifests.set(name, manifest);
@@ -262,4 +266,9 @@ function timesOf(seen: readonly Seen[]): readonly number[] {
     .toReversed()
     .map((each) => (atMs = Math.min(atMs, each.atMs)))
     .toReversed();
+}
+
+/** The built-in catalog decoded it, so it is of one of its resources. */
+function resourceOf({ r }: Envelope): CachedResource {
+  return r as CachedResource;
 }

@@ -17,7 +17,7 @@ import type { VirtualClock } from "@deltaloop/base/memory";
 import { KubeApiError } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWriter, Target } from "@deltaloop/kube/client";
 import type { Snapshot, Store, Taken } from "@deltaloop/store/ports";
-import { AFFECTED_KEYS } from "@deltaloop/controllers/registry";
+import { CORE_CACHE } from "@deltaloop/controllers/registry";
 import { resourceOf } from "./states.ts";
 import type { LiveObject } from "./states.ts";
 
@@ -81,7 +81,7 @@ export async function syncOnce(
     gateway: createWriteGateway(recorder, controller, "act"),
     doorbells: { ring: () => Promise.resolve() },
     digester,
-    registry: AFFECTED_KEYS,
+    registry: CORE_CACHE,
     clock,
     log: SILENT,
   };
@@ -126,7 +126,7 @@ async function fill(
     const { namespace, name, uid, resourceVersion: rv } = object.metadata;
     return { type: "put" as const, key: objectKey(namespace, name), uid, rv, object: strip(resource, object, digester) };
   });
-  const { items, counts } = await prepareChanges(store, AFFECTED_KEYS, resource, changes, {
+  const { items, counts } = await prepareChanges(store, CORE_CACHE, resource, changes, {
     live: () => Promise.reject(new Error("unexpected live read of a cached object")),
   });
   await store.applyPack({ ...at, sequence: 2, kind: "D" }, items, { counts, commit: { watermark } });

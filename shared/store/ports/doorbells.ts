@@ -8,7 +8,7 @@
  * DB4 `ring` fails as a whole as far as the caller can tell; a failure loses nothing, because the sweeper rings keys that stay
  *    dirty.
  */
-import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 
 export interface Doorbells {
   ring(bells: readonly Doorbell[]): Promise<void>;
@@ -20,7 +20,7 @@ export interface Doorbells {
 }
 
 export interface Doorbell {
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   readonly key: ObjectKey;
   /** uid of the primary and its controller owner, as far as the Store knows them; `take` reads by them. */
   readonly uid?: string;
@@ -35,7 +35,7 @@ export interface DoorbellMessage {
   readonly v: 1;
   /** Cluster id. */
   readonly c: string;
-  readonly ctl: Controller;
+  readonly ctl: ControllerName;
   readonly e: string;
   readonly k: ObjectKey;
   readonly u?: string;

@@ -1,5 +1,5 @@
 /** Epochs, fences, generations, gates: permission to change the Store, and to decide on its content (informer §11). */
-import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "./epoch-record.ts";
 import type { Lineage, Proof, TermToken } from "./lineage.ts";
 import type { Ended } from "./tallies.ts";
@@ -40,7 +40,7 @@ export interface EpochStore {
   openFence(request: {
     readonly epoch: string;
     readonly fence: string;
-    readonly resource: CachedResource;
+    readonly resource: View;
     readonly lanes: number;
     /** LN1, LN2. Absent: no Lease. `expected`: the stored term that the caller has read. */
     readonly token?: TermToken;
@@ -61,7 +61,7 @@ export interface EpochStore {
   openGeneration(request: {
     readonly epoch: string;
     readonly fence: string;
-    readonly resource: CachedResource;
+    readonly resource: View;
   }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
   /**
    * At most once a second: records what is sent, proves the fence, detects a loss (SL1, SL3), and returns what the watcher must repair.
@@ -71,7 +71,7 @@ export interface EpochStore {
   checkpoint(request: {
     readonly epoch: string;
     readonly fence: string;
-    readonly sent: Readonly<Partial<Record<CachedResource, string>>>;
+    readonly sent: Readonly<Partial<Record<View, string>>>;
     readonly beat: number;
     readonly answered: number;
     /** The caller's clock, which reveals jumps of the Store's clock (informer §12.5). Absent: the Store uses its server's time. */
@@ -91,14 +91,14 @@ export interface EpochStore {
    * After a dead-lettered message, a lost primary or too many repairs: closes the gate; the leader raises the fence and lists again. Only a
    * generation opened after the mark ends it, because the lost data may be newer than a list in progress.
    */
-  markSuspect(resource: CachedResource, reason: string): Promise<void>;
+  markSuspect(resource: View, reason: string): Promise<void>;
   /**
    * Whether a periodic job is due, for the current leader: true once the `afterMs` of the last true result have passed. The first call
    * of an epoch starts the period. `afterMs`: time from now until the job is due again.
    */
   takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
   /** Whether keys of `controller` are handed out; if not, `reason` is text for users. */
-  gate(controller: Controller): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
+  gate(controller: ControllerName): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
   /** `ended`: received items that end with it. */
   quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
@@ -118,7 +118,7 @@ export interface LaneState {
 }
 
 export interface ResourceHealth {
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly state: ResourceState;
   readonly syncedGeneration: number;
   readonly generation: number;

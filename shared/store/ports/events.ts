@@ -9,7 +9,7 @@
  * EV5 it holds keyed digests, times and counts. It is unsigned, because scripts change it; a value of another form counts as absent.
  */
 import type { Correlated, Happening } from "@deltaloop/kube/events";
-import type { Controller } from "@deltaloop/kube/objects";
+import type { ControllerName } from "@deltaloop/kube/objects";
 
 /** After this time an unused bucket is full again (25 tokens at one per 5 minutes). The API server keeps an Event for an hour. */
 export const EVENT_MEMORY_MS = 7_500_000;
@@ -19,5 +19,5 @@ export type ToldHappening = Omit<Happening, "message">;
 
 export interface EventStore {
   /** Returns one result per happening. A sync sends one per created or deleted pod (≤ 500), and a few more. */
-  correlateEvents(controller: Controller, happenings: readonly ToldHappening[]): Promise<readonly Correlated[]>;
+  correlateEvents(controller: ControllerName, happenings: readonly ToldHappening[]): Promise<readonly Correlated[]>;
 }

@@ -1,5 +1,5 @@
 /** The index: rows, slices, look-ups, and the packs and manifests that change them (informer §11). */
-import type { Cached, OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Cached, CachedResource, OwnerId, View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 
 /**
@@ -7,7 +7,7 @@ import type { Doorbell } from "./doorbells.ts";
  * identifies a location and its value.
  */
 export interface Forged {
-  readonly resource: CachedResource;
+  readonly resource: View;
   /** As stored; may be an invalid key. */
   readonly key: ObjectKey;
   readonly where: "row" | "entry" | "tombstone";
@@ -29,11 +29,11 @@ export interface CachedEntry {
 export interface Ghost {
   readonly stands: Forged;
   /** The owner of its slice, if known; queued once the ghost is removed. */
-  readonly owner?: { readonly controller: Controller; readonly key: ObjectKey };
+  readonly owner?: { readonly controller: ControllerName; readonly key: ObjectKey };
 }
 
 /** One cached object with its version row. */
-export interface Row<R extends CachedResource = CachedResource> {
+export interface Row<R extends View = CachedResource> {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
@@ -45,7 +45,7 @@ export interface Row<R extends CachedResource = CachedResource> {
 }
 
 export interface NamespaceCount {
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly namespace: string;
   readonly count: number;
 }
@@ -56,22 +56,22 @@ export interface IndexRequest {
    * listed at that version (IX9).
    */
   readonly rows?: readonly {
-    readonly resource: CachedResource;
+    readonly resource: View;
     readonly key: ObjectKey;
     readonly put?: string;
     readonly listRV?: string;
   }[];
   /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
-  readonly primaries?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
+  readonly primaries?: readonly { readonly resource: View; readonly namespace: string }[];
   /** Counts to read (first) without the primaries, for rows on whose owner chain an effect depends. */
-  readonly counts?: readonly { readonly resource: CachedResource; readonly namespace: string }[];
+  readonly counts?: readonly { readonly resource: View; readonly namespace: string }[];
 }
 
 export interface IndexView {
-  readonly rows: readonly { readonly resource: CachedResource; readonly row: Row }[];
+  readonly rows: readonly { readonly resource: View; readonly row: Row }[];
   /** Rows at the version to put or newer, and of the same history (IX9). */
-  readonly current?: readonly { readonly resource: CachedResource; readonly row: Omit<Row, "object"> }[];
-  readonly primaries: readonly { readonly resource: CachedResource; readonly namespace: string; readonly rows: readonly Row[] }[];
+  readonly current?: readonly { readonly resource: View; readonly row: Omit<Row, "object"> }[];
+  readonly primaries: readonly { readonly resource: View; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
   /** Requested entries that fail their MAC; they are in none of the lists above. */
   readonly forged?: readonly Forged[];
@@ -79,7 +79,7 @@ export interface IndexView {
 
 /** A key to queue because an object changed; computed by the controllers' affected-keys.ts, applied within the Store's step. */
 export interface Effect {
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   readonly key: ObjectKey;
   /** uid of the primary; the key is queued only if the Store has that primary with this uid. `self` effects skip the check. */
   readonly uid: string;
@@ -102,7 +102,7 @@ export interface ItemChange {
   readonly uid: string;
   readonly rv: string;
   /** For puts only. */
-  readonly object?: Cached;
+  readonly object?: Cached<View>;
   /** For puts only: the controller owner. */
   readonly owner?: OwnerId;
   /**
@@ -128,7 +128,7 @@ export interface PackHeader {
   readonly epoch: string;
   readonly fence: string;
   readonly generation: number;
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly lane: number;
   readonly sequence: number;
   /** `D`: live delta, `L`: listed object, `W`: watermark. Manifests have a separate call. */
@@ -179,19 +179,19 @@ export interface IndexStore {
    * at the same moment.
    */
   readLane(
-    resource: CachedResource,
+    resource: View,
     lane: number,
   ): Promise<{ readonly rows: readonly Omit<Row, "object">[]; readonly forged: readonly Forged[]; readonly watermark: string }>;
   /**
    * The values of these keys, for the audit: the cached object, or a forged value (A14), including an entry of another version than its
    * row. Keys without a row are omitted. Row and entry are read one after the other, so a concurrent change may look forged: read again.
    */
-  readEntries(resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
+  readEntries(resource: View, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
   /**
    * Entries whose row is missing or names another slice (at most 1,000): their owners count objects that do not exist, or not there. No
    * rule of the index finds them, because look-ups go from rows to entries.
    */
-  readGhosts(resource: CachedResource): Promise<readonly Ghost[]>;
+  readGhosts(resource: View): Promise<readonly Ghost[]>;
   /**
    * Applies items in order (≤ 100, one per key). `commit`, in a message's last call, commits the sequence number and, when contiguous,
    * raises the lane's watermark to `watermark` (D: greatest rv of the message; W: its rv; L: none). `listRV`: the version of the list that
@@ -240,6 +240,4 @@ export interface IndexStore {
   >;
 }
 
-export type SliceRef =
-  | { readonly resource: CachedResource; readonly owner: OwnerId }
-  | { readonly resource: CachedResource; readonly orphansOf: string };
+export type SliceRef = { readonly resource: View; readonly owner: OwnerId } | { readonly resource: View; readonly orphansOf: string };

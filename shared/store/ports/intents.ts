@@ -2,10 +2,10 @@
  * Intents, this project's expectations: creates and deletes are registered before their calls, and settled with the write-through of the
  * responses (informer §13).
  */
-import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { ItemChange, ItemOutcome, NamespaceCount } from "./index-store.ts";
-import type { DoneResult, Outcome, Taken } from "./taken.ts";
+import type { DoneResult, Outcome, AnyTaken } from "./taken.ts";
 
 /**
  * A call for an owner that was, may be or will be sent. `pending` (a call may be in flight) blocks creates and deletes;
@@ -45,7 +45,7 @@ export interface DecisionMark {
 export interface IntentStore {
   /** Registers intents as pending for OP_DEADLINE_MS. Returns "stolen" without the lease, or if the key's uid is no longer `ownerUid`. */
   registerIntents(
-    run: Taken,
+    run: AnyTaken,
     ownerUid: string,
     intents: readonly Pick<Intent, "id" | "verb" | "name" | "uid" | "mayLandUntilMs">[],
   ): Promise<"ok" | "stolen">;
@@ -53,11 +53,11 @@ export interface IntentStore {
    * Writes own responses and live reads by the rules A1, A4–A7, A10, and settles the run's own ops. The key itself is queued if a row
    * changed or A5/A6 dropped a response, never by its own status. Also renews the deadline of the token's pending ops.
    */
-  writeThrough(run: Taken, write: WriteThrough): Promise<WriteThroughResult>;
+  writeThrough(run: AnyTaken, write: WriteThrough): Promise<WriteThroughResult>;
 }
 
 export interface WriteThrough {
-  readonly resource: CachedResource;
+  readonly resource: View;
   /** ≤ 500 puts, one per key. */
   readonly items: readonly ItemChange[];
   readonly counts: readonly NamespaceCount[];
@@ -75,7 +75,7 @@ export interface WriteThrough {
   readonly gone: readonly { readonly key: ObjectKey; readonly uid: string }[];
   /** Marks of owners, each stored only if the Store has the owner with this uid after the items. Skipped on `retry`, like the ops. */
   readonly marks?: readonly {
-    readonly controller: Controller;
+    readonly controller: ControllerName;
     readonly key: ObjectKey;
     readonly uid: string;
     readonly mark: DecisionMark;

@@ -1,5 +1,5 @@
 /** Counts which MAC keys signed rows and entries (docs/internals/threat-model.md). */
-import type { CachedResource } from "@deltaloop/kube/objects";
+import type { View } from "@deltaloop/kube/objects";
 
 /** Number of texts of the current epoch per signing key. Texts, not objects: an object has a row and an entry, or a tombstone. */
 export interface KeyUse {
@@ -23,5 +23,5 @@ export interface KeyStore {
    * and ghosts are removed and their owners enqueued. Each text is changed only if it is unchanged since it was read, so no concurrent
    * write is lost; the next call repairs the rest. Returns the counts from before.
    */
-  keyUse(resource: CachedResource, repair: boolean): Promise<KeyUse>;
+  keyUse(resource: View, repair: boolean): Promise<KeyUse>;
 }

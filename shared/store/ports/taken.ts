@@ -1,17 +1,20 @@
 /** A run of a key, as returned by the work queue and used by intents. */
-import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { Controller, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { TakenLineage } from "./lineage.ts";
 
-export interface Taken {
+export interface Taken<C extends ControllerName = Controller> {
   readonly epoch: string;
-  readonly controller: Controller;
+  readonly controller: C;
   readonly key: ObjectKey;
   /** Random, a new one for each take. */
   readonly token: string;
   /** The lineage from `take` (LN4); absent: not compared. */
   readonly lineage?: TakenLineage;
 }
+
+/** A run of any controller. */
+export type AnyTaken = Taken<ControllerName>;
 
 /** How a run ends. */
 export type Outcome =

@@ -1,5 +1,5 @@
 /** Fates of the items of each lane (informer §16), counted in the deciding step, outside epochs. No decision uses them. */
-import type { CachedResource } from "@deltaloop/kube/objects";
+import type { View } from "@deltaloop/kube/objects";
 
 /**
  * `applied` A7, A9 and swept by a manifest · `superseded` A4, A5, A6, A8 · `duplicate` A3 · `fenced` A2 · `otherEpoch` A1 ·
@@ -10,7 +10,7 @@ export type Fate = (typeof FATES)[number];
 
 export interface LaneTally {
   /** `unknown`: for messages without it; each counts as one item. */
-  readonly resource: CachedResource | "unknown";
+  readonly resource: View | "unknown";
   readonly lane: number;
   /** Number of ended items; each has exactly one fate, so it is the sum of `fates`. */
   readonly received: number;
@@ -19,7 +19,7 @@ export interface LaneTally {
 
 /** Items that end outside of `applyPack` and `applyManifest`. */
 export interface Ended {
-  readonly resource?: CachedResource;
+  readonly resource?: View;
   readonly lane?: number;
   readonly fate: "quarantined" | "dead";
   readonly items: number;

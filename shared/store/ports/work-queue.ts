@@ -1,11 +1,11 @@
 /** The work queue: keys that are due, and runs (informer §12). */
-import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { Forged, Row } from "./index-store.ts";
 import type { Stop } from "./guard-store.ts";
 import type { DecisionMark, Intent } from "./intents.ts";
 import type { TakenLineage } from "./lineage.ts";
-import type { DoneResult, Outcome, Taken } from "./taken.ts";
+import type { DoneResult, Outcome, AnyTaken } from "./taken.ts";
 
 /** The state of the pod cache when a key was taken. */
 export interface PodCache {
@@ -77,29 +77,29 @@ export interface ParkedKey {
 
 export interface WorkQueue {
   /** Queues `key` for now + `delayMs`; returns the doorbell to ring, if one is due. */
-  add(epoch: string, controller: Controller, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
-  take(run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult>;
+  add(epoch: string, controller: ControllerName, key: ObjectKey, delayMs: number): Promise<Doorbell | undefined>;
+  take(run: AnyTaken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult>;
   /**
    * Renews the lease for a full period (shared/base/times.ts) and returns its new end; undefined if the key was taken over. `stopped`: the
    * lease is not renewed, and no new call may start (GD1).
    */
-  renew(run: Taken): Promise<number | "stopped" | undefined>;
-  done(run: Taken, outcome: Outcome): Promise<DoneResult>;
+  renew(run: AnyTaken): Promise<number | "stopped" | undefined>;
+  done(run: AnyTaken, outcome: Outcome): Promise<DoneResult>;
   /**
    * Queues every primary of `controller`, spread evenly over `spreadMs` from now (WQ7). Returns the doorbells of the first 500; the sweeper
    * rings the others.
    */
-  resync(epoch: string, controller: Controller, spreadMs: number): Promise<readonly Doorbell[]>;
+  resync(epoch: string, controller: ControllerName, spreadMs: number): Promise<readonly Doorbell[]>;
   /**
    * Doorbells of keys overdue by 5 s without a run, and of keys whose lease expired (≤ 500 per pass), of controllers whose gate is open.
    */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
   /** Queued and running keys with their times, for users and tests. */
   queued(
-    controller: Controller,
+    controller: ControllerName,
   ): Promise<
     readonly { readonly key: ObjectKey; readonly readyAtMs?: number; readonly leaseUntilMs?: number; readonly failures: number }[]
   >;
   /** Parked keys (WQ6), for users, in the order of keys. */
-  parked(controller: Controller): Promise<readonly ParkedKey[]>;
+  parked(controller: ControllerName): Promise<readonly ParkedKey[]>;
 }

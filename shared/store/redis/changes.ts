@@ -1,6 +1,6 @@
 /** Items of a call as KEYS and ARGV (scripts/lib/index.lua). */
-import { primaryAsOwner, isResourceVersion, CONTROLLER_INFO, CONTROLLERS, controllerOf } from "@deltaloop/kube/objects";
-import type { OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import { controllerIn, infoIn, isResourceVersion, ownerIdIn } from "@deltaloop/kube/objects";
+import type { Catalog, OwnerId, View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../ports/doorbells.ts";
 import type { DoneResult, Effect, ItemChange, ItemOutcome, NamespaceCount, Outcome } from "../ports/store.ts";
 import { asList, asNumber, asText } from "./connection.ts";
@@ -11,10 +11,11 @@ import { entryText, expectedText, rowText, tombstoneText, US } from "./rows.ts";
 import type { Seal } from "./rows.ts";
 
 export interface Changes {
+  readonly catalog: Catalog;
   readonly seal: Seal;
   /** Limit of items per call, because a script blocks the server. */
   readonly itemsMax?: number;
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly laneOf: (key: ObjectKey) => number;
   readonly items: readonly ItemChange[];
   readonly counts: readonly NamespaceCount[];
@@ -37,11 +38,11 @@ const KINDS = { put: "P", delete: "D", gone: "G" } as const;
  * caller, found before the command is sent
  */
 export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): ChangeArgs {
-  const { seal, resource, items, counts } = changes;
+  const { catalog, seal, resource, items, counts } = changes;
   const { itemsMax = Number.POSITIVE_INFINITY } = changes;
   if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
-  const controller = controllerOf(resource);
-  const effects = new EffectTable(names, table);
+  const controller = controllerIn(catalog, resource);
+  const effects = new EffectTable(catalog, names, table);
   const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
   const intentSlot = remember((owner: OwnerId) => table.slot(names.intents(owner)));
   const laneBase = remember((lane: number) => table.block(names.lane(resource, lane)));
@@ -71,7 +72,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
     const primaries = controller ? table.slot(names.primaries(resource, key.slice(0, slash))) : 0;
     const endsIntents =
       controller && expected && item.type !== "gone" && (!put || expected.uid !== uid)
-        ? table.slot(names.intents(primaryAsOwner(controller, key, expected.uid)))
+        ? table.slot(names.intents(ownerIdIn(catalog, controller, key, expected.uid)))
         : 0;
     let lowersCreate = 0;
     lowersAny ||= item.lowers.length > 0;
@@ -97,7 +98,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
       text,
     })),
   );
-  const lowering = CONTROLLERS.filter((each) => lowersAny && CONTROLLER_INFO[each].dependents === resource);
+  const lowering = catalog.controllers.filter((each) => lowersAny && infoIn(catalog, each).dependents === resource);
   return {
     ownBase: controller ? table.block(names.queue(controller)) : 0,
     ownCountsSlot: controller ? table.slot(names.counts(resource)) : 0,
@@ -126,11 +127,13 @@ function remember<K>(make: (name: K) => number): (name: K) => number {
 /** The distinct effects of a call; items refer to them by number, because most items of a pack affect the same few keys. */
 class EffectTable {
   readonly args: ChangeArgs["effects"][number][] = [];
+  readonly #catalog: Catalog;
   readonly #names: EpochKeys;
   readonly #table: KeyTable;
   readonly #byKey = new Map<ObjectKey, { readonly effect: Effect; readonly index: number }[]>();
 
-  constructor(names: EpochKeys, table: KeyTable) {
+  constructor(catalog: Catalog, names: EpochKeys, table: KeyTable) {
+    this.#catalog = catalog;
     this.#names = names;
     this.#table = table;
   }
@@ -149,11 +152,12 @@ class EffectTable {
     for (const each of known) if (isSame(each.effect, effect)) return each.index;
     const { controller, key, uid, urgency } = effect;
     const base = this.#table.block(this.#names.queue(controller));
-    const dependents =
-      urgency === "status"
-        ? this.#table.slot(this.#names.slice(CONTROLLER_INFO[controller].dependents, primaryAsOwner(controller, key, uid)))
+    const { dependents } = infoIn(this.#catalog, controller);
+    const slice =
+      urgency === "status" && dependents !== undefined
+        ? this.#table.slot(this.#names.slice(dependents, ownerIdIn(this.#catalog, controller, key, uid)))
         : 0;
-    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${dependents},${uid}`;
+    const meta = `${base},${urgency === "act" ? "a" : "s"},${effect.self ? 1 : 0},${slice},${uid}`;
     const index = this.args.push({ meta, key: effect.key });
     known.push({ effect, index });
     return index;
@@ -180,19 +184,24 @@ export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] 
 }
 
 /** Decodes `{ base, key, u, delay, … }`; `names` and `table` resolve a base to its queue. */
-export function parseBells(names: EpochKeys, keys: readonly string[], reply: Reply | undefined): readonly Doorbell[] {
+export function parseBells(
+  { controllers }: Catalog,
+  names: EpochKeys,
+  keys: readonly string[],
+  reply: Reply | undefined,
+): readonly Doorbell[] {
   const flat = asList(reply);
   const bells: Doorbell[] = [];
   for (let i = 0; i < flat.length; i += 4) {
     const first = keys[asNumber(flat[i]) - 1];
-    const controller = CONTROLLERS.find((each) => names.queue(each)[0] === first);
+    const controller = controllers.find((each) => names.queue(each)[0] === first);
     if (!controller) throw new TypeError(`unknown queue: ${first}`);
     bells.push(bell(names, controller, asText(flat[i + 1]), asText(flat[i + 2]), asNumber(flat[i + 3])));
   }
   return bells;
 }
 
-function bell(names: EpochKeys, controller: Controller, key: string, u: string, delayMs: number): Doorbell {
+function bell(names: EpochKeys, controller: ControllerName, key: string, u: string, delayMs: number): Doorbell {
   return { controller, key, ...parsePrimary(u), epoch: names.epoch, delayMs };
 }
 
@@ -209,9 +218,9 @@ export function outcomeArgs(outcome: Outcome): Pick<ArgsOf<"done">, "outcome" | 
   return { outcome: outcome.kind, delayMs: delayMs === undefined ? undefined : Math.ceil(delayMs) };
 }
 
-export function parseDone(names: EpochKeys, keys: readonly string[], answer: Reply | undefined): DoneResult {
+export function parseDone(catalog: Catalog, names: EpochKeys, keys: readonly string[], answer: Reply | undefined): DoneResult {
   const [ended, bells] = asList(answer);
   if (ended === undefined) return { kind: "stolen" };
-  const [bell] = bells === undefined ? [] : parseBells(names, keys, bells);
+  const [bell] = bells === undefined ? [] : parseBells(catalog, names, keys, bells);
   return { ...(ended === "ended" ? { kind: ended } : { kind: "done", failures: asNumber(ended) }), ...(bell && { bell }) };
 }

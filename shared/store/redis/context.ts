@@ -1,8 +1,8 @@
 /** State shared by the methods of one Store: connection, names, time, and assumptions about lanes and the current epoch. */
 import type { Cluster, Redis } from "ioredis";
-import { LANES } from "../lane.ts";
-import { CACHED_RESOURCES, CONTROLLER_INFO } from "@deltaloop/kube/objects";
-import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import { lanesOf } from "../lane.ts";
+import { BUILT_IN, infoIn } from "@deltaloop/kube/objects";
+import type { Catalog, View, ControllerName } from "@deltaloop/kube/objects";
 import type { Signer } from "../signer.ts";
 import type { StoreOptions } from "../store-options.ts";
 import { asList, asNumber, asText, connect } from "./connection.ts";
@@ -27,6 +27,7 @@ export interface RedisStoreOptions extends StoreOptions {
 
 export interface Context {
   readonly options: RedisStoreOptions;
+  readonly catalog: Catalog;
   readonly names: DeploymentKeys;
   readonly connection: Connection;
   /** Resolves once earlier writes survive a failover, as far as the durability class guarantees it. */
@@ -34,7 +35,7 @@ export interface Context {
   /** The signer of an epoch. */
   seal(epoch: string): Seal;
   /** The assumed number of lanes; scripts that depend on it return `lanes` if the epoch has another number. */
-  lanes(resource: CachedResource): number;
+  lanes(resource: View): number;
   /** KEYS of a script, from which its call is built. */
   keys<S extends ScriptName>(script: S, keys: KeysOf<S>): KeyTable<S>;
   /** Runs a script: one command, one step. */
@@ -46,10 +47,10 @@ export interface Context {
 }
 
 export function createContext(client: Redis | Cluster, options: RedisStoreOptions): Context {
-  const { clock } = options;
+  const { catalog = BUILT_IN, clock } = options;
   const names = deploymentKeys(options.deployment, options.cluster);
   const connection = connect(client);
-  const lanes: Record<CachedResource, number> = { ...LANES };
+  const lanes = new Map<View, number>();
   let current: string | undefined;
   const run = (call: Call): Promise<Reply> => connection.run(call.script, call.keys, [clock ? String(clock.now()) : "", ...call.args]);
   const runByLanes: Context["runByLanes"] = async (make) => {
@@ -59,18 +60,19 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
       if (!Array.isArray(reply) || reply[0] !== "lanes") return { reply, keys: call.keys };
       if (round === BELIEF_ROUNDS_MAX)
         throw new Error(`${call.script}: gave up after ${round + 1} attempts: the number of lanes kept changing`);
-      const resource = CACHED_RESOURCES.find((each) => each === reply[1]);
+      const resource = catalog.views.find((each) => each === reply[1]);
       if (!resource) throw new TypeError(`unexpected reply: lanes of ${JSON.stringify(reply[1])}`);
-      lanes[resource] = asNumber(reply[2] as Reply);
+      lanes.set(resource, asNumber(reply[2] as Reply));
     }
   };
   return {
     options,
+    catalog,
     names,
     connection,
     durable: createBarrier(connection, options.durability ?? "C"),
     seal: (epoch) => ({ signer: options.signer, epoch }),
-    lanes: (resource) => lanes[resource],
+    lanes: (resource) => lanes.get(resource) ?? lanesOf(resource),
     keys: (script, keys) => new KeyTable(script, names.epoch, keys),
     run,
     runByLanes,
@@ -90,7 +92,7 @@ export function createContext(client: Redis | Cluster, options: RedisStoreOption
 }
 
 /** Arguments of the gate (scripts/lib/gate.lua) for `resources`. */
-export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, resources: readonly CachedResource[]): GateArgs {
+export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, resources: readonly View[]): GateArgs {
   const { identity, holeLimitMs, releases = [], ignoresStop = false } = context.options;
   return {
     holeLimitMs,
@@ -108,16 +110,21 @@ export function gateArgs(context: Context, names: EpochKeys, table: KeyTable, re
 }
 
 /** Arguments for controllers and the resources that each reads. */
-export function readerArgs(names: EpochKeys, table: KeyTable, controllers: readonly Controller[]): Pick<ArgsOf<"sweep">, "readers"> {
+export function readerArgs(
+  { catalog }: Context,
+  names: EpochKeys,
+  table: KeyTable,
+  controllers: readonly ControllerName[],
+): Pick<ArgsOf<"sweep">, "readers"> {
   return {
     readers: controllers.map((controller) => ({
       queueBase: table.block(names.queue(controller)),
-      resources: CONTROLLER_INFO[controller].reads.join(","),
+      resources: infoIn(catalog, controller).reads.join(","),
     })),
   };
 }
 
 /** The key `l` of each lane. */
-export function firstOfLanes(names: EpochKeys, resource: CachedResource, lanes: number): readonly string[] {
+export function firstOfLanes(names: EpochKeys, resource: View, lanes: number): readonly string[] {
   return Array.from({ length: lanes }, (_, lane) => names.lane(resource, lane)[0]);
 }

@@ -1,6 +1,6 @@
 /** Epochs, fences, generations, checkpoints and the gate (informer §10.7, §11.6, §11.7, §14). */
-import { isResourceVersion, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "@deltaloop/kube/objects";
-import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import { infoIn, isResourceVersion } from "@deltaloop/kube/objects";
+import type { ObjectKey } from "@deltaloop/kube/objects";
 import type { EpochRecord, EpochStore, Forgery, LaneState, QuarantineEntry, ResourceHealth, ResourceState } from "../ports/store.ts";
 import { describeStop } from "../ports/guard-store.ts";
 import { UNPROVEN_REASON } from "../ports/lineage.ts";
@@ -112,8 +112,8 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
           termCount: token?.count,
           confirmed,
           release,
-          queues: CONTROLLERS.map((controller) => ({ base: table.block(names.queue(controller)) })),
-          resources: CACHED_RESOURCES.map((resource) => {
+          queues: context.catalog.controllers.map((controller) => ({ base: table.block(names.queue(controller)) })),
+          resources: context.catalog.views.map((resource) => {
             const lanes = context.lanes(resource);
             return {
               name: resource,
@@ -130,7 +130,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
       if (reply[0] === "noEpoch") return { kind: "noEpoch" };
       if (reply[0] === "fenced") return { kind: "fenced", fence: asText(reply[1]) };
       if (reply[0] === "setBack" || reply[0] === "damaged") return { kind: reply[0], why: asText(reply[1]) };
-      return { kind: "ok", resources: reply.slice(2).map(healthOf), ...(reply[1] === 1 && { full: true }) };
+      return { kind: "ok", resources: reply.slice(2).map((each) => healthOf(context, each)), ...(reply[1] === 1 && { full: true }) };
     },
 
     async markSuspect(resource, reason) {
@@ -140,7 +140,7 @@ export function createEpochStore(context: Context): Omit<EpochStore, "forgetEpoc
     async gate(controller) {
       const answer = await context.runInCurrentEpoch((names) => {
         const table = context.keys("gate", {});
-        return table.call(names.epoch, gateArgs(context, names, table, CONTROLLER_INFO[controller].reads));
+        return table.call(names.epoch, gateArgs(context, names, table, infoIn(context.catalog, controller).reads));
       });
       if (!answer) return { open: false, reason: NO_GATE };
       if (answer.reply[0] === "stopped")
@@ -258,9 +258,9 @@ function stateOf(reply: Reply | undefined): ResourceState {
   }
 }
 
-function healthOf(reply: Reply): ResourceHealth {
+function healthOf({ catalog }: Context, reply: Reply): ResourceHealth {
   const [name, state, syncedGeneration, generation, hole, frozen, needed, watermarks, written] = asList(reply);
-  const resource = CACHED_RESOURCES.find((each: CachedResource) => each === name);
+  const resource = catalog.views.find((each) => each === name);
   if (!resource) throw new TypeError(`unknown resource: ${JSON.stringify(name)}`);
   const holeForMs = asNumber(hole);
   return {

@@ -1,6 +1,6 @@
 /** The index: slices, packs and manifests (informer §11); look-ups are in read-index.ts. */
-import type { OwnerId, CachedResource } from "@deltaloop/kube/objects";
-import { isCurrent, isResourceVersion, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, splitKey } from "@deltaloop/kube/objects";
+import type { OwnerId, View } from "@deltaloop/kube/objects";
+import { infoIn, isCurrent, isResourceVersion, splitKey } from "@deltaloop/kube/objects";
 import type { Signer } from "../signer.ts";
 import { ForgedRowsError } from "../ports/errors.ts";
 import type { ApplyResult, Forged, IndexStore, IndexView, ItemChange, ManifestRow, PackHeader, Row, SliceRef } from "../ports/store.ts";
@@ -71,6 +71,7 @@ export function createIndexStore(context: Context): IndexStore {
         part,
         after,
         ...changeArgs(names, table, {
+          catalog: context.catalog,
           seal: context.seal(pack.epoch),
           resource: pack.resource,
           laneOf: () => pack.lane,
@@ -78,10 +79,10 @@ export function createIndexStore(context: Context): IndexStore {
           counts,
           itemsMax: ITEMS_MAX,
         }),
-        metas: listRV === undefined ? [] : CACHED_RESOURCES.map((resource) => ({ slot: table.slot(names.meta(resource)) })),
+        metas: listRV === undefined ? [] : context.catalog.views.map((resource) => ({ slot: table.slot(names.meta(resource)) })),
       });
       const reply = asList(await context.run(call));
-      const result = refusal(reply) ?? applied(names, table.keys, reply);
+      const result = refusal(reply) ?? applied(context, names, table.keys, reply);
       // After this the message is acknowledged and never redelivered. A partial call before a retry waits as well, because the next call
       // may reach another primary and then waits only for that one's writes.
       if (commit && (result.kind !== "retry" || result.index > 0)) await context.durable();
@@ -104,7 +105,7 @@ export function createIndexStore(context: Context): IndexStore {
       const reply = asList(await context.run(call));
       await context.durable();
       if (reply[0] === "early") return { kind: "early" };
-      return refusal(reply) ?? applied(names, table.keys, reply);
+      return refusal(reply) ?? applied(context, names, table.keys, reply);
     },
 
     async readManifest(pack) {
@@ -123,7 +124,7 @@ export function createIndexStore(context: Context): IndexStore {
 
     async applyManifest(pack, { listRV, rows, sweep, counts, forged = [], whole = true }) {
       const names = context.names.of(pack.epoch);
-      const readers = CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(pack.resource));
+      const readers = context.catalog.controllers.filter((controller) => infoIn(context.catalog, controller).reads.includes(pack.resource));
       const { reply: answer, keys } = await context.runByLanes(() => {
         const table = context.keys("applyManifest", {
           lane: names.lane(pack.resource, pack.lane),
@@ -141,9 +142,10 @@ export function createIndexStore(context: Context): IndexStore {
           isWhole: whole,
           rows: rows.map(({ key, rv }) => ({ key, rv: checkVersion(rv) })),
           absent: forged.map(({ where, key, text }) => ({ where: where === "row" ? "v" : "t", key, text })),
-          ...gateArgs(context, names, table, CACHED_RESOURCES),
-          ...readerArgs(names, table, readers),
+          ...gateArgs(context, names, table, context.catalog.views),
+          ...readerArgs(context, names, table, readers),
           ...changeArgs(names, table, {
+            catalog: context.catalog,
             seal: context.seal(pack.epoch),
             resource: pack.resource,
             laneOf: () => pack.lane,
@@ -157,7 +159,7 @@ export function createIndexStore(context: Context): IndexStore {
       if (reply[0] === "early") return { kind: "early" };
       if (reply[0] === "incomplete") return { kind: "incomplete" };
       if (reply[0] === "needed") return { kind: "needed", keys: asList(reply[1]).map(asText) };
-      return refusal(reply) ?? applied(names, keys, reply);
+      return refusal(reply) ?? applied(context, names, keys, reply);
     },
   };
 }
@@ -165,7 +167,7 @@ export function createIndexStore(context: Context): IndexStore {
 /** Undefined if a text fails its MAC or is in another slice than its item assumed; the next read of the row reports it. */
 function openStanding(
   seal: Seal,
-  resource: CachedResource,
+  resource: View,
   items: readonly ItemChange[],
   texts: readonly string[],
 ): Pick<IndexView, "rows" | "current"> | undefined {
@@ -223,8 +225,8 @@ function refusal(reply: readonly Reply[]): ApplyResult | undefined {
   }
 }
 
-function applied(names: EpochKeys, keys: readonly string[], reply: readonly Reply[]): ApplyResult {
-  const bells = parseBells(names, keys, reply[1]);
+function applied({ catalog }: Context, names: EpochKeys, keys: readonly string[], reply: readonly Reply[]): ApplyResult {
+  const bells = parseBells(catalog, names, keys, reply[1]);
   switch (reply[0]) {
     case "applied":
       return { kind: "applied", bells, outcomes: parseOutcomes(reply[2]) };
@@ -240,7 +242,7 @@ function applied(names: EpochKeys, keys: readonly string[], reply: readonly Repl
 /** Rows in key order, and forged texts. */
 function openLane(
   seal: Seal,
-  resource: CachedResource,
+  resource: View,
   rowTexts: readonly (readonly [key: string, text: string])[],
   tombstones: readonly (readonly [key: string, text: string])[],
 ): Omit<Awaited<ReturnType<IndexStore["readLane"]>>, "watermark"> {

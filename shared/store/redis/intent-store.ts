@@ -1,8 +1,8 @@
 /** Intents and write-through (informer §13). */
+import { ownerIdIn } from "@deltaloop/kube/objects";
 import { markText } from "../decision-mark.ts";
 import { laneOf } from "../lane.ts";
-import { primaryAsOwner } from "@deltaloop/kube/objects";
-import type { Intent, IntentStore, Taken, WriteThrough, WriteThroughResult } from "../ports/store.ts";
+import type { Intent, IntentStore, AnyTaken, WriteThrough, WriteThroughResult } from "../ports/store.ts";
 import { changeArgs, outcomeArgs, parseBells, parseDone, parseOutcomes } from "./changes.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Context } from "./context.ts";
@@ -21,7 +21,7 @@ export function createIntentStore(context: Context): IntentStore {
   return {
     async registerIntents(run, ownerUid, intents) {
       const names = context.names.of(run.epoch);
-      const intentsKey = names.intents(primaryAsOwner(run.controller, run.key, ownerUid));
+      const intentsKey = names.intents(ownerIdIn(context.catalog, run.controller, run.key, ownerUid));
       const ops = intents.map(({ id, verb, name, uid = "", mayLandUntilMs = "" }) => ({ id, verb, name, uid, mayLandUntilMs }));
       const { key, token, controller } = run;
       const table = context.keys("registerIntents", { queue: names.queue(controller), intents: intentsKey });
@@ -47,13 +47,13 @@ export function createIntentStore(context: Context): IntentStore {
 
 async function writeThrough(
   context: Context,
-  run: Taken,
+  run: AnyTaken,
   write: WriteThrough,
   owners: readonly string[],
 ): Promise<WriteThroughResult | { readonly kind: "slices"; readonly owners: readonly string[] }> {
   const names = context.names.of(run.epoch);
   const { resource, lower, plan, hold = [], gone } = write;
-  const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
+  const owner = ownerIdIn(context.catalog, run.controller, run.key, write.ownerUid);
   const { reply: answer, keys } = await context.runByLanes(() => {
     const table = context.keys("writeThrough", {
       queue: names.queue(run.controller),
@@ -80,10 +80,11 @@ async function writeThrough(
         queueBase: table.block(names.queue(controller)),
         key,
         uid,
-        intentsSlot: table.slot(names.intents(primaryAsOwner(controller, key, uid))),
+        intentsSlot: table.slot(names.intents(ownerIdIn(context.catalog, controller, key, uid))),
         text: markText(mark),
       })),
       ...changeArgs(names, table, {
+        catalog: context.catalog,
         seal: context.seal(run.epoch),
         resource,
         laneOf: (key) => laneOf(key, lanes),
@@ -102,15 +103,15 @@ async function writeThrough(
     case "applied":
       return {
         kind: "ok",
-        bells: parseBells(names, keys, reply[1]),
+        bells: parseBells(context.catalog, names, keys, reply[1]),
         outcomes: parseOutcomes(reply[2]),
-        ...(write.ends && { done: parseDone(names, keys, reply[3]) }),
+        ...(write.ends && { done: parseDone(context.catalog, names, keys, reply[3]) }),
       };
     case "retry":
       return {
         kind: "retry",
         index: asNumber(reply[3]),
-        bells: parseBells(names, keys, reply[1]),
+        bells: parseBells(context.catalog, names, keys, reply[1]),
         outcomes: parseOutcomes(reply[2]),
       };
     default:
@@ -119,7 +120,7 @@ async function writeThrough(
 }
 
 /** LN4. */
-function termArgs({ lineage }: Taken): { readonly term: string; readonly termFence: string } {
+function termArgs({ lineage }: AnyTaken): { readonly term: string; readonly termFence: string } {
   return { term: lineage?.token?.term ?? "", termFence: lineage?.token ? lineage.fence : "" };
 }
 

@@ -6,8 +6,8 @@
  * text is replaced only if it is unchanged (scripts/index/replace.lua).
  */
 import { laneOf } from "../lane.ts";
-import { primaryAsOwner, CONTROLLER_INFO, CONTROLLERS, splitKey } from "@deltaloop/kube/objects";
-import type { OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import { infoIn, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
+import type { OwnerId, View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Ghost, KeyStore, KeyUse, WorkQueue } from "../ports/store.ts";
 import { asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
@@ -47,7 +47,7 @@ interface Cached {
 }
 
 interface Primary {
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   readonly key: ObjectKey;
 }
 
@@ -58,10 +58,7 @@ interface Slice {
   readonly primary?: Primary;
 }
 
-async function readCached(
-  context: Context,
-  resource: CachedResource,
-): Promise<{ readonly texts: readonly Cached[]; readonly hidden: number }> {
+async function readCached(context: Context, resource: View): Promise<{ readonly texts: readonly Cached[]; readonly hidden: number }> {
   const slices = new Map<string, Slice>();
   for (const slice of await slicesOfPrimaries(context, resource)) slices.set(slice.name, slice);
   const cached: Cached[] = [];
@@ -114,7 +111,7 @@ async function readCached(
 const GHOSTS_MAX = 1_000;
 
 /** `readGhosts`: entries in readable slices, signed or not, that no row references. */
-export async function readGhosts(context: Context, resource: CachedResource): Promise<readonly Ghost[]> {
+export async function readGhosts(context: Context, resource: View): Promise<readonly Ghost[]> {
   const slices = new Map((await slicesOfPrimaries(context, resource)).map((slice) => [slice.name, slice]));
   const ghosts: Ghost[] = [];
   for (const part of chunks([...slices.values()], SLICES_PER_CALL)) {
@@ -136,16 +133,16 @@ export async function readGhosts(context: Context, resource: CachedResource): Pr
 }
 
 /** Slices of the primaries whose dependents `resource` are. */
-async function slicesOfPrimaries(context: Context, resource: CachedResource): Promise<readonly Slice[]> {
+async function slicesOfPrimaries(context: Context, resource: View): Promise<readonly Slice[]> {
   const slices: Slice[] = [];
-  for (const controller of CONTROLLERS) {
-    const { primary, dependents } = CONTROLLER_INFO[controller];
+  for (const controller of context.catalog.controllers) {
+    const { primary, dependents } = infoIn(context.catalog, controller);
     if (dependents !== resource) continue;
     for (const { names, rowTexts } of await readLanes(context, primary)) {
       for (const [key, text] of rowTexts) {
         const row = openRow(context.seal(names.epoch), primary, key, text);
         if (row.kind === "forged") continue;
-        const owner = primaryAsOwner(controller, key, row.value.uid);
+        const owner = ownerIdIn(context.catalog, controller, key, row.value.uid);
         slices.push({ name: owner, owner, primary: { controller, key } });
         slices.push({ name: sliceName(undefined, splitKey(key).namespace), owner: undefined });
       }
@@ -156,7 +153,7 @@ async function slicesOfPrimaries(context: Context, resource: CachedResource): Pr
 
 async function readLanes(
   context: Context,
-  resource: CachedResource,
+  resource: View,
 ): Promise<
   readonly { readonly names: EpochKeys; readonly v: string; readonly t: string; readonly rowTexts: Pairs; readonly tombstones: Pairs }[]
 > {
@@ -175,7 +172,7 @@ async function readLanes(
 
 async function readSlices(
   context: Context,
-  resource: CachedResource,
+  resource: View,
   slices: readonly Slice[],
 ): Promise<readonly { readonly slice: Slice; readonly names: EpochKeys; readonly entries: Pairs }[]> {
   const all: Awaited<ReturnType<typeof readSlices>>[number][] = [];

@@ -1,6 +1,5 @@
 /** Names of all keys of this adapter in Redis (informer §11.1), and the KEYS of one call. */
-import type { OwnerId, CachedResource, Controller } from "@deltaloop/kube/objects";
-import { CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
+import type { OwnerId, View, ControllerName } from "@deltaloop/kube/objects";
 import { BLOCKS } from "./scripts/layout-table.ts";
 import { argList, keyList } from "./scripts/layouts.ts";
 import type { ArgsOf, KeysOf, ScriptName } from "./scripts/layouts.ts";
@@ -22,26 +21,26 @@ export interface DeploymentKeys {
   /** Counts of received items by fate. */
   readonly tally: string;
   /** The rate limiter of a controller's retries. */
-  limiter(controller: Controller): string;
+  limiter(controller: ControllerName): string;
   /** A controller's recent Events: for groups, Events and budgets one hash each, with its fields ordered by last use. */
-  events(controller: Controller): KeysOf<"correlateEvents">;
+  events(controller: ControllerName): KeysOf<"correlateEvents">;
   /** Names inside one epoch. */
   of(epoch: string): EpochKeys;
 }
 
 export interface EpochKeys {
   readonly epoch: string;
-  meta(resource: CachedResource): string;
+  meta(resource: View): string;
   /** `l`, `v`, `t`, `h`, `mp` of a lane, in the order of the scripts' block. */
-  lane(resource: CachedResource, lane: number): readonly [l: string, v: string, t: string, h: string, mp: string];
+  lane(resource: View, lane: number): readonly [l: string, v: string, t: string, h: string, mp: string];
   /** The slice of an owner, or of a namespace's orphans (`-<namespace>`). */
-  slice(resource: CachedResource, owner: string): string;
+  slice(resource: View, owner: string): string;
   /** Keys of a namespace's primaries. */
-  primaries(resource: CachedResource, namespace: string): string;
-  counts(resource: CachedResource): string;
-  needed(resource: CachedResource): string;
+  primaries(resource: View, namespace: string): string;
+  counts(resource: View): string;
+  needed(resource: View): string;
   /** `q`, `p`, `f`, `u`, `b`, `z`, in the order of the scripts' block. */
-  queue(controller: Controller): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
+  queue(controller: ControllerName): readonly [q: string, p: string, f: string, u: string, b: string, z: string];
   intents(owner: OwnerId): string;
   readonly quarantine: string;
   /** When periodic jobs run next. */
@@ -88,25 +87,29 @@ export function deploymentKeys(deployment: string, cluster: string): DeploymentK
 
 function epochKeys(prefix: string, epoch: string): EpochKeys {
   const p = `${prefix}${epoch}:`;
-  const lanes = Object.fromEntries(CACHED_RESOURCES.map((resource) => [resource, []])) as unknown as Record<
-    CachedResource,
-    ReturnType<EpochKeys["lane"]>[]
-  >; // one list per resource
-  const queues = Object.fromEntries(
-    CONTROLLERS.map((controller) => [controller, BLOCKS.queue.map((part) => `${p}${part}:${controller}`)]),
-  ) as unknown as Record<Controller, ReturnType<EpochKeys["queue"]>>; // six names per controller
+  const lanes = new Map<View, ReturnType<EpochKeys["lane"]>[]>();
+  const queues = new Map<ControllerName, ReturnType<EpochKeys["queue"]>>();
   return {
     epoch,
     meta: (resource) => `${p}m:${resource}`,
     lane(resource, lane) {
       const part = (name: string): string => `${p}${name}:${resource}:${lane}`;
-      return (lanes[resource][lane] ??= [part("l"), part("v"), part("t"), part("h"), part("mp")]);
+      let ofView = lanes.get(resource);
+      if (!ofView) lanes.set(resource, (ofView = []));
+      return (ofView[lane] ??= [part("l"), part("v"), part("t"), part("h"), part("mp")]);
     },
     slice: (resource, owner) => `${p}s:${resource}:${owner}`,
     primaries: (resource, namespace) => `${p}k:${resource}:${namespace}`,
     counts: (resource) => `${p}n:${resource}`,
     needed: (resource) => `${p}need:${resource}`,
-    queue: (controller) => queues[controller],
+    queue(controller) {
+      let queue = queues.get(controller);
+      if (!queue) {
+        queue = BLOCKS.queue.map((part) => `${p}${part}:${controller}`) as unknown as ReturnType<EpochKeys["queue"]>; // six parts
+        queues.set(controller, queue);
+      }
+      return queue;
+    },
     intents: (owner) => `${p}i:${owner}`,
     quarantine: `${p}quar`,
     jobs: `${p}turn`,
@@ -117,6 +120,9 @@ function epochKeys(prefix: string, epoch: string): EpochKeys {
 export function sliceName(owner: OwnerId | undefined, namespace: string): string {
   return owner ?? `-${namespace}`;
 }
+
+/** A slice that is always empty, for a controller without dependents. `-` is the slice of orphans of the cluster scope. */
+export const NO_SLICE = "";
 
 /** A script with its KEYS, and its ARGV after the clock. */
 export interface Call {

@@ -2,9 +2,10 @@
  * Facts about Redis for diagnosis by a user: server, streams, intents. It only reads, with single reads instead of scripts: no decision
  * depends on them, so a concurrent change is harmless.
  */
-import { LANES } from "../lane.ts";
-import { primaryAsOwner, CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
-import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import { lanesOf } from "../lane.ts";
+import type { StoreOptions } from "../store-options.ts";
+import { BUILT_IN, ownerIdIn } from "@deltaloop/kube/objects";
+import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Intent } from "../ports/store.ts";
 import { parsePrimary } from "./changes.ts";
 import { redisClient } from "./client.ts";
@@ -15,7 +16,7 @@ import type { RedisServerFacts } from "./server.ts";
 
 /** The stream of one resource, from `m` and `l` (informer §11.1). Absent: not written yet. */
 export interface StreamFacts {
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly state: string;
   readonly fence?: string;
   /** The newest version that the watcher has sent to Q1 in all lanes. */
@@ -34,7 +35,7 @@ export interface LaneFacts {
 
 /** The intents of one owner. */
 export interface OwnerIntents {
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   readonly key: ObjectKey;
   readonly intents: readonly Intent[];
 }
@@ -53,7 +54,7 @@ export interface RedisProbe {
 /** Creates a probe on its own connection. */
 export function createRedisProbe(
   redis: Parameters<typeof redisClient>[0],
-  { deployment, cluster }: { readonly deployment: string; readonly cluster: string },
+  { deployment, cluster, catalog = BUILT_IN }: Pick<StoreOptions, "deployment" | "cluster" | "catalog">,
 ): RedisProbe {
   let lastError: Error | undefined;
   const client = redisClient(redis).on("error", (error: Error) => (lastError = error));
@@ -67,9 +68,9 @@ export function createRedisProbe(
     async streams(epoch) {
       const inEpoch = names.of(epoch);
       return await Promise.all(
-        CACHED_RESOURCES.map(async (resource): Promise<StreamFacts> => {
+        catalog.views.map(async (resource): Promise<StreamFacts> => {
           const meta = await client.hgetall(inEpoch.meta(resource));
-          const lanes = Array.from({ length: Number(meta["lanes"] ?? LANES[resource]) }, async (_, lane) =>
+          const lanes = Array.from({ length: Number(meta["lanes"] ?? lanesOf(resource)) }, async (_, lane) =>
             laneFacts(await client.hgetall(inEpoch.lane(resource, lane)[0])),
           );
           const { state = "INIT", fence, sentRV } = meta;
@@ -82,12 +83,12 @@ export function createRedisProbe(
       const inEpoch = names.of(epoch);
       let owners = 0;
       const found: OwnerIntents[] = [];
-      for (const controller of CONTROLLERS) {
+      for (const controller of catalog.controllers) {
         const primaries = Object.entries(await client.hgetall(inEpoch.queue(controller)[3]));
         owners += primaries.length;
         const read = primaries.slice(0, ownersMax).map(async ([key, value]): Promise<OwnerIntents> => {
           const { uid = "" } = parsePrimary(value);
-          const fields = await client.hgetall(inEpoch.intents(primaryAsOwner(controller, key, uid)));
+          const fields = await client.hgetall(inEpoch.intents(ownerIdIn(catalog, controller, key, uid)));
           return { controller, key, intents: parseIntents(Object.entries(fields)) };
         });
         found.push(...(await Promise.all(read)).filter(({ intents }) => intents.length > 0));

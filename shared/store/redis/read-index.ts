@@ -1,7 +1,7 @@
 /** `readIndex`: look-ups of the index by key and by namespace (informer §11.3). */
 import { laneOf } from "../lane.ts";
-import type { OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
-import { isCurrent, controllerOf, splitKey } from "@deltaloop/kube/objects";
+import type { OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
+import { controllerIn, isCurrent, splitKey } from "@deltaloop/kube/objects";
 import type { CachedEntry, Forged, IndexRequest, IndexView, NamespaceCount, Row } from "../ports/store.ts";
 import { parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
@@ -16,7 +16,7 @@ import { isGenuineTombstone, openPlaced, openRow } from "./rows.ts";
 const READ_ROUNDS_MAX = 4;
 
 interface Wanted {
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly key: ObjectKey;
   readonly put?: string;
   readonly listRV?: string;
@@ -25,7 +25,7 @@ interface Wanted {
 }
 
 interface Place {
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly key: ObjectKey;
   readonly owner: OwnerId | undefined;
 }
@@ -84,7 +84,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
 }
 
 /** `readEntries`: rows first, then entries of the slices that they reference. */
-export async function readEntries(context: Context, resource: CachedResource, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]> {
+export async function readEntries(context: Context, resource: View, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]> {
   const wanted = keys.map((key, index) => ({ resource, key, index }));
   const places = await readPlaces(context, wanted, [], []);
   if (!places) return [];
@@ -101,8 +101,8 @@ export async function readEntries(context: Context, resource: CachedResource, ke
 export async function readPlaces(
   context: Context,
   rows: readonly Wanted[],
-  counts: readonly { readonly resource: CachedResource; readonly namespace: string }[],
-  namespaces: readonly { readonly resource: CachedResource; readonly namespace: string }[],
+  counts: readonly { readonly resource: View; readonly namespace: string }[],
+  namespaces: readonly { readonly resource: View; readonly namespace: string }[],
 ): Promise<
   | {
       readonly counts: readonly number[];
@@ -132,7 +132,7 @@ export async function readPlaces(
       lanes: [...lanes].map(([rowsBase, lane]) => ({ rowsBase, rows: lane.length })),
       rows: order,
       namespaces: namespaces.map(({ resource, namespace }) => {
-        const controller = controllerOf(resource);
+        const controller = controllerIn(context.catalog, resource);
         if (!controller) throw new RangeError(`no controller has ${resource} as primaries`);
         return {
           primariesSlot: table.slot(names.primaries(resource, namespace)),

@@ -1,5 +1,5 @@
 /** Signs texts of rows.ts again. Flags are not signed and stay; a text with a bad signature is returned as `forged`. */
-import type { OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
 import type { SignedDomain, Verdict } from "../signer.ts";
 import { US } from "./rows.ts";
 import type { Seal } from "./rows.ts";
@@ -10,23 +10,17 @@ export interface Judged {
   readonly resigned: string;
 }
 
-export function judgeRow({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): Judged {
+export function judgeRow({ signer, epoch }: Seal, resource: View, key: ObjectKey, text: string): Judged {
   const [rv = "", uid = "", owner = "", signature = "", flags = ""] = text.split(US);
   return judge(signer, "v", [epoch, resource, key, uid, rv, owner], signature, (fresh) => [rv, uid, owner, fresh, flags].join(US));
 }
 
-export function judgeTombstone({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): Judged {
+export function judgeTombstone({ signer, epoch }: Seal, resource: View, key: ObjectKey, text: string): Judged {
   const [rv = "", uid = "", signature = ""] = text.split(US);
   return judge(signer, "t", [epoch, resource, key, uid, rv], signature, (fresh) => [rv, uid, fresh].join(US));
 }
 
-export function judgeEntry(
-  { signer, epoch }: Seal,
-  resource: CachedResource,
-  key: ObjectKey,
-  owner: OwnerId | undefined,
-  text: string,
-): Judged {
+export function judgeEntry({ signer, epoch }: Seal, resource: View, key: ObjectKey, owner: OwnerId | undefined, text: string): Judged {
   const [flags = "", rv = "", uid = "", signature = "", ...rest] = text.split(US);
   const object = rest.join(US);
   const parts = [epoch, resource, key, uid, rv, owner ?? "", object];

@@ -10,7 +10,7 @@
  * A signature (signer.ts) covers the epoch, the resource, the key and the text except the flags; an entry's also covers the owner, so that
  * an entry moved to another slice fails. Scripts copy these texts and never verify them.
  */
-import type { Cached, CachedPod, CachedReplicaSet, OwnerId, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { Cached, CachedPod, CachedReplicaSet, OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
 import { splitKey } from "@deltaloop/kube/objects";
 import type { Signer } from "../signer.ts";
 import type { Forged, ItemChange, Row } from "../ports/store.ts";
@@ -36,28 +36,24 @@ export function expectedText(row: { readonly rv: string; readonly uid: string; r
 type Put = Pick<ItemChange, "key" | "rv" | "uid" | "owner" | "object">;
 
 /** The text of a put in `v`. */
-export function rowText({ signer, epoch }: Seal, resource: CachedResource, { key, rv, uid, owner = "" }: Put): string {
+export function rowText({ signer, epoch }: Seal, resource: View, { key, rv, uid, owner = "" }: Put): string {
   return `${rv}${US}${uid}${US}${owner}${US}${signer.sign("v", [epoch, resource, key, uid, rv, owner])}${US}`;
 }
 
 /** The text of a put in `s`. */
-export function entryText({ signer, epoch }: Seal, resource: CachedResource, item: Put): string {
+export function entryText({ signer, epoch }: Seal, resource: View, item: Put): string {
   const { key, rv, uid, owner = "" } = item;
   const object = objectText(resource, item);
   return `${US}${rv}${US}${uid}${US}${signer.sign("s", [epoch, resource, key, uid, rv, owner, object])}${US}${object}`;
 }
 
 /** The text of a delete in `t`. */
-export function tombstoneText(
-  { signer, epoch }: Seal,
-  resource: CachedResource,
-  { key, rv, uid }: Pick<Put, "key" | "rv" | "uid">,
-): string {
+export function tombstoneText({ signer, epoch }: Seal, resource: View, { key, rv, uid }: Pick<Put, "key" | "rv" | "uid">): string {
   return `${rv}${US}${uid}${US}${signer.sign("t", [epoch, resource, key, uid, rv])}`;
 }
 
 /** Verifies a row of `v`; the result has no object. */
-export function openRow({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
+export function openRow({ signer, epoch }: Seal, resource: View, key: ObjectKey, text: string): Opened<Omit<Row, "object">> {
   const [rv = "", uid = "", owner = "", signature = "", flags = ""] = text.split(US);
   if (!isGood(signer.verify("v", [epoch, resource, key, uid, rv, owner], signature))) return FORGED;
   return { kind: "good", value: { key, uid, rv, ...(owner !== "" && { owner }), gone: flags !== "" } };
@@ -66,7 +62,7 @@ export function openRow({ signer, epoch }: Seal, resource: CachedResource, key: 
 /** Verifies an entry of the slice of `owner` (undefined: the orphans of the key's namespace). */
 export function openEntry(
   { signer, epoch }: Seal,
-  resource: CachedResource,
+  resource: View,
   key: ObjectKey,
   owner: OwnerId | undefined,
   text: string,
@@ -95,7 +91,7 @@ export function openEntry(
   };
 }
 
-export function isGenuineTombstone({ signer, epoch }: Seal, resource: CachedResource, key: ObjectKey, text: string): boolean {
+export function isGenuineTombstone({ signer, epoch }: Seal, resource: View, key: ObjectKey, text: string): boolean {
   const [rv = "", uid = "", signature = ""] = text.split(US);
   return isGood(signer.verify("t", [epoch, resource, key, uid, rv], signature));
 }
@@ -109,7 +105,7 @@ const GONE_MS_MAX = 60_000;
 
 /** Location and verification context of a slice's entries. */
 export interface SlicePlace {
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly owner: OwnerId | undefined;
   /** The slice's own name (keys.ts). */
   readonly slice: string;
@@ -144,7 +140,7 @@ export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SliceP
 }
 
 /** Omits namespace, name, uid and resourceVersion: a third of a small pod. */
-function objectText(resource: CachedResource, item: Put): string {
+function objectText(resource: View, item: Put): string {
   const { object } = item;
   // JSON omits undefined. A copy of the same shape is cheaper than one without the fields.
   const leftOut = { namespace: undefined, name: undefined, uid: undefined, resourceVersion: undefined };
@@ -172,7 +168,7 @@ function says(
   );
 }
 
-function parseObject(resource: CachedResource, key: ObjectKey, uid: string, rv: string, text: string): Cached {
+function parseObject(resource: View, key: ObjectKey, uid: string, rv: string, text: string): Cached {
   const { namespace, name } = splitKey(key);
   // objectText wrote this text with this version of the projection, which the gate guarantees.
   if (resource === "pods") {

@@ -5,8 +5,8 @@
  *     stop, resumed          of everything. While only namespaces are stopped, `stop` ends with their number, which concurrent reports\n
  *     compare; a build without namespace support then stops everything stop:shop, resumed:shop   of the namespace shop
  */
-import { SIGNATURE_CHARACTERS } from "../signer.ts";
 import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
+import { SIGNATURE_CHARACTERS } from "../signer.ts";
 import type { ForeignWrite, GuardState, GuardStore, Stop, StopState } from "../ports/store.ts";
 import { afterReport, afterResume, stoppedNamespaces } from "../ports/guard-store.ts";
 import { asList, asPairs } from "./connection.ts";
@@ -123,7 +123,7 @@ function open({ options: { signer, deployment } }: Context, field: string, text:
   return verdict === "current" || verdict === "former" ? (JSON.parse(json) as object) : undefined;
 }
 
-/** A later build may use more resources. */
+/** The guard looks at built-in kinds only; a later build may have more. */
 function isForeignWrite({ resource }: ForeignWrite): boolean {
-  return CACHED_RESOURCES.includes(resource);
+  return CACHED_RESOURCES.some((each) => each === resource);
 }

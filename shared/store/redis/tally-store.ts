@@ -1,16 +1,14 @@
 /** Fates of items (informer §16): one hash, fields `<resource>:<lane>:<fate or "received">`. */
-import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { tableOf } from "@deltaloop/kube/objects";
+import type { View } from "@deltaloop/kube/objects";
 import { FATES } from "../ports/tallies.ts";
-import type { Ended, LaneTally, TallyStore } from "../ports/tallies.ts";
+import type { Ended, TallyStore } from "../ports/tallies.ts";
 import { asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
 import type { ArgsOf } from "./scripts/layouts.ts";
 
-const RESOURCES: readonly LaneTally["resource"][] = [...CACHED_RESOURCES, "unknown"];
-
 /** Field prefix under which scripts count. */
-export function tallyPlace(resource: CachedResource | "unknown", lane: number): string {
+export function tallyPlace(resource: View | "unknown", lane: number): string {
   return `${resource}:${lane}:`;
 }
 
@@ -25,7 +23,7 @@ export function createTallyStore(context: Context): TallyStore {
     async tallies() {
       const counts = new Map(asPairs(await context.run(context.keys("tallies", { tally: context.names.tally }).call("", {}))));
       const places = new Set([...counts.keys()].map((field) => field.slice(0, field.lastIndexOf(":") + 1)));
-      return RESOURCES.flatMap((resource) =>
+      return [...context.catalog.views, "unknown" as const].flatMap((resource) =>
         [...places]
           .filter((place) => place.startsWith(`${resource}:`))
           .map((place) => ({ place, lane: Number(place.split(":")[1]) }))

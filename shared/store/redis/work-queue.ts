@@ -1,10 +1,10 @@
 /** The work queue (informer §12). */
 import { LEFT_FIELD, MARK_FIELD, parseMark } from "../decision-mark.ts";
 import { laneOf } from "../lane.ts";
-import { compareResourceVersions, CONTROLLER_INFO, CONTROLLERS, splitKey, primaryAsOwner } from "@deltaloop/kube/objects";
-import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import { compareResourceVersions, infoIn, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
+import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../ports/doorbells.ts";
-import type { Forged, Intent, Outcome, ParkedKey, Row, Snapshot, Taken, TakeResult, WorkQueue } from "../ports/store.ts";
+import type { Forged, Intent, Outcome, ParkedKey, Row, Snapshot, AnyTaken, TakeResult, WorkQueue } from "../ports/store.ts";
 import { LEASE_MS } from "@deltaloop/base";
 import { outcomeArgs, parseBells, parseDone, parsePrimary } from "./changes.ts";
 import { asList, asNumber, asPairs, asText } from "./connection.ts";
@@ -14,15 +14,15 @@ import type { Context } from "./context.ts";
 import { takenLineageOf } from "./epoch-store.ts";
 import { openStop } from "./stop-store.ts";
 import { parseIntents } from "./intent-store.ts";
-import { sliceName } from "./keys.ts";
+import { NO_SLICE, sliceName } from "./keys.ts";
 import type { Call, EpochKeys } from "./keys.ts";
 import { expectedText, openPlaced, openSlice, US } from "./rows.ts";
 
 export function createWorkQueue(context: Context): WorkQueue {
-  const runKeys = ({ epoch, controller }: Taken): { readonly queue: readonly string[] } => ({
+  const runKeys = ({ epoch, controller }: AnyTaken): { readonly queue: readonly string[] } => ({
     queue: context.names.of(epoch).queue(controller),
   });
-  const doneCall = (run: Taken, outcome: Outcome): Call =>
+  const doneCall = (run: AnyTaken, outcome: Outcome): Call =>
     context
       .keys("done", { ...runKeys(run), limiter: context.names.limiter(run.controller) })
       .call(run.epoch, { key: run.key, token: run.token, ...outcomeArgs(outcome) });
@@ -30,7 +30,7 @@ export function createWorkQueue(context: Context): WorkQueue {
     async add(epoch, controller, key, delayMs) {
       const names = context.names.of(epoch);
       const call = context.keys("add", { queue: names.queue(controller) }).call(epoch, { key, delayMs: Math.ceil(delayMs) });
-      return parseBells(names, call.keys, await context.run(call))[0];
+      return parseBells(context.catalog, names, call.keys, await context.run(call))[0];
     },
 
     async take(run, known) {
@@ -53,23 +53,26 @@ export function createWorkQueue(context: Context): WorkQueue {
 
     async done(run, outcome) {
       const call = doneCall(run, outcome);
-      return parseDone(context.names.of(run.epoch), call.keys, await context.run(call));
+      return parseDone(context.catalog, context.names.of(run.epoch), call.keys, await context.run(call));
     },
 
     async resync(epoch, controller, spreadMs) {
       const names = context.names.of(epoch);
       const call = context.keys("resync", { queue: names.queue(controller) }).call(epoch, { spreadMs: Math.ceil(spreadMs) });
-      return parseBells(names, call.keys, await context.run(call));
+      return parseBells(context.catalog, names, call.keys, await context.run(call));
     },
 
     async sweep(epoch) {
       const names = context.names.of(epoch);
-      const resources = [...new Set(CONTROLLERS.flatMap((controller) => CONTROLLER_INFO[controller].reads))];
+      const resources = [...new Set(context.catalog.controllers.flatMap((controller) => infoIn(context.catalog, controller).reads))];
       const { reply, keys } = await context.runByLanes(() => {
         const table = context.keys("sweep", {});
-        return table.call(epoch, { ...gateArgs(context, names, table, resources), ...readerArgs(names, table, CONTROLLERS) });
+        return table.call(epoch, {
+          ...gateArgs(context, names, table, resources),
+          ...readerArgs(context, names, table, context.catalog.controllers),
+        });
       });
-      return parseBells(names, keys, asList(reply)[1]);
+      return parseBells(context.catalog, names, keys, asList(reply)[1]);
     },
 
     async queued(controller) {
@@ -88,18 +91,18 @@ export function createWorkQueue(context: Context): WorkQueue {
   };
 }
 
-async function take(context: Context, run: Taken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult> {
+async function take(context: Context, run: AnyTaken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult> {
   const names = context.names.of(run.epoch);
-  const { primary: resource, dependents, reads } = CONTROLLER_INFO[run.controller];
+  const { primary: resource, dependents, reads } = infoIn(context.catalog, run.controller);
   const seal = context.seal(run.epoch);
   const { namespace } = splitKey(run.key);
-  const owner = known.uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, known.uid);
+  const owner = known.uid === undefined ? undefined : ownerIdIn(context.catalog, run.controller, run.key, known.uid);
   const { reply: answer } = await context.runByLanes(() => {
     const table = context.keys("take", {
       queue: names.queue(run.controller),
       primarySlice: names.slice(resource, sliceName(known.owner, namespace)),
-      dependents: names.slice(dependents, owner ?? "-"),
-      orphans: names.slice(dependents, sliceName(undefined, namespace)),
+      dependents: names.slice(dependents ?? resource, dependents === undefined ? NO_SLICE : (owner ?? "-")),
+      orphans: names.slice(dependents ?? resource, dependents === undefined ? NO_SLICE : sliceName(undefined, namespace)),
       intents: names.intents(owner ?? "-"),
       primaryRows: names.lane(resource, laneOf(run.key, context.lanes(resource)))[1],
       counts: names.counts(resource),
@@ -128,7 +131,7 @@ async function take(context: Context, run: Taken, known: { readonly uid?: string
     case "moved":
       return { kind: "moved", ...parsePrimary(asText(reply[1])) };
     case "ok": {
-      const place = { resource: dependents, nowMs: asNumber(reply[1]) - LEASE_MS };
+      const place = { resource: dependents ?? resource, nowMs: asNumber(reply[1]) - LEASE_MS };
       const own = openSlice(seal, { ...place, owner, slice: owner ?? "" }, asPairs(reply[4]));
       const orphans = openSlice(seal, { ...place, owner: undefined, slice: sliceName(undefined, namespace) }, asPairs(reply[5]));
       const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[7] });
@@ -196,12 +199,12 @@ function unendedOf(reply: Reply | undefined): Pick<Snapshot, "unended"> {
  */
 function primaryOf(
   context: Context,
-  run: Taken,
+  run: AnyTaken,
   { uid, owner }: { readonly uid?: string; readonly owner?: OwnerId },
   { entry, row }: { readonly entry: Reply | undefined; readonly row: Reply | undefined },
 ): { readonly primary?: Row; readonly forged: readonly Forged[] } {
   if (uid === undefined) return { forged: [] };
-  const resource = CONTROLLER_INFO[run.controller].primary;
+  const resource = infoIn(context.catalog, run.controller).primary;
   const slice = sliceName(owner, splitKey(run.key).namespace);
   const text = typeof entry === "string" ? entry : "";
   const primary = text === "" ? undefined : openPlaced(context.seal(run.epoch), { resource, owner, slice }, run.key, text);
@@ -209,7 +212,7 @@ function primaryOf(
   return primary && isTheirs ? { primary, forged: [] } : { forged: [{ resource, key: run.key, where: "entry", slice, text }] };
 }
 
-function bellOf(names: EpochKeys, controller: Controller, reply: Reply | undefined): Doorbell {
+function bellOf(names: EpochKeys, controller: ControllerName, reply: Reply | undefined): Doorbell {
   const [, key, u, delayMs] = asList(reply);
   return { controller, key: asText(key), ...parsePrimary(asText(u)), epoch: names.epoch, delayMs: asNumber(delayMs) };
 }

@@ -1,11 +1,11 @@
-import type { Controller } from "@deltaloop/kube/objects";
+import type { ControllerName } from "@deltaloop/kube/objects";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../ports/doorbells.ts";
 import { RUNG_WITHIN_MS } from "@deltaloop/base";
 import type { SqsCalls } from "./calls.ts";
 import { batches, CALL_TIMEOUT_MS } from "./limits.ts";
 
 export interface SqsDoorbellsOptions {
-  readonly queueUrls: { readonly [C in Controller]: string };
+  readonly queueUrls: { readonly [C in ControllerName]: string };
   /** Cluster id. */
   readonly cid: string;
 }

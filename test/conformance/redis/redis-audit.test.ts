@@ -19,7 +19,7 @@ import { createInProcessKube } from "../../../shared/api-server/in-process-clien
 import type { QueueEntry } from "../../../shared/store/ports/delta-queue.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/base/times.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { ensureRedisServer, startRedis } from "../../support/redis.ts";
 import type { RedisServer } from "../../support/redis.ts";
 import { rawClientIn } from "../../support/raw-client.ts";
@@ -150,14 +150,14 @@ async function open(url: string) {
       clusterUid: "uid",
       identity: cacheIdentity(digester),
       holeRelistMs: HOLE_RELIST_MS,
-      upkeep: { ...UPKEEP, reader: kube, registry: AFFECTED_KEYS },
+      upkeep: { ...UPKEEP, reader: kube, registry: CORE_CACHE },
     },
     ends.signal,
   );
   const applier = {
     cluster: () => ({ store, signer, doorbells, reader: kube }),
     clusters: [CACHE.cluster],
-    registry: AFFECTED_KEYS,
+    registry: CORE_CACHE,
     digester,
     clock,
     log,

@@ -47,6 +47,7 @@ describe.skipIf(reason)(`names in Redis scripts${reason === undefined ? "" : `, 
     const table = context.keys("applyPack", { lane: names.lane("pods", 0), tally: context.names.tally, meta: names.meta("pods") });
     const item = put(cachedPod({ name: "a", resourceVersion: "20", owner: ownedBy("ReplicaSet", rs) }), { lowers: [{ owner, op: "c:a" }] });
     const changes = changeArgs(names, table, {
+      catalog: context.catalog,
       seal: context.seal(harness.epoch),
       resource: "pods",
       laneOf: () => 0,

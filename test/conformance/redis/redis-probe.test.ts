@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { createRedisProbe, type RedisProbe } from "../../../shared/store/redis/probe.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
-import { LANES } from "../../../shared/store/lane.ts";
+import { lanesOf } from "../../../shared/store/lane.ts";
 import { cachedReplicaSet, put } from "../../support/builders.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "../../support/redis.ts";
 import { testSigner } from "../../support/signer.ts";
@@ -74,7 +74,7 @@ describe.skipIf(reason)(`inspecting Redis${reason === undefined ? "" : `, skippe
 
   it("shows an epoch without writes", async () => {
     const streams = (await probe?.streams("another")) ?? [];
-    expect(streams.map(({ state, lanes }) => [state, lanes.length])).toEqual(streams.map(({ resource }) => ["INIT", LANES[resource]]));
+    expect(streams.map(({ state, lanes }) => [state, lanes.length])).toEqual(streams.map(({ resource }) => ["INIT", lanesOf(resource)]));
     expect(streams[0]?.lanes[0]).toEqual({ watermark: "0", frozen: false });
   });
 

@@ -17,7 +17,7 @@ import { createInProcessClient, createInProcessKube } from "../../../shared/api-
 import { startFunctionHost } from "../../../shared/local/function-host.ts";
 import type { Clock } from "../../../shared/base/clock.ts";
 import type { KubeWatch } from "../../../shared/kube/client/kube.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "../../../shared/base/times.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import { testSigner } from "../../support/signer.ts";
@@ -65,7 +65,7 @@ export async function playOurs(scenario: Scenario, script: Script): Promise<void
       clusterUid: "uid",
       identity,
       holeRelistMs: HOLE_RELIST_MS,
-      upkeep: { ...times, reader: direct, registry: AFFECTED_KEYS },
+      upkeep: { ...times, reader: direct, registry: CORE_CACHE },
     },
     ends.signal,
   );

@@ -6,12 +6,11 @@ import { CACHED_RESOURCES, type CachedResource, type Controller, type ObjectKey 
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createMemoryStore } from "../../../shared/store/memory/store/store.ts";
-import type { AffectedKeys } from "../../../shared/controllers/cache/affected-keys.ts";
 import { applyMessage, type Verdict } from "../../../shared/controllers/cache/applier.ts";
 import type { EnvelopeItem } from "../../../shared/controllers/cache/messages/envelope.ts";
 import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
 import type { WriteThroughPorts } from "../../../shared/controllers/cache/write-through.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import type { KubeReader } from "../../../shared/kube/client/kube.ts";
 import type { ManifestRow, Row, Store, Taken } from "../../../shared/store/ports/store.ts";
@@ -44,7 +43,7 @@ export class ApplierHarness {
   readonly live = new Map<ObjectKey, KubeObject>();
   /** Replaced by tests that need a Store which fails or changes during a call. */
   store: Store;
-  registry: readonly AffectedKeys[] = AFFECTED_KEYS;
+  affectedKeys = CORE_CACHE.affectedKeys;
   readonly #sequences = new Map<CachedResource, number>();
   #generation = 0;
   #messages = 0;
@@ -133,7 +132,7 @@ export class ApplierHarness {
       {
         cluster: (cid) => (cid === "c1" ? cluster : undefined),
         clusters: ["c1"],
-        registry: this.registry,
+        registry: { ...CORE_CACHE, affectedKeys: this.affectedKeys },
         digester: this.digester,
         clock: this.clock,
         log: this.log,
@@ -146,7 +145,7 @@ export class ApplierHarness {
     return {
       store: this.store,
       doorbells: { ring: async (bells) => void this.rung.push(...bells) },
-      registry: AFFECTED_KEYS,
+      registry: CORE_CACHE,
       digester: this.digester,
       reader: this.#reader(),
       log: this.log,

@@ -2,6 +2,7 @@
  * All controllers, one sync at a time: an API server in memory over HTTP, and a cache in Redis or in memory that the applier fills.
  * Counts what a sync costs: Redis commands and bytes, arguments and replies inside Redis scripts, verbs of the Store, rows, requests.
  */
+import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { testSigner } from "../../support/signer.ts";
 import { Redis, type Command } from "ioredis";
 
@@ -25,7 +26,7 @@ import { cacheIdentity } from "../../../shared/controllers/cache/identity.ts";
 import { encodePack } from "../../../shared/controllers/cache/messages/pack-codec.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
 import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { createApiServer, type ApiServer, type RequestRecord } from "../../../shared/api-server/api-server.ts";
 import { serveHttp } from "../../../shared/api-server/http.ts";
 import type { Clock } from "../../../shared/base/clock.ts";
@@ -170,7 +171,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
   const applier: ApplierPorts = {
     cluster: () => ({ store: observed, signer, doorbells, reader: createKubeHttp({ server: http.url, component: "applier" }) }),
     clusters: [CLUSTER],
-    registry: AFFECTED_KEYS,
+    registry: CORE_CACHE,
     digester,
     clock,
     log: silentLog,
@@ -244,6 +245,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
 
   const run = async (bell: Doorbell): Promise<void> => {
     const { controller } = bell;
+    if (!isBuiltIn(controller)) return;
     const api = createKubeHttp({ server: http.url, component: controller });
     const ports = {
       store: observed,
@@ -251,7 +253,7 @@ export async function startCountedSync(redisUrl?: string): Promise<CountedSync> 
       reader: api,
       gateway: createWriteGateway(api, controller, "act"),
       digester,
-      registry: AFFECTED_KEYS,
+      registry: CORE_CACHE,
       clock,
       random,
       log: silentLog,

@@ -18,7 +18,7 @@ import { createSession } from "../../../shared/controllers/kit/sync/session.ts";
 import { runKey, type WorkerPorts } from "../../../shared/controllers/kit/sync/worker.ts";
 import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
 import type { Snapshot, Store, Taken } from "../../../shared/store/ports/store.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { Change } from "../../simulation/mirror.ts";
 import { ScriptedApi, type Call, type Json, type LiveObject } from "../../support/scripted-api.ts";
@@ -86,7 +86,7 @@ export class SyncHarness {
       gateway: createWriteGateway(this.api, controller, mode),
       doorbells: { ring: async () => {} },
       digester: this.digester,
-      registry: AFFECTED_KEYS,
+      registry: CORE_CACHE,
       clock: this.clock,
       log: { debug: () => {}, info: (message) => void this.infos.push(message), warn: log, error: log },
       random: createSeededRandom(1),
@@ -140,7 +140,7 @@ export class SyncHarness {
       const { namespace = "", name, uid, resourceVersion: rv } = object.metadata;
       const { items, counts } = await prepareChanges(
         this.store,
-        AFFECTED_KEYS,
+        CORE_CACHE,
         resource,
         [{ type: type === "DELETED" ? "delete" : "put", key: objectKey(namespace, name), uid, rv, object: cached }],
         { live: () => Promise.reject(new Error("what is cached can be believed")) },

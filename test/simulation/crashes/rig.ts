@@ -5,6 +5,7 @@
  * A function dies just before a call (an API write, a verb of the Store) leaves it, or just after it was done and before its answer
  * is heard. What it had on its way beside it still lands. It does nothing any more, ever.
  */
+import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
 import type { SyncHandler } from "../../../shared/controllers/kit/sync/session.ts";
@@ -87,7 +88,7 @@ export class CrashRig {
     await this.world.clock.advance(LEASE_MS + 1_000);
     await this.world.heartbeat();
     for (const { controller, key } of await this.world.store.sweep(EPOCH))
-      if (controller !== "replicationcontroller") await this.#run(controller, key);
+      if (isBuiltIn(controller) && controller !== "replicationcontroller") await this.#run(controller, key);
   }
 
   async #queued(): Promise<number> {

@@ -4,7 +4,7 @@ import { applyEnvelope } from "../../../shared/controllers/cache/applier.ts";
 import type { Verdict } from "../../../shared/controllers/cache/applier.ts";
 import { ENVELOPE_VERSION } from "../../../shared/controllers/cache/messages/envelope.ts";
 import type { Envelope } from "../../../shared/controllers/cache/messages/envelope.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import type { KubeReader } from "../../../shared/kube/client/kube.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
@@ -41,7 +41,7 @@ export function apply({ store, clock, ring, pause }: ApplyPorts, message: Messag
   };
   const doorbells = { ring: async (bells: readonly Doorbell[]) => ring(bells) };
   const cluster = { store: paused, doorbells, reader: READER, signer: testSigner(DEPLOYMENT) };
-  const ports = { cluster: () => cluster, clusters: [DEPLOYMENT], registry: AFFECTED_KEYS, digester: DIGESTER, clock, log: silentLog };
+  const ports = { cluster: () => cluster, clusters: [DEPLOYMENT], registry: CORE_CACHE, digester: DIGESTER, clock, log: silentLog };
   return applyEnvelope(ports, cluster, envelopeOf(message));
 }
 

@@ -4,6 +4,7 @@
  * may go on. The scripts are the product's own; who calls them is as small as can be, so that thousands of schedules can be run.
  * What must hold is in ../invariants.ts.
  */
+import { isBuiltIn } from "../../../shared/kube/objects/resources.ts";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
 import { primaryAsOwner } from "../../../shared/kube/objects/owner-id.ts";
@@ -13,7 +14,7 @@ import { objectKey } from "../../../shared/kube/objects/resources.ts";
 import type { ObjectKey } from "../../../shared/kube/objects/resources.ts";
 import { prepareChanges } from "../../../shared/controllers/cache/prepare.ts";
 import type { Change } from "../../../shared/controllers/cache/prepare.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import type { Random } from "../../../shared/base/random.ts";
 import type { DoneResult, Outcome, PackHeader, Snapshot, Store, Taken, WriteThrough } from "../../../shared/store/ports/store.ts";
@@ -425,7 +426,7 @@ class Schedule {
 
   #prepare(resource: PackHeader["resource"], changes: readonly Change[]): ReturnType<typeof prepareChanges> {
     const live = (key: ObjectKey): Promise<Change> => Promise.reject(new Error(`nobody forges ${key} here`));
-    return prepareChanges(this.#store, AFFECTED_KEYS, resource, changes, { live });
+    return prepareChanges(this.#store, CORE_CACHE, resource, changes, { live });
   }
 
   // ----------------------------------------------------------------------------------------------------------------- workers
@@ -455,6 +456,7 @@ class Schedule {
   }
 
   async #work({ controller, key, uid, owner, epoch }: Doorbell): Promise<void> {
+    if (!isBuiltIn(controller)) throw new TypeError(`no controller ${controller}`);
     const run = { epoch, controller, key, token: `t${++this.#tokens}` };
     let known = { ...(uid !== undefined && { uid }), ...(owner !== undefined && { owner }) };
     for (let i = 0; i < RETRIES_MAX; i++) {

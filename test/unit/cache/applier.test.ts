@@ -274,8 +274,8 @@ describe("AP5 a redelivered message", () => {
     const [ITEM_MS, FUNCTION_MS] = [900, 5_000];
     const decided = new Map<string, number>();
     let [spentMs, toldMs] = [0, 0];
-    harness.registry = [
-      ...harness.registry,
+    harness.affectedKeys = [
+      ...harness.affectedKeys,
       ({ resource, new: now }) => {
         if (resource === "pods" && now !== undefined) decided.set(now.name, (decided.get(now.name) ?? 0) + 1);
         spentMs += ITEM_MS;
@@ -639,7 +639,7 @@ describe("AP1 an affected-keys table that", () => {
     async ({ fault }) => {
       const harness = await scene();
       // First of all tables: results of the others for the item are dropped, too.
-      harness.registry = [faulty(fault), ...harness.registry];
+      harness.affectedKeys = [faulty(fault), ...harness.affectedKeys];
       for (const [t, rows, watermark] of [
         ["A", ["shop/a", BAD, "shop/c"], "12"],
         ["D", [], "22"],
@@ -668,11 +668,11 @@ describe("AP1 an affected-keys table that", () => {
   it("[informer T88] throws for an object missing from a list does not prevent the sweep from completing", async ({ harness }) => {
     await harness.apply(harness.pack(three("A")));
     await harness.drain("replicaset");
-    harness.registry = [
+    harness.affectedKeys = [
       faulty(() => {
         throw new TypeError("what a bug would say");
       }),
-      ...harness.registry,
+      ...harness.affectedKeys,
     ];
     await harness.openGeneration("pods");
     expect(await harness.apply(harness.manifest([], "40"))).toEqual({ kind: "ack" });

@@ -1,10 +1,11 @@
 // Preparation of changes: rows read, effects, counts and intents.
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod } from "../../../shared/kube/objects/cached.ts";
 import { ownerOfCached } from "../../../shared/kube/objects/owner-id.ts";
 import type { AffectedKeys } from "../../../shared/controllers/cache/affected-keys.ts";
 import { prepareChanges, type Change } from "../../../shared/controllers/cache/prepare.ts";
-import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import type { CachedResource, View } from "../../../shared/kube/objects/resources.ts";
 import type { IndexRequest, IndexView, Row } from "../../../shared/store/ports/store.ts";
 import { asOwner, cachedDeployment, cachedPod, cachedReplicaSet, keyOf, ownedBy } from "../../support/builders.ts";
 
@@ -53,11 +54,11 @@ const none: AffectedKeys = () => [];
 const live = (): Promise<never> => Promise.reject(new Error("read live"));
 const prepare = (
   store: Parameters<typeof prepareChanges>[0],
-  registry: readonly AffectedKeys[],
+  affectedKeys: readonly AffectedKeys[],
   resource: CachedResource,
   changes: readonly Change[],
   known?: ReadonlyMap<string, Row | undefined>,
-) => prepareChanges(store, registry, resource, changes, { live, ...(known && { known }) });
+) => prepareChanges(store, { ...CORE_CACHE, affectedKeys }, resource, changes, { live, ...(known && { known }) });
 
 describe("prepareChanges", () => {
   it("compares with the row that it has read, or with its absence", async () => {
@@ -167,7 +168,7 @@ describe("prepareChanges", () => {
   it("[informer A10] [informer T36] passes a replaced object as a delete and an add, and a changed one as one change", async () => {
     const pairs: string[] = [];
     const table: AffectedKeys = (delta) => {
-      const uid = (object: Cached | undefined): string => (object === undefined ? "-" : (object as CachedPod).uid);
+      const uid = (object: Cached<View> | undefined): string => (object === undefined ? "-" : (object as CachedPod).uid);
       pairs.push(`${uid(delta.old)} > ${uid(delta.new)}`);
       return [];
     };

@@ -100,18 +100,20 @@ async function play(
   let generation = 0;
   const ports = {
     kube,
-    sink,
     clock,
     random: { next: () => random },
     digester: createDigester("a key for tests"),
     log,
-    look: (_: unknown, object: unknown) =>
-      canary !== undefined && JSON.stringify(object).includes(`"${canary}"`) ? ("canary" as const) : undefined,
-    openGeneration: async () => ({ generation: ++generation, floor }),
-    ...(cached && { cachedVersions: async () => cached }),
+    look: (object: unknown) => (canary !== undefined && JSON.stringify(object).includes(`"${canary}"`) ? ("canary" as const) : undefined),
     quarantine: async (what: string, where: string, why: string) => void quarantined.push(`${what}, ${where}: ${why}`),
   };
-  const stream = new ResourceStream(ports, "pods", resumeFrom);
+  const feed = {
+    view: "pods" as const,
+    sink,
+    openGeneration: async () => ({ generation: ++generation, floor }),
+    ...(cached && { cachedVersions: async () => cached }),
+  };
+  const stream = new ResourceStream({ ...ports, feeds: [feed] }, "pods", resumeFrom);
   let failed: unknown;
   const running = stream.run(ends.signal).catch((error: unknown) => (failed = error));
   meanwhile?.(stream);

@@ -5,7 +5,7 @@ import { laneOf, LANES } from "../../../shared/store/lane.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
 import { runUpkeep, UPKEEP_TIMES } from "../../../shared/controllers/cache/watcher/upkeep.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import { KubeApiError } from "../../../shared/kube/client/errors.ts";
 import type { KubeObject } from "../../../shared/kube/objects/wire.ts";
@@ -68,7 +68,7 @@ async function scene() {
       clock: fixture.clock,
       random: createSeededRandom(3),
       digester: createDigester("a key for tests"),
-      registry: AFFECTED_KEYS,
+      registry: CORE_CACHE,
       log,
       doorbells: { ring: async (rung: readonly Doorbell[]) => void bells.push(...rung) },
       kube: {

@@ -15,7 +15,7 @@ import { createClusterRelease } from "../../../shared/controllers/cache/watcher/
 import { acquireLease } from "../../../shared/controllers/cache/watcher/leader-election.ts";
 import { runWatcher } from "../../../shared/controllers/cache/watcher/watcher.ts";
 import type { WatcherPorts } from "../../../shared/controllers/cache/watcher/watcher.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { createApiServer } from "../../../shared/api-server/api-server.ts";
 import { HOLE_RELIST_MS, HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import { UnansweredError } from "../../../shared/kube/client/errors.ts";
@@ -115,7 +115,7 @@ function scene() {
       const verdict =
         index < atMost
           ? await applyMessage(
-              { cluster: () => cluster, clusters: ["c1"], registry: AFFECTED_KEYS, digester, clock, log },
+              { cluster: () => cluster, clusters: ["c1"], registry: CORE_CACHE, digester, clock, log },
               { id: entry.id, body: entry.body },
             )
           : undefined;
@@ -672,7 +672,7 @@ describe("two watchers", () => {
       {
         cluster: () => ({ store: s.store, signer: testSigner("c1"), doorbells: { ring: async () => {} }, reader: never }),
         clusters: ["c1"],
-        registry: AFFECTED_KEYS,
+        registry: CORE_CACHE,
         digester: createDigester("x"),
         clock: s.clock,
         log: s.log,

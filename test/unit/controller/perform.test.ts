@@ -1,4 +1,5 @@
 // perform(): conflicts, partial failures, and the write-through of answers.
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { describe, expect, it as base } from "vitest";
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
@@ -70,7 +71,7 @@ class Scene {
       gateway: createWriteGateway(this.api, "deployment", "act"),
       doorbells: { ring: async () => {} },
       digester,
-      registry: [],
+      registry: { ...CORE_CACHE, affectedKeys: [] },
       clock: createVirtualClock(0),
       log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
     };

@@ -2,6 +2,7 @@
  * What a sync sends, through the write gateway and our own client's paths, to the in-memory API server with its
  * validation.
  */
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { describe, expect, it } from "vitest";
 import type { KubeClient } from "../../../shared/kube/http/client.ts";
 import { createReader } from "../../../shared/kube/http/reader.ts";
@@ -78,7 +79,7 @@ function start() {
         {
           clock,
           digester,
-          registry: [],
+          registry: { ...CORE_CACHE, affectedKeys: [] },
           doorbells: { ring: () => Promise.resolve() },
           log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
           reader: createReader(client),

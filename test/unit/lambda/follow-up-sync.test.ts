@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 
 import { createVirtualClock } from "../../../shared/base/memory/clock.ts";
-import type { Controller } from "../../../shared/kube/objects/resources.ts";
+
 import { runWithFollowUps } from "../../../shared/controllers/lambda/follow-up-sync.ts";
 import type { Clock } from "../../../shared/base/clock.ts";
 import type { Doorbell, Doorbells } from "../../../shared/store/ports/doorbells.ts";
@@ -26,7 +26,7 @@ function harness(
       doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
       clock,
       log,
-      canSync: (controller: Controller) => controller !== "replicationcontroller",
+      canSync: (controller) => controller !== "replicationcontroller",
       sync: async ({ bell, doorbells, askedMs }) => {
         if (bell === FIRST) {
           looked.push("first");
@@ -205,7 +205,7 @@ describe("GO6: a key that a step is about to make due", () => {
         doorbells: { ring: (others) => Promise.resolve(void rung.push(...others)) },
         clock,
         log: recordingLog(),
-        canSync: (controller: Controller) => controller !== "replicationcontroller",
+        canSync: (controller) => controller !== "replicationcontroller",
         sync: async ({ bell, doorbells, onTaken }) => {
           if (bell !== FIRST) {
             did.push(`look at ${bell.key} after ${clock.now() - FROM_MS}`);

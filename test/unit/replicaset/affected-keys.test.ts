@@ -1,7 +1,7 @@
 // Event handlers of the ReplicaSet and ReplicationController: affected keys by delta, with delay.
 import { describe, expect, it } from "vitest";
 import type { Cached, CachedPod, CachedReplicaSet } from "../../../shared/kube/objects/cached.ts";
-import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import type { View } from "../../../shared/kube/objects/resources.ts";
 import type { Delta, Lookups } from "../../../shared/controllers/cache/affected-keys.ts";
 import { replicaSetAffectedKeys } from "../../../shared/controllers/replicaset/affected-keys.ts";
 import { replicationControllerAffectedKeys } from "../../../shared/controllers/replication/conversion.ts";
@@ -13,7 +13,7 @@ const rs2 = rs({ name: "rs2", uid: "2", selector: { matchLabels: { bar: "foo" } 
 function lookupsOf(...sets: CachedReplicaSet[]): Lookups {
   return {
     get: () => undefined,
-    primaries: <R extends CachedResource>(resource: R, namespace: string) => {
+    primaries: <R extends View>(resource: R, namespace: string) => {
       const found: readonly Cached[] = resource === "replicasets" ? sets.filter(({ metadata }) => metadata.namespace === namespace) : [];
       return found as readonly Cached<R>[]; // only replica sets are looked up
     },

@@ -2,8 +2,8 @@
  * Facts about a Q1 message that no applier could apply (informer §12.3): which cache may be incomplete, and the reason.
  * Its content is not needed: the list that follows has the same or newer objects.
  */
-import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { BUILT_IN } from "@deltaloop/kube/objects";
+import type { Catalog, View } from "@deltaloop/kube/objects";
 import type { Ended } from "@deltaloop/store/ports";
 import { decodeEnvelope } from "./decode.ts";
 import type { Forged, SignerOf } from "./signed-body.ts";
@@ -12,7 +12,7 @@ export interface DeadMessage {
   readonly kind: "dead";
   readonly cluster: string;
   /** The resource that the message names; all if it is unknown; none for a view that this build does not know. */
-  readonly resources: readonly CachedResource[];
+  readonly resources: readonly View[];
   /** `pods, lane 3, sequence 42 of fence 812`, as far as it could be read. */
   readonly what: string;
   readonly why: string;
@@ -21,8 +21,8 @@ export interface DeadMessage {
 }
 
 /** Never throws. A signed but unreadable message affects every cache of its cluster; an unsigned one affects none. */
-export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage | Forged {
-  const decoded = decodeEnvelope(body, signerOf);
+export function readDeadMessage(body: string, signerOf: SignerOf, catalog: Pick<Catalog, "views"> = BUILT_IN): DeadMessage | Forged {
+  const decoded = decodeEnvelope(body, signerOf, catalog);
   if (decoded.kind === "forged") return decoded;
   if (decoded.kind === "envelope") {
     const { c, r, k, ln, sq, f } = decoded.envelope;
@@ -41,7 +41,7 @@ export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage |
   return {
     kind: "dead",
     cluster,
-    resources: affected(resource, view),
+    resources: affected(catalog, resource, view),
     what: resource ?? view ?? "unknown resource",
     why,
     ended: { ...(resource && { resource }), fate: "dead", items: 1 },
@@ -49,7 +49,7 @@ export function readDeadMessage(body: string, signerOf: SignerOf): DeadMessage |
 }
 
 /** Each view has its own lane, so no other cache can miss its message. The gap in the sequence makes the watcher list the view. */
-function affected(resource: CachedResource | undefined, view: string | undefined): readonly CachedResource[] {
+function affected({ views }: Pick<Catalog, "views">, resource: View | undefined, view: string | undefined): readonly View[] {
   if (view !== undefined) return [];
-  return resource === undefined ? CACHED_RESOURCES : [resource];
+  return resource === undefined ? views : [resource];
 }

@@ -3,8 +3,8 @@
  * forgery, content that no retry can fix is quarantined, a newer envelope or an unknown view waits for a newer applier.
  */
 import { packText } from "./pack-codec.ts";
-import { CACHED_RESOURCES, isResourceVersion } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { BUILT_IN, isOwnView, isResourceVersion } from "@deltaloop/kube/objects";
+import type { Catalog, View } from "@deltaloop/kube/objects";
 import { ENVELOPE_VERSION } from "./envelope.ts";
 import type { Envelope } from "./envelope.ts";
 import { openBody } from "./signed-body.ts";
@@ -23,20 +23,17 @@ interface Addressee {
   /** Cluster whose key signed the message. */
   readonly cluster: string;
   /** Absent if it could not be read. */
-  readonly resource?: CachedResource;
+  readonly resource?: View;
   /** A view that this build does not know: none of its caches can miss the message. */
   readonly view?: string;
 }
 
-/** `<resource>~<controller>~<hash of the projection>`. */
-const VIEW_NAME = /^[a-z0-9.-]{1,253}~[a-z0-9-]{1,32}~[a-z0-9]{1,64}$/;
-
-export function decodeEnvelope(body: string, signerOf: SignerOf): Decoded {
+export function decodeEnvelope(body: string, signerOf: SignerOf, catalog: Pick<Catalog, "views"> = BUILT_IN): Decoded {
   const opened = openBody(body, signerOf);
-  return opened.kind === "signed" ? decodePayload(opened.cluster, opened.payload) : opened;
+  return opened.kind === "signed" ? decodePayload(opened.cluster, opened.payload, catalog) : opened;
 }
 
-function decodePayload(cluster: string, payload: string): Decoded {
+function decodePayload(cluster: string, payload: string, { views }: Pick<Catalog, "views">): Decoded {
   let value: unknown;
   try {
     value = JSON.parse(packText(payload));
@@ -47,8 +44,8 @@ function decodePayload(cluster: string, payload: string): Decoded {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return { kind: "undecodable", why: "not a JSON object", cluster };
   const head = value as Readonly<Record<string, unknown>>;
-  const resource = CACHED_RESOURCES.find((name) => name === head["r"]);
-  const view = typeof head["r"] === "string" && VIEW_NAME.test(head["r"]) ? head["r"] : undefined;
+  const resource = views.find((name) => name === head["r"]);
+  const view = resource === undefined && typeof head["r"] === "string" && isOwnView(head["r"]) ? head["r"] : undefined;
   const addressee: Addressee = { cluster, ...(resource && { resource }), ...(view !== undefined && { view }) };
   const version = head["v"];
   if (typeof version !== "number" || !Number.isInteger(version) || version < ENVELOPE_VERSION)
@@ -56,18 +53,17 @@ function decodePayload(cluster: string, payload: string): Decoded {
   if (version > ENVELOPE_VERSION)
     return { kind: "newer", why: `envelope version ${version}, this build reads up to ${ENVELOPE_VERSION}`, ...addressee };
   // Another version may have the cluster id elsewhere; the signing key already identifies the cluster.
-  const fault = head["c"] === cluster ? faultOf(head, view) : "c is another cluster than the one whose key signed it";
+  const fault = head["c"] === cluster ? faultOf(head, resource ?? view) : "c is another cluster than the one whose key signed it";
   if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
   if (view !== undefined) return { kind: "newer", why: `view ${view} is unknown to this build`, ...addressee };
   return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
 }
 
 /** The first error of the envelope's fields, or of a body without items; items are checked one by one later. */
-function faultOf(head: Readonly<Record<string, unknown>>, view: string | undefined): string | undefined {
+function faultOf(head: Readonly<Record<string, unknown>>, name: string | undefined): string | undefined {
   for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is no text`;
   for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is no whole number`;
-  if (view === undefined && !CACHED_RESOURCES.includes(head["r"] as CachedResource))
-    return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
+  if (name === undefined) return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
   if (!isResourceVersion(head["f"] as string)) return "f is no resourceVersion"; // a string since the check above
   switch (head["k"]) {
     case "L":

@@ -4,7 +4,7 @@
  *     { v: 2, c: "5d3f…", r: "pods", e: "k3x…", f: "812", g: 1, ln: 7, sq: 42, k: "D", ts: 1772359200123,
  *       items: [{ t: "M", key: "shop/web-x2x4z", uid: "…", rv: "811", o: { … } }] }
  */
-import type { Cached, CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { Cached, View, ObjectKey } from "@deltaloop/kube/objects";
 import type { ManifestRow } from "@deltaloop/store/ports";
 
 /**
@@ -17,7 +17,7 @@ interface EnvelopeHead {
   readonly v: typeof ENVELOPE_VERSION;
   /** Cluster id. */
   readonly c: string;
-  readonly r: CachedResource;
+  readonly r: View;
   readonly e: string;
   readonly f: string;
   readonly g: number;
@@ -43,7 +43,7 @@ export interface EnvelopeItem {
   readonly uid: string;
   readonly rv: string;
   /** Absent if `tooBig`. */
-  readonly o?: Cached;
+  readonly o?: Cached<View>;
   /** The object would make the message too large, or the queue refused its message: the applier reads it live. */
   readonly tooBig?: true;
 }

@@ -1,6 +1,6 @@
 /** Validates the items of a pack and limits them per call of the Store. The input is unvalidated. */
-import type { Cached, CachedResource } from "@deltaloop/kube/objects";
-import { ownerOfCached, isResourceVersion, maxResourceVersion, objectKey, splitKey } from "@deltaloop/kube/objects";
+import type { Cached, View } from "@deltaloop/kube/objects";
+import { isResourceVersion, maxResourceVersion, objectKey, splitKey } from "@deltaloop/kube/objects";
 import type { EnvelopeItem } from "./envelope.ts";
 
 /** Objects of 900 KiB and more that are read live per call. */
@@ -21,19 +21,9 @@ export function faultOf(item: EnvelopeItem): string | undefined {
 }
 
 /** `key uid` of an object, as in an item. */
-export function identityOf(object: Cached): string {
+export function identityOf(object: Cached<View>): string {
   const { namespace, name, uid } = "metadata" in object ? object.metadata : object;
   return `${objectKey(namespace, name)} ${uid}`;
-}
-
-/** The object if it can be cached. Used for deletions too: a deletion whose object is unreadable is still a deletion. */
-export function readable(resource: CachedResource, object: Cached | undefined): Cached | undefined {
-  try {
-    if (object !== undefined) ownerOfCached(resource, object);
-    return object;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The number of items for the next call: at most `size`, each key once, and at most LIVE_PER_CALL_MAX live reads. */

@@ -16,7 +16,7 @@ import type {
   CachedReplicaSet,
   OwnerId,
   CachedResource,
-  Controller,
+  ControllerName,
   ObjectKey,
   Labels,
   ObjectMeta,
@@ -51,7 +51,7 @@ export interface ListedMeta {
 }
 
 export interface Primary {
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   readonly key: ObjectKey;
 }
 

@@ -5,6 +5,7 @@
  * - While API servers of two releases answer, the lower one counts: no feature of the newer one is used before all are upgraded.
  * - A failed read changes nothing.
  */
+import type { CachedResource, Resource } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
 import type { KubeWatch } from "@deltaloop/kube/client";
 import { ACTING_RELEASES, compareVersions, releaseName, releaseOf } from "@deltaloop/kube/releases";
@@ -85,7 +86,10 @@ export function fixedRelease(name: string): ClusterRelease {
 }
 
 /** `kube`, which also reads the release whenever a stream connects or lists. */
-export function lookingAtRelease(kube: KubeWatch, release: ClusterRelease | undefined): KubeWatch {
+export function lookingAtRelease<R extends Resource = CachedResource>(
+  kube: KubeWatch<R>,
+  release: ClusterRelease | undefined,
+): KubeWatch<R> {
   if (release === undefined) return kube;
   return {
     ...kube,

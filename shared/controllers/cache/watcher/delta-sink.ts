@@ -1,5 +1,5 @@
 /** Destination of a resource stream: the lane sender, a capture, or a test's own. */
-import type { Cached, ObjectKey } from "@deltaloop/kube/objects";
+import type { Cached, ObjectKey, View } from "@deltaloop/kube/objects";
 import type { ManifestRow } from "@deltaloop/store/ports";
 
 export interface SinkItem {
@@ -8,7 +8,7 @@ export interface SinkItem {
   readonly uid: string;
   readonly rv: string;
   /** For a delete, the last state. */
-  readonly object: Cached;
+  readonly object: Cached<View>;
   /** Probably an own write, which the cache already has (own-write.ts): allows a longer batching window. */
   readonly isOwn?: true;
 }

@@ -13,7 +13,7 @@
  *    A part of a manifest is cut so that it fits even if it does not compress.
  */
 import { laneOf } from "@deltaloop/store/ports";
-import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { View, ObjectKey } from "@deltaloop/kube/objects";
 import type { Signer, DeltaQueue, QueueEntry, SendResult, ManifestRow } from "@deltaloop/store/ports";
 import { describeError } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
@@ -28,7 +28,7 @@ import { signBody } from "../messages/signed-body.ts";
 
 export interface LaneSenderOptions {
   readonly cluster: string;
-  readonly resource: CachedResource;
+  readonly resource: View;
   readonly lanes: number;
   readonly epoch: string;
   readonly fence: string;

@@ -5,7 +5,7 @@
 import { isObject, listAt, numberAt, objectAt, textAt } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
 import { CONTROLLERS } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import type { View } from "@deltaloop/kube/objects";
 
 /** Field managers of the functions that write through. The node agent has a similar name, but its writes are new to the cache. */
 const OURS: ReadonlySet<string> = new Set(CONTROLLERS.map((controller) => `deltaloop-${controller}`));
@@ -17,7 +17,7 @@ const OURS: ReadonlySet<string> = new Set(CONTROLLERS.map((controller) => `delta
  *
  * Source: apimachinery pkg/util/managedfields/internal/managedfieldsupdater.go.
  */
-export function isOwnWrite(resource: CachedResource, type: "A" | "M" | "D", object: unknown): boolean {
+export function isOwnWrite(resource: View, type: "A" | "M" | "D", object: unknown): boolean {
   if (type === "D" || !isObject(object)) return false;
   const metadata = objectAt(object, "metadata");
   if (metadata === undefined || metadata["deletionTimestamp"] !== undefined) return false;

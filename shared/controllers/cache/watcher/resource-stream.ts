@@ -1,14 +1,15 @@
 /**
- * One resource's stream from the API server to a sink. It keeps nothing per object outside a list; while listing, it keeps key,
- * uid and version of each (the manifest).
+ * One resource's stream from the API server to its views, each with a sink of its own. It keeps nothing per object outside a list; while
+ * listing, it keeps key, uid and version of each (the manifest).
  */
-import type { Cached, CachedResource } from "@deltaloop/kube/objects";
+import type { Cached, Resource, View } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { maxResourceVersion, objectKey, messageOf } from "@deltaloop/kube/objects";
-import { strip } from "@deltaloop/kube/strip";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { KubeWatch } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
+import { cachedAs, needsMetadataOnly } from "../cache-registry.ts";
+import type { CacheRegistry } from "../cache-registry.ts";
 import type { DeltaSink, SinkItem } from "./delta-sink.ts";
 import { ListWatch } from "@deltaloop/kube/list-watch";
 import type { Listener, Listing } from "@deltaloop/kube/list-watch";
@@ -16,27 +17,46 @@ import { ListedRows } from "./listed-rows.ts";
 import type { CachedVersions } from "./listed-rows.ts";
 import { isOwnWrite } from "./own-write.ts";
 
-export interface ResourceStreamPorts {
-  readonly kube: KubeWatch;
+/** A view that the stream feeds. */
+export interface Feed {
+  readonly view: View;
   readonly sink: DeltaSink;
+  /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects once the leader is fenced off. */
+  readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
+  /** Versions in the cache: listed objects at these versions are sent without payload. */
+  readonly cachedVersions?: () => Promise<CachedVersions>;
+}
+
+export interface ResourceStreamPorts {
+  readonly kube: KubeWatch<Resource>;
+  /** At least one. */
+  readonly feeds: readonly Feed[];
+  /** Absent: the feeds are views of the built-in controllers. */
+  readonly registry?: Pick<CacheRegistry, "views">;
   readonly clock: Clock;
   readonly random: Random;
   readonly digester: Digester;
   readonly log: Log;
   readonly metrics?: Metrics | undefined;
-  /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects once the leader is fenced off. */
-  readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
-  /** Versions in the cache: listed objects at these versions are sent without payload. */
-  readonly cachedVersions?: () => Promise<CachedVersions>;
   readonly quarantine: (what: string, where: string, why: string) => Promise<void>;
   /** Called with each received object before it is stripped. The guard's canary is not cached (informer §11.9). */
-  readonly look?: ((resource: CachedResource, object: unknown) => "canary" | undefined) | undefined;
+  readonly look?: ((object: unknown) => "canary" | undefined) | undefined;
 }
+
+/** One list for one view. */
+interface FeedList {
+  readonly feed: Feed;
+  readonly generation: number;
+  readonly floor: string;
+  readonly rows: ListedRows;
+  cached?: CachedVersions | undefined;
+}
+
+const NO_VIEWS = { views: new Map() };
 
 export class ResourceStream implements Listener {
   readonly #ports: ResourceStreamPorts;
-  readonly #resource: CachedResource;
-  readonly #loop: ListWatch;
+  readonly #loop: ListWatch<Resource>;
   /** The greatest version received: of an event, a bookmark or a complete list. */
   accepted: string | undefined;
 
@@ -44,11 +64,12 @@ export class ResourceStream implements Listener {
    * `resumeFrom`: the version up to which the cache is complete; absent: list first. `known`: the greatest version up to which any lane is
    * complete.
    */
-  constructor(ports: ResourceStreamPorts, resource: CachedResource, resumeFrom: string | undefined, known?: string) {
+  constructor(ports: ResourceStreamPorts, resource: Resource, resumeFrom: string | undefined, known?: string) {
     this.#ports = ports;
-    this.#resource = resource;
     this.accepted = known;
-    this.#loop = new ListWatch({ ...ports, resource, resumeFrom, known }, this);
+    const { feeds, registry = NO_VIEWS } = ports;
+    const kube = feeds.every(({ view }) => needsMetadataOnly(registry, view)) ? metadataOf(ports.kube) : ports.kube;
+    this.#loop = new ListWatch({ ...ports, kube, resource, resumeFrom, known }, this);
   }
 
   /** Ends the current request and lists again: a lane is frozen or a payload was lost. */
@@ -62,41 +83,52 @@ export class ResourceStream implements Listener {
   }
 
   async list(): Promise<Listing> {
-    const { cachedVersions, openGeneration, sink } = this.#ports;
-    const { generation, floor } = await openGeneration();
-    const rows = new ListedRows();
-    let cached: CachedVersions | undefined;
+    const lists: FeedList[] = [];
+    for (const feed of this.#ports.feeds) lists.push({ feed, ...(await feed.openGeneration()), rows: new ListedRows() });
     return {
-      floor,
+      floor: lists.map(({ floor }) => floor).reduce(maxResourceVersion),
       begin: async () => {
-        cached = await cachedVersions?.();
+        for (const list of lists) list.cached = await list.feed.cachedVersions?.();
       },
       page: async (items, listRV) => {
         for (const item of items) {
-          const listed = await this.#read("A", item, "list");
-          if (!listed) continue;
-          rows.add(listed);
-          if (cached?.has(listed.key, listed.uid, listed.rv) !== true) sink.listed(listed, listRV, generation);
+          if (this.#isCanary(item)) continue;
+          for (const { feed, generation, rows, cached } of lists) {
+            const listed = await this.#read(feed, "A", item, "list");
+            if (!listed) continue;
+            rows.add(listed);
+            if (cached?.has(listed.key, listed.uid, listed.rv) !== true) feed.sink.listed(listed, listRV, generation);
+          }
         }
       },
       change: async (type, object, listRV) => {
-        const changed = await this.#read(type, object, "list");
-        if (!changed) return;
-        rows.change(changed.key, type === "D" ? undefined : changed);
-        // Deletions are not sent while listing: the manifest implies them.
-        if (type === "M") sink.listed(changed, listRV, generation);
+        if (this.#isCanary(object)) return;
+        for (const { feed, generation, rows } of lists) {
+          const changed = await this.#read(feed, type, object, "list");
+          if (!changed) continue;
+          rows.change(changed.key, type === "D" ? undefined : changed);
+          // Deletions are not sent while listing: the manifest implies them.
+          if (type === "M") feed.sink.listed(changed, listRV, generation);
+        }
       },
       listed: (listRV) => {
         this.#accept(listRV);
-        return sink.manifest(listRV, rows, generation);
+        for (const { feed, rows, generation } of lists) feed.sink.manifest(listRV, rows, generation);
       },
     };
   }
 
   async change(type: SinkItem["type"], object: unknown, rv: string): Promise<void> {
     this.#accept(rv);
-    const item = await this.#read(type, object, `watch at ${rv}`);
-    if (item) this.#ports.sink.live(isOwnWrite(this.#resource, type, object) ? { ...item, isOwn: true } : item);
+    if (this.#isCanary(object)) return;
+    for (const feed of this.#ports.feeds) {
+      const item = await this.#read(feed, type, object, `watch at ${rv}`);
+      if (item) feed.sink.live(isOwnWrite(feed.view, type, object) ? { ...item, isOwn: true } : item);
+    }
+  }
+
+  #isCanary(object: unknown): boolean {
+    return this.#ports.look?.(object) === "canary";
   }
 
   #accept(rv: string): void {
@@ -105,28 +137,37 @@ export class ResourceStream implements Listener {
 
   bookmark(rv: string): void {
     this.#accept(rv);
-    this.#ports.sink.watermark(rv);
+    for (const { sink } of this.#ports.feeds) sink.watermark(rv);
   }
 
-  room(signal: AbortSignal): Promise<void> {
-    return this.#ports.sink.room(signal);
+  async room(signal: AbortSignal): Promise<void> {
+    for (const { sink } of this.#ports.feeds) await sink.room(signal);
   }
 
   /** An object that cannot be stripped is logged and omitted; others continue. */
-  async #read(type: SinkItem["type"], object: unknown, where: string): Promise<SinkItem | undefined> {
-    if (this.#ports.look?.(this.#resource, object) === "canary") return undefined;
+  async #read({ view }: Feed, type: SinkItem["type"], object: unknown, where: string): Promise<SinkItem | undefined> {
+    const { digester, quarantine, registry = NO_VIEWS } = this.#ports;
     try {
-      const stripped = strip(this.#resource, object, this.#ports.digester);
+      const stripped = cachedAs(registry, view, object, digester);
       return { type, ...identityOf(stripped), object: stripped };
     } catch (error) {
       const name = (object as { readonly metadata?: { readonly namespace?: unknown; readonly name?: unknown } } | null)?.metadata;
-      await this.#ports.quarantine(`${this.#resource} ${String(name?.namespace)}/${String(name?.name)}`, where, messageOf(error));
+      await quarantine(`${view} ${String(name?.namespace)}/${String(name?.name)}`, where, messageOf(error));
       return undefined;
     }
   }
 }
 
-function identityOf(object: Cached): Pick<SinkItem, "key" | "uid" | "rv"> {
+/** Lists and watches PartialObjectMetadata, so that no value leaves the API server. */
+function metadataOf(kube: KubeWatch<Resource>): KubeWatch<Resource> {
+  return {
+    ...kube,
+    listPage: (resource, query, signal) => kube.listPage(resource, { ...query, metadataOnly: true }, signal),
+    watch: (resource, query, signal) => kube.watch(resource, { ...query, metadataOnly: true }, signal),
+  };
+}
+
+function identityOf(object: Cached<View>): Pick<SinkItem, "key" | "uid" | "rv"> {
   const { namespace, name, uid, resourceVersion } = "metadata" in object ? object.metadata : object;
   return { key: objectKey(namespace, name), uid, rv: resourceVersion };
 }

@@ -7,14 +7,14 @@
  * UK3 a failed job is retried at the next tick, as long as this process leads.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { CACHED_RESOURCES, CONTROLLERS } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { isOwnView } from "@deltaloop/kube/objects";
+import type { CachedResource, View } from "@deltaloop/kube/objects";
 import { describeError, isTooLargeResourceVersion } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { Doorbells, Store } from "@deltaloop/store/ports";
 import type { KubeReader, KubeWatch } from "@deltaloop/kube/client";
 import { AUDIT_MS, AUDIT_SETTLE_MS, RESYNC_MS, RESYNC_SPREAD_MS, UPKEEP_TICK_MS } from "@deltaloop/base";
-import type { AffectedKeys } from "../affected-keys.ts";
+import type { CacheRegistry } from "../cache-registry.ts";
 import { auditResource, primaryToEnqueue } from "./audit.ts";
 import type { Difference, DifferenceKind } from "./audit.ts";
 import { repair } from "../repair.ts";
@@ -42,7 +42,7 @@ export interface UpkeepPorts {
   readonly reader: Pick<KubeReader, "get">;
   readonly store: Store;
   readonly doorbells: Doorbells;
-  readonly registry: readonly AffectedKeys[];
+  readonly registry: CacheRegistry;
   readonly clock: Clock;
   readonly random: Random;
   readonly digester: Digester;
@@ -53,7 +53,7 @@ export interface UpkeepOptions {
   readonly epoch: string;
   readonly times: UpkeepTimes;
   /** Lists a resource again, with manifests. */
-  readonly relist: (resource: CachedResource, why: string) => void;
+  readonly relist: (resource: View, why: string) => void;
 }
 
 const NAMED_MAX = 10;
@@ -62,11 +62,11 @@ const REPAIRED_MAX = 500;
 
 /** Runs until `signal` aborts. */
 export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, signal: AbortSignal): Promise<void> {
-  const { clock, log, random, store } = ports;
+  const { clock, log, random, registry, store } = ports;
   const { epoch, times } = options;
   const between = (leastMs: number, mostMs: number): number => leastMs + random.next() * (mostMs - leastMs);
   const jobs = [
-    ...CONTROLLERS.map((controller) => ({
+    ...registry.catalog.controllers.map((controller) => ({
       name: `resync ${controller}`,
       afterMs: () => between(times.resyncMs / 2, 1.5 * times.resyncMs),
       run: async () => {
@@ -75,12 +75,15 @@ export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, sign
         await ring(ports, bells);
       },
     })),
-    ...CACHED_RESOURCES.map((resource) => ({
-      name: `audit ${resource}`,
-      // Jittered relative to the other jobs, and early enough to finish within the period.
-      afterMs: () => between(times.auditMs / 2, 0.75 * times.auditMs),
-      run: () => audit(ports, options, resource, signal),
-    })),
+    // An own view is not audited yet.
+    ...registry.catalog.views
+      .filter((view) => !isOwnView(view))
+      .map((resource) => ({
+        name: `audit ${resource}`,
+        // Jittered relative to the other jobs, and early enough to finish within the period.
+        afterMs: () => between(times.auditMs / 2, 0.75 * times.auditMs),
+        run: () => audit(ports, options, resource, signal),
+      })),
   ];
   const pending = new Set<string>();
   while (!signal.aborted) {

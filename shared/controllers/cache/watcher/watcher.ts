@@ -20,10 +20,10 @@
  *     was paused in a lost history, whose fence exceeds any new one, opens no term.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { LANES } from "@deltaloop/store/ports";
-import { CACHED_RESOURCES, compareResourceVersions, maxResourceVersion, minResourceVersion } from "@deltaloop/kube/objects";
+import { lanesOf } from "@deltaloop/store/ports";
+import { BUILT_IN, CACHED_RESOURCES, compareResourceVersions, maxResourceVersion, minResourceVersion } from "@deltaloop/kube/objects";
 import type { Signer, DeltaQueue, Doorbells, EpochRecord, Lineage, Proof, ResourceHealth, Store } from "@deltaloop/store/ports";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import type { Resource, View } from "@deltaloop/kube/objects";
 import { describeError } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { KubeWatch } from "@deltaloop/kube/client";
@@ -31,6 +31,8 @@ import type { Metrics } from "@deltaloop/base/metrics";
 import { CHECKPOINT_MS, FORGET_PERIOD_MS, FULL_SETTLE_MS, SWEEP_PERIOD_MS } from "@deltaloop/base";
 import { lookingAtRelease } from "./cluster-release.ts";
 import type { ClusterRelease } from "./cluster-release.ts";
+import { resourceOf } from "../cache-registry.ts";
+import type { CacheRegistry } from "../cache-registry.ts";
 import type { ForeignWriteGuard } from "./foreign-write-guard.ts";
 import { informerLabels } from "../informer-labels.ts";
 import { LaneSender } from "./lane-sender.ts";
@@ -40,12 +42,13 @@ import type { OwnLineage, Sighting } from "./lineage.ts";
 import { HistoryRegressedError } from "@deltaloop/kube/list-watch";
 import { VersionSet } from "./listed-rows.ts";
 import { ResourceStream } from "./resource-stream.ts";
+import type { Feed } from "./resource-stream.ts";
 import { ring } from "../ring.ts";
 import { runUpkeep } from "./upkeep.ts";
 import type { UpkeepPorts, UpkeepTimes } from "./upkeep.ts";
 
 export interface WatcherPorts {
-  readonly kube: KubeWatch;
+  readonly kube: KubeWatch<Resource>;
   readonly store: Store;
   readonly queue: DeltaQueue;
   readonly doorbells: Doorbells;
@@ -61,6 +64,8 @@ export interface WatcherPorts {
   readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
   /** Absent: no release is published, as in a replay. */
   readonly release?: ClusterRelease;
+  /** The views to feed. Absent: those of the built-in controllers. */
+  readonly registry?: Pick<CacheRegistry, "catalog" | "views">;
 }
 
 export interface WatcherOptions {
@@ -89,6 +94,8 @@ const RETRY_MS = 1000;
 const ABOVE_STREAM_MS = 15_000;
 /** Digits that a double represents exactly, as upstream reports them. Source: client-go tools/cache/the_real_fifo.go. */
 const VERSION_DIGITS = 15;
+
+const CORE: Pick<CacheRegistry, "catalog" | "views"> = { catalog: BUILT_IN, views: new Map() };
 
 /** Why a term of leading ended: the next one starts accordingly. */
 type End =
@@ -205,6 +212,12 @@ async function provesRegression(leadership: Leadership, stored: string): Promise
   return `the server's history went back: the Lease was renewed at ${renewed}, the stored fence is ${stored}`;
 }
 
+/** The watermarks of a view whose cache is complete up to them. */
+interface From {
+  readonly least: string;
+  readonly greatest: string;
+}
+
 interface ChosenEpoch {
   readonly epoch: string;
   /** The term that the Store is expected to hold. */
@@ -297,9 +310,9 @@ class Term {
   readonly #opening: { readonly expected: string | undefined; readonly proof: Proof | undefined };
   readonly #wentBack: number;
   /** Since when a version that was written through has been above its resource's stream. */
-  readonly #aboveSinceMs = new Map<CachedResource, number>();
-  readonly #streams = new Map<CachedResource, { readonly stream: ResourceStream; readonly sender: LaneSender }>();
-  readonly #failedLists = new Map<CachedResource, { readonly lists: number; readonly askedMs: number }>();
+  readonly #aboveSinceMs = new Map<View, number>();
+  readonly #streams = new Map<View, { readonly resource: Resource; readonly stream: ResourceStream; readonly sender: LaneSender }>();
+  readonly #failedLists = new Map<View, { readonly lists: number; readonly askedMs: number }>();
   readonly #ended = new AbortController();
   #end: End = { kind: "stopped" };
   #beat = 0;
@@ -329,13 +342,14 @@ class Term {
 
   async run(leading: AbortSignal): Promise<End> {
     const signal = AbortSignal.any([leading, this.#ended.signal]);
-    const starts: (() => void)[] = [];
+    const { catalog, ...views } = this.#ports.registry ?? CORE;
+    const froms = new Map<View, From | undefined>();
     const { lineage } = this.#leadership;
     const token = lineage?.token();
     let { expected } = this.#opening;
     lineage?.use();
-    for (const resource of CACHED_RESOURCES) {
-      const stored = { epoch: this.#epoch, fence: this.#fence, resource, lanes: LANES[resource] };
+    for (const resource of catalog.views) {
+      const stored = { epoch: this.#epoch, fence: this.#fence, resource, lanes: lanesOf(resource) };
       const terms = token && { token, expected, proof: this.#opening.proof };
       const opened = await this.#ports.store.openFence({ ...stored, ...terms });
       expected = token?.term;
@@ -346,27 +360,49 @@ class Term {
       if (opened.kind === "otherLanes")
         return {
           kind: "newEpoch",
-          why: `another build made the epoch: ${resource} has ${opened.lanes} lanes there, not ${LANES[resource]}`,
+          why: `another build made the epoch: ${resource} has ${opened.lanes} lanes there, not ${lanesOf(resource)}`,
         };
       if (opened.kind === "damaged") return { kind: "newEpoch", why: `the store is damaged: ${opened.why}` };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
       const watermarks = opened.lanes.map((lane) => lane.watermark);
       const from = whole ? { least: watermarks.reduce(minResourceVersion), greatest: watermarks.reduce(maxResourceVersion) } : undefined;
-      starts.push(() => this.#start(resource, from, signal));
+      froms.set(resource, from);
     }
     if (token) lineage?.confirm(token.count);
-    for (const start of starts) start();
-    const running = [...this.#streams].map(([resource, { stream }]) => this.#guard(resource, stream.run(signal)));
+    for (const [resource, fed] of Map.groupBy(froms, ([view]) => resourceOf(views, view))) this.#start(resource, new Map(fed), signal);
+    const streams = new Map([...this.#streams.values()].map(({ resource, stream }) => [stream, resource]));
+    const running = [...streams].map(([stream, resource]) => this.#guard(resource, stream.run(signal)));
     await Promise.all([...running, this.#tend(signal), this.#keepUp(signal)]);
     return this.#end;
   }
 
-  /** `from`: the resource's watermarks, if its cache is complete up to them. */
-  #start(resource: CachedResource, from: { readonly least: string; readonly greatest: string } | undefined, signal: AbortSignal): void {
-    const { store, clock, random, digester, log, metrics, guard, release } = this.#ports;
+  /** Starts the stream that feeds all views of a resource: it resumes where all of them are complete, or lists. */
+  #start(resource: Resource, fed: ReadonlyMap<View, From | undefined>, signal: AbortSignal): void {
+    const { store, clock, random, digester, log, metrics, guard, release, registry = CORE } = this.#ports;
     const kube = lookingAtRelease(this.#ports.kube, release);
+    const cached = CACHED_RESOURCES.find((each) => each === resource);
+    const look = guard && cached && ((object: unknown) => guard.look(cached, object));
+    const feeds = [...fed.keys()].map((view) => this.#feed(view, signal));
+    const quarantine = async (what: string, where: string, why: string): Promise<void> => {
+      log.error("quarantined", { what, where, why });
+      await store.quarantine({ what, where, why, atMs: clock.now() });
+    };
+    const from = [...fed.values()].reduce(
+      (a, b) => a && b && { least: minResourceVersion(a.least, b.least), greatest: maxResourceVersion(a.greatest, b.greatest) },
+    );
+    const stream = new ResourceStream(
+      { kube, feeds, registry, clock, random, digester, log, metrics, quarantine, look },
+      resource,
+      from?.least,
+      from?.greatest,
+    );
+    for (const { view, sink } of feeds) this.#streams.set(view, { resource, stream, sender: sink });
+  }
+
+  #feed(resource: View, signal: AbortSignal): Feed & { readonly sink: LaneSender } {
+    const { store } = this.#ports;
     const { cluster, batchingWindowMs, knowsOwn } = this.#options;
-    const lanes = { cluster, resource, lanes: LANES[resource], epoch: this.#epoch, fence: this.#fence };
+    const lanes = { cluster, resource, lanes: lanesOf(resource), epoch: this.#epoch, fence: this.#fence };
     const waits = { ...(batchingWindowMs !== undefined && { batchingWindowMs }), ...(knowsOwn !== undefined && { knowsOwn }) };
     const sender = new LaneSender(this.#ports, { ...lanes, ...waits }, signal);
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
@@ -375,21 +411,10 @@ class Term {
       this.#finish(opened.kind === "fenced" ? opened : { kind: "newEpoch", why: "the epoch vanished" });
       throw new Error("the generation cannot be opened");
     };
-    const quarantine = async (what: string, where: string, why: string): Promise<void> => {
-      log.error("quarantined", { what, where, why });
-      await store.quarantine({ what, where, why, atMs: clock.now() });
-    };
-    const cachedVersions = (): Promise<VersionSet> => readVersions(store, resource);
-    const stream = new ResourceStream(
-      { kube, sink: sender, clock, random, digester, log, metrics, openGeneration, cachedVersions, quarantine, look: guard?.look },
-      resource,
-      from?.least,
-      from?.greatest,
-    );
-    this.#streams.set(resource, { stream, sender });
+    return { view: resource, sink: sender, openGeneration, cachedVersions: () => readVersions(store, resource) };
   }
 
-  async #guard(resource: CachedResource, running: Promise<void>): Promise<void> {
+  async #guard(resource: Resource, running: Promise<void>): Promise<void> {
     try {
       await running;
     } catch (error) {
@@ -401,7 +426,7 @@ class Term {
   async #keepUp(signal: AbortSignal): Promise<void> {
     const { upkeep } = this.#options;
     if (!upkeep) return;
-    const relist = (resource: CachedResource, why: string): void => this.#streams.get(resource)?.stream.relist(why);
+    const relist = (resource: View, why: string): void => this.#streams.get(resource)?.stream.relist(why);
     await runUpkeep({ ...this.#ports, ...upkeep }, { epoch: this.#epoch, times: upkeep, relist }, signal);
   }
 
@@ -468,13 +493,20 @@ class Term {
   /** WA10. Reads the server's newest version first, because the stream may just be late. */
   async #compareWritten({ resource, written }: ResourceHealth): Promise<void> {
     const { clock, kube } = this.#ports;
-    const accepted = this.#streams.get(resource)?.stream.accepted;
-    if (!this.#leadership.lineage || written === undefined || accepted === undefined || compareResourceVersions(written, accepted) <= 0)
+    const { stream, resource: fed } = this.#streams.get(resource) ?? {};
+    const accepted = stream?.accepted;
+    if (
+      !this.#leadership.lineage ||
+      fed === undefined ||
+      written === undefined ||
+      accepted === undefined ||
+      compareResourceVersions(written, accepted) <= 0
+    )
       return void this.#aboveSinceMs.delete(resource);
     const sinceMs = this.#aboveSinceMs.get(resource) ?? clock.now();
     this.#aboveSinceMs.set(resource, sinceMs);
     if (clock.now() - sinceMs < ABOVE_STREAM_MS) return;
-    const { resourceVersion } = await kube.listPage(resource, { limit: 1, metadataOnly: true }, this.#ended.signal);
+    const { resourceVersion } = await kube.listPage(fed, { limit: 1, metadataOnly: true }, this.#ended.signal);
     this.#aboveSinceMs.delete(resource);
     if (compareResourceVersions(resourceVersion, written) < 0)
       this.#finish({ kind: "newEpoch", why: `${resource} are cached at ${written}, the server is at ${resourceVersion}` });
@@ -542,9 +574,9 @@ class Term {
 }
 
 /** The cached versions: a listed object at that version is not sent again. */
-async function readVersions(store: Store, resource: CachedResource): Promise<VersionSet> {
+async function readVersions(store: Store, resource: View): Promise<VersionSet> {
   const hashes: number[] = [];
-  for (let lane = 0; lane < LANES[resource]; lane++)
+  for (let lane = 0; lane < lanesOf(resource); lane++)
     for (const { key, uid, rv } of (await store.readLane(resource, lane)).rows) hashes.push(VersionSet.hashOf(key, uid, rv));
   return new VersionSet(hashes);
 }

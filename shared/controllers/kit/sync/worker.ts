@@ -15,14 +15,24 @@
  * WK7 without the Lease's proof (lease-proof.ts) the run makes no live read and no write; the key has not failed, and is due again after a
  *     second.
  */
-import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
-import type { Controller } from "@deltaloop/kube/objects";
+import { CONTROLLER_INFO, isBuiltIn, RESOURCES } from "@deltaloop/kube/objects";
+import type { Controller, ControllerName } from "@deltaloop/kube/objects";
 import { releaseOf } from "@deltaloop/kube/releases";
 import type { Release } from "@deltaloop/kube/releases";
 import { repair } from "../../cache/repair.ts";
 import { ring } from "../../cache/ring.ts";
 import { describeError, isConflict, TerminalError } from "@deltaloop/kube/client";
-import type { Doorbell, DoneResult, Forged, Outcome, Snapshot, TakeResult, Taken, TakenLineage, WorkQueue } from "@deltaloop/store/ports";
+import type {
+  AnyTaken,
+  Doorbell,
+  DoneResult,
+  Forged,
+  Outcome,
+  Snapshot,
+  TakeResult,
+  TakenLineage,
+  WorkQueue,
+} from "@deltaloop/store/ports";
 import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { LabelsOf } from "@deltaloop/base/metrics";
 import { ForgedRowsError, describeStop } from "@deltaloop/store/ports";
@@ -64,12 +74,12 @@ const MENDED_MS = 50;
 
 export async function runKey(
   ports: WorkerPorts,
-  controller: Controller,
+  controller: ControllerName,
   bell: Doorbell,
   sync: SyncHandler,
   options: WorkerOptions = {},
 ): Promise<void> {
-  const taken: Taken = { epoch: bell.epoch, controller, key: bell.key, token: newToken(ports.random) };
+  const taken: AnyTaken = { epoch: bell.epoch, controller, key: bell.key, token: newToken(ports.random) };
   const take = await takeKey(ports, taken, bell);
   if (take === undefined) return;
   options.onTaken?.();
@@ -81,13 +91,15 @@ export async function runKey(
     waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
   const { lineage, release } = take;
-  const run: Run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }), ...(release && { release }) };
-  ports.trace?.({ controller, key: run.key, kind: "started" });
+  // A handler of an additional controller only reads; its session writes nothing yet.
+  const run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }), ...(release && { release }) } as Run;
+  ports.trace?.({ controller: run.controller, key: run.key, kind: "started" });
   const { metrics } = ports;
-  const name = WORK_QUEUES[controller];
+  const name = isBuiltIn(controller) ? WORK_QUEUES[controller] : controller;
   if (options.rungMs !== undefined)
     metrics?.observe("workqueue_queue_duration_seconds", { name }, Math.max(0, take.takenAtMs - options.rungMs) / 1000);
-  if (take.kind === "recover") metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
+  if (take.kind === "recover" && isBuiltIn(controller))
+    metrics?.count("replicaset_controller_stale_sync_skips_total", primaryLabels(controller));
   let ended: Ended;
   try {
     ended = await endOf(
@@ -118,7 +130,7 @@ interface Take {
   readonly takenAtMs: number;
 }
 
-async function takeKey(ports: WorkerPorts, taken: Taken, bell: Doorbell): Promise<Take | undefined> {
+async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Promise<Take | undefined> {
   let known = uidsOf(bell);
   let waitedMs = 0;
   let moves = 0;
@@ -179,7 +191,7 @@ function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): 
   return known;
 }
 
-function of({ key, controller }: Taken): Pick<Taken, "key" | "controller"> {
+function of({ key, controller }: AnyTaken): Pick<AnyTaken, "key" | "controller"> {
   return { key, controller };
 }
 
@@ -200,7 +212,7 @@ interface HeldLease {
 }
 
 /** Renews every 5 s until released. A failed renewal is retried 5 s later, until the lease expires. */
-function holdLease(ports: WorkerPorts, taken: Taken, takenAtMs: number): HeldLease {
+function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): HeldLease {
   let untilMs = takenAtMs + LEASE_MS;
   let isStopped = false;
   const ended = new AbortController();

@@ -1,6 +1,6 @@
 /** Q2 in memory: one standard queue per controller, for tests, replay and simulation. */
-import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
-import type { Controller } from "@deltaloop/kube/objects";
+import { BUILT_IN, tableOf } from "@deltaloop/kube/objects";
+import type { Catalog, ControllerName } from "@deltaloop/kube/objects";
 import type { Clock, Random } from "@deltaloop/base";
 import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts";
 import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells.ts";
@@ -17,6 +17,8 @@ export interface DoorbellFaults extends QueueFaults {
 export interface MemoryDoorbellsOptions {
   readonly clock: Clock;
   readonly random: Random;
+  /** The controllers that have a queue. Absent: the built-in ones. */
+  readonly catalog?: Catalog;
   /** Cluster id. */
   readonly cluster: string;
   /** Default 360 s. */
@@ -31,10 +33,10 @@ export interface MemoryDoorbellsOptions {
 
 export interface MemoryDoorbells extends Doorbells {
   /** The queue of each controller's workers. */
-  readonly sources: { readonly [C in Controller]: MessageSource };
-  deadLetters(controller: Controller): readonly ReceivedMessage[];
+  readonly sources: { readonly [C in ControllerName]: MessageSource };
+  deadLetters(controller: ControllerName): readonly ReceivedMessage[];
   /** Doorbells that are not yet acknowledged. */
-  size(controller: Controller): number;
+  size(controller: ControllerName): number;
 }
 
 const VISIBILITY_MS = 360_000;
@@ -45,24 +47,25 @@ export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDo
   const {
     clock,
     random,
+    catalog = BUILT_IN,
     cluster,
     faults = (): DoorbellFaults => ({}),
     visibilityMs = VISIBILITY_MS,
     maxReceiveCount = RECEIVE_COUNT_MAX,
     leavesLate = false,
   } = options;
-  const queues = tableOf(CONTROLLERS, () => createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults }));
+  const queues = tableOf(catalog.controllers, () => createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults }));
   return {
     sources: queues,
-    deadLetters: (controller) => queues[controller].deadLetters(),
-    size: (controller) => queues[controller].size(),
+    deadLetters: (controller) => queues[controller]?.deadLetters() ?? [],
+    size: (controller) => queues[controller]?.size() ?? 0,
     async ring(bells) {
       const { unanswered = 0 } = faults();
       const fails = unanswered > 0 && random.next() < unanswered;
       const rung = leavesLate ? bells.filter((bell) => bell.delayMs <= RUNG_WITHIN_MS) : bells;
-      for (const controller of CONTROLLERS) {
+      for (const controller of catalog.controllers) {
         const here = rung.filter((bell) => bell.controller === controller && !(fails && random.next() < 1 / 2));
-        for (const bell of here) queues[controller].put({ body: JSON.stringify(message(cluster, bell)), delayMs: delayMs(bell) });
+        for (const bell of here) queues[controller]?.put({ body: JSON.stringify(message(cluster, bell)), delayMs: delayMs(bell) });
       }
       if (fails) throw new UnansweredError("no answer from the doorbells");
     },

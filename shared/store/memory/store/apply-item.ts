@@ -5,11 +5,11 @@
  * applied, which use the uids and dependents after the item.
  */
 import { deepFreeze } from "@deltaloop/base";
-import { primaryAsOwner, compareResourceVersions, maxResourceVersion, isCurrent, controllerOf, splitKey } from "@deltaloop/kube/objects";
-import type { CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
+import { compareResourceVersions, controllerIn, isCurrent, maxResourceVersion, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
+import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Forged, ItemChange, ItemOutcome, NamespaceCount, Row } from "../../ports/store.ts";
 import { LEFT_FIELD } from "../../decision-mark.ts";
-import { addTo, laneOfKey, removeFrom, sliceName } from "./data.ts";
+import { addTo, laneOfKey, queueOf, removeFrom, sliceName } from "./data.ts";
 import type { EpochData, LaneData, ResourceData } from "./data.ts";
 import { writeTombstone } from "./tombstones.ts";
 import { forgedRow, forgedTombstone, overwrite, removeForged, stands } from "./forged.ts";
@@ -22,7 +22,7 @@ const PREDECESSORS_MAX = 64;
 /** One call's step on one resource. */
 export interface Step {
   readonly epoch: EpochData;
-  readonly name: CachedResource;
+  readonly name: View;
   readonly resource: ResourceData;
   readonly ring: Ring;
   readonly nowMs: number;
@@ -33,7 +33,7 @@ export interface Step {
   /** Set when an item replaced a row or tombstone of a lost history (IX9). */
   isHistoryLost?: boolean;
   /** The key whose own status write this is: that write does not queue the key. */
-  readonly exempt?: { readonly controller: Controller; readonly key: ObjectKey };
+  readonly exempt?: { readonly controller: ControllerName; readonly key: ObjectKey };
 }
 
 /** `moved` (IX8): a look-up is outdated, and nothing changed. */
@@ -86,7 +86,7 @@ function settle(step: Step, item: ItemChange): void {
 function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | "moved" {
   if (!row || row.uid !== item.uid || row.gone) return "same";
   if (!isAsExpected(row, item.expected)) return "moved";
-  putRow(step.name, step.resource, lane, { ...row, gone: true }, step.nowMs);
+  putRow(step, lane, { ...row, gone: true }, step.nowMs);
   settle(step, item);
   return "changed";
 }
@@ -132,13 +132,13 @@ function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemC
     rv: item.rv,
     ...(item.owner !== undefined && { owner: item.owner }),
     gone,
-    object: item.object,
+    object: item.object as Row["object"], // the view names its shape; callers read it by that
   };
-  putRow(step.name, step.resource, lane, put, sinceMs);
+  putRow(step, lane, put, sinceMs);
 }
 
 /** `goneSinceMs`: when the row was flagged, if it is. */
-export function putRow(name: CachedResource, resource: ResourceData, lane: LaneData, row: Row, goneSinceMs: number | undefined): void {
+export function putRow({ epoch, name, resource }: Step, lane: LaneData, row: Row, goneSinceMs: number | undefined): void {
   deepFreeze(row);
   overwrite(resource, row);
   if (goneSinceMs === undefined) resource.goneSinceMs.delete(row.key);
@@ -146,7 +146,7 @@ export function putRow(name: CachedResource, resource: ResourceData, lane: LaneD
   const { namespace } = splitKey(row.key);
   lane.rows.set(row.key, row);
   addTo(resource.slices, sliceName(row.owner, namespace), row.key, row);
-  if (controllerOf(name)) addTo(resource.namespaces, namespace, row.key, row);
+  if (controllerIn(epoch.catalog, name) !== undefined) addTo(resource.namespaces, namespace, row.key, row);
 }
 
 function removeRow({ resource }: Step, lane: LaneData, row: Row): void {
@@ -163,11 +163,12 @@ function countChange(resource: ResourceData, key: ObjectKey): void {
 
 /** Updates the work queue's record of a primary; intents are deleted with the uid they were made for (IT4). */
 function followPrimary(step: Step, before: Row | undefined, item: ItemChange): void {
-  const controller = controllerOf(step.name);
-  if (!controller) return;
-  const queue = step.epoch.queues[controller];
+  const { catalog } = step.epoch;
+  const controller = controllerIn(catalog, step.name);
+  if (controller === undefined) return;
+  const queue = queueOf(step.epoch, controller);
   if (before && (item.type === "delete" || before.uid !== item.uid)) {
-    const owner = primaryAsOwner(controller, before.key, before.uid);
+    const owner = ownerIdIn(catalog, controller, before.key, before.uid);
     step.epoch.intents.delete(owner);
     step.epoch.marks.delete(owner);
     step.epoch.left.delete(owner);
@@ -201,7 +202,7 @@ function lowerAnswered(step: Step, item: ItemChange): void {
     }
     const lowered = lowerOp(step.epoch, owner, op);
     if (!lowered || step.source === "own") continue;
-    const queue = step.epoch.queues[lowered.controller];
+    const queue = queueOf(step.epoch, lowered.controller);
     if (addKey(queue, lowered.key, step.nowMs, step.nowMs)) step.ring.note(lowered.controller, lowered.key);
   }
 }

@@ -1,13 +1,13 @@
 /** Packs and manifests of a lane, from the applier (informer §11.3, §11.5). */
-import { compareResourceVersions, isCurrent, CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS } from "@deltaloop/kube/objects";
-import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import { compareResourceVersions, infoIn, isCurrent } from "@deltaloop/kube/objects";
+import type { View, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { ApplyResult, IndexStore, IndexView, ItemChange, ItemOutcome, ManifestRow, PackHeader, Row } from "../../ports/store.ts";
 import { HISTORY_LOST } from "../../store-options.ts";
 import type { MemoryStoreOptions } from "./store-time.ts";
 import { applyItem, countsMoved, isAsExpected } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
-import { laneAt, laneOfKey } from "./data.ts";
+import { laneAt, laneOfKey, queueOf } from "./data.ts";
 import type { EpochData, LaneData, MemoryData, ResourceData } from "./data.ts";
 import { markSuspect } from "./epochs.ts";
 import { removeForged, stands } from "./forged.ts";
@@ -43,7 +43,7 @@ function enter(data: MemoryData, pack: Omit<PackHeader, "kind">, items: readonly
 function stillDirty(epoch: EpochData, items: readonly ItemChange[], nowMs: number): readonly Doorbell[] {
   const ring = createRing(epoch, nowMs);
   for (const { controller, key } of items.flatMap((item) => item.effects)) {
-    if (epoch.queues[controller].ready.has(key)) ring.note(controller, key);
+    if (queueOf(epoch, controller).ready.has(key)) ring.note(controller, key);
   }
   return ring.bells();
 }
@@ -78,7 +78,7 @@ export function applyPack(
     }
     outcomes.push(outcome);
   }
-  if (step.isHistoryLost === true) for (const name of CACHED_RESOURCES) markSuspect(data, name, HISTORY_LOST);
+  if (step.isHistoryLost === true) for (const name of data.catalog.views) markSuspect(data, name, HISTORY_LOST);
   tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // redelivered items are not counted yet
   if (options.part !== undefined && (moved === undefined ? !options.commit : moved > 0)) lane.part = options.part;
   if (moved !== undefined) {
@@ -90,7 +90,7 @@ export function applyPack(
 }
 
 /** IX10: the rows from an unread item on. */
-function rowsOf(data: MemoryData, resource: CachedResource, items: readonly ItemChange[]): Pick<IndexView, "rows" | "current"> | undefined {
+function rowsOf(data: MemoryData, resource: View, items: readonly ItemChange[]): Pick<IndexView, "rows" | "current"> | undefined {
   const rows = items.map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv }) }));
   const { forged, rows: older, current = [] } = readIndex(data, { rows });
   const owners = new Map(items.map(({ key, owner }) => [key, owner]));
@@ -226,7 +226,7 @@ function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly Ob
 }
 
 /** §11.5 step 4: all keys are synced once when the last lane reaches a generation, and after SUSPECT. */
-function reachGeneration(store: Synced, name: CachedResource, resource: ResourceData, step: Step, options: MemoryStoreOptions): void {
+function reachGeneration(store: Synced, name: View, resource: ResourceData, step: Step, options: MemoryStoreOptions): void {
   const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
   if (reached <= resource.syncedGeneration) return;
   const isFirst = resource.syncedGeneration === 0;
@@ -236,7 +236,7 @@ function reachGeneration(store: Synced, name: CachedResource, resource: Resource
   resource.suspectReason = undefined;
   syncAll(
     store,
-    CONTROLLERS.filter((controller) => CONTROLLER_INFO[controller].reads.includes(name)),
+    store.epoch.catalog.controllers.filter((controller) => infoIn(store.epoch.catalog, controller).reads.includes(name)),
     step.ring,
     options,
     step.nowMs,

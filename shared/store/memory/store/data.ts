@@ -6,8 +6,8 @@ import { noCorrelations } from "@deltaloop/kube/events";
 import type { CorrelatorMemory } from "@deltaloop/kube/events";
 import { laneOf } from "../../lane.ts";
 import { NOTHING_STOPPED } from "../../ports/guard-store.ts";
-import type { OwnerId, CachedResource, Controller, ObjectKey } from "@deltaloop/kube/objects";
-import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
+import type { Catalog, OwnerId, View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
+import { BUILT_IN, tableOf } from "@deltaloop/kube/objects";
 import type {
   DecisionMark,
   EpochRecord,
@@ -26,12 +26,14 @@ import type {
 import type { CheckedClock } from "./store-time.ts";
 
 export interface MemoryData {
+  /** The controllers whose keys and views it has; all Stores of this memory share them. */
+  readonly catalog: Catalog;
   /** Identity of this memory: a new one models a failover to another primary (SL1, SL2). */
   primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];
   /** Events that each controller has sent. */
-  events: { readonly [C in Controller]: CorrelatorMemory };
+  events: { readonly [C in ControllerName]: CorrelatorMemory };
   /** `<resource>:<lane>` to the number of items by fate. */
   readonly tallies: Map<string, LaneTally>;
   /** Outside epochs (GD2). */
@@ -41,11 +43,12 @@ export interface MemoryData {
 }
 
 export interface EpochData {
+  readonly catalog: Catalog;
   record: EpochRecord;
-  readonly resources: Map<CachedResource, ResourceData>;
+  readonly resources: Map<View, ResourceData>;
   /** Resources for which a fence was opened. */
-  readonly opened: Set<CachedResource>;
-  readonly queues: { readonly [C in Controller]: QueueData };
+  readonly opened: Set<View>;
+  readonly queues: { readonly [C in ControllerName]: QueueData };
   /** By owner, then by op id. */
   readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
   quarantine: readonly QuarantineEntry[];
@@ -151,28 +154,30 @@ export interface PrimaryId {
 /** An intent and the key whose run registered it; the stream queues that key when it settles the intent. */
 export interface StoredIntent {
   readonly intent: Intent;
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   readonly key: ObjectKey;
 }
 
-export function createMemoryData(): MemoryData {
+export function createMemoryData(catalog = BUILT_IN): MemoryData {
   return {
+    catalog,
     primary: "memory",
     epoch: undefined,
     forgeries: [],
-    events: tableOf(CONTROLLERS, noCorrelations),
+    events: tableOf(catalog.controllers, noCorrelations),
     tallies: new Map(),
     guard: NOTHING_STOPPED,
     openedMs: [],
   };
 }
 
-export function newEpoch(record: EpochRecord, token?: TermToken): EpochData {
+export function newEpoch(catalog: Catalog, record: EpochRecord, token?: TermToken): EpochData {
   return {
+    catalog,
     record,
     resources: new Map(),
     opened: new Set(),
-    queues: tableOf(CONTROLLERS, newQueue),
+    queues: tableOf(catalog.controllers, newQueue),
     intents: new Map(),
     marks: new Map(),
     left: new Map(),
@@ -185,6 +190,21 @@ export function newEpoch(record: EpochRecord, token?: TermToken): EpochData {
     isProven: true,
     suspectMarks: 0,
   };
+}
+
+export function queueOf({ queues }: Pick<EpochData, "queues">, controller: ControllerName): QueueData {
+  return entryOf(queues, controller);
+}
+
+export function correlationsOf({ events }: Pick<MemoryData, "events">, controller: ControllerName): CorrelatorMemory {
+  return entryOf(events, controller);
+}
+
+/** @throws {RangeError} for a controller that the catalog lacks */
+function entryOf<T>(table: { readonly [C in ControllerName]: T }, controller: ControllerName): T {
+  const entry = table[controller];
+  if (entry === undefined) throw new RangeError(`no controller ${controller}`);
+  return entry;
 }
 
 function newQueue(): QueueData {

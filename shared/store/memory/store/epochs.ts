@@ -1,6 +1,6 @@
 /** Epochs, fences, generations and checkpoints (informer §10.6, §10.7, §11.7, §14): the watcher's calls to the Store. */
-import { compareResourceVersions, maxResourceVersion, CACHED_RESOURCES } from "@deltaloop/kube/objects";
-import type { CachedResource } from "@deltaloop/kube/objects";
+import { compareResourceVersions, maxResourceVersion } from "@deltaloop/kube/objects";
+import type { View } from "@deltaloop/kube/objects";
 import type { Ended, EpochStore, Forgery, QuarantineEntry, ResourceHealth } from "../../ports/store.ts";
 import { cutForgery, FORGERIES_MAX } from "../../forgery-list.ts";
 import { newEpoch, newResource } from "./data.ts";
@@ -31,7 +31,7 @@ export function openEpoch(
 ): Answer<"openEpoch"> {
   const current = data.epoch?.record;
   if (current && (current.epoch === record.epoch || !isOver(data.epoch, over))) return { kind: "exists", record: current };
-  data.epoch = newEpoch(Object.freeze({ ...record }), token);
+  data.epoch = newEpoch(data.catalog, Object.freeze({ ...record }), token);
   data.openedMs = [...data.openedMs, nowMs].slice(-OPENED_MAX);
   return { kind: "opened" };
 }
@@ -104,8 +104,8 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   const { nowMs } = storeTime(data.epoch?.clock, serverMs);
   const epoch = epochNamed(data, request.epoch);
   if (!epoch) return { kind: "noEpoch" };
-  const concerned = CACHED_RESOURCES.filter((name) => epoch.resources.has(name) || request.sent[name] !== undefined);
-  const opened = CACHED_RESOURCES.flatMap((name) => epoch.resources.get(name) ?? []);
+  const concerned = data.catalog.views.filter((name) => epoch.resources.has(name) || request.sent[name] !== undefined);
+  const opened = data.catalog.views.flatMap((name) => epoch.resources.get(name) ?? []);
   const greatest = opened.map(({ fence }) => fence).reduce(maxResourceVersion, NO_FENCE);
   if (compareResourceVersions(greatest, request.fence) > 0) return { kind: "fenced", fence: greatest };
   const missing = concerned.find((name) => !epoch.resources.has(name));
@@ -124,7 +124,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   if (token) epoch.token = token;
   if (request.release !== undefined) epoch.record = { ...epoch.record, release: request.release };
   for (const [name, resource] of epoch.resources) resource.sent = request.sent[name] ?? resource.sent;
-  const resources = CACHED_RESOURCES.flatMap((name) => {
+  const resources = data.catalog.views.flatMap((name) => {
     const resource = epoch.resources.get(name);
     return resource ? [healthOf(name, resource, nowMs)] : [];
   });
@@ -141,7 +141,7 @@ function lost(epoch: EpochData, kind: "setBack" | "damaged", why: string, nowMs:
   return { kind, why };
 }
 
-function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): ResourceHealth {
+function healthOf(name: View, resource: ResourceData, nowMs: number): ResourceHealth {
   const holes = resource.lanes.flatMap(({ holeSinceMs }) => (holeSinceMs === undefined ? [] : [Math.max(0, nowMs - holeSinceMs)]));
   return {
     resource: name,
@@ -157,7 +157,7 @@ function healthOf(name: CachedResource, resource: ResourceData, nowMs: number): 
 }
 
 /** A resource that was never listed stays INIT: its gate is closed, and it will be listed anyway. */
-export function markSuspect(data: MemoryData, name: CachedResource, reason: string): void {
+export function markSuspect(data: MemoryData, name: View, reason: string): void {
   const resource = data.epoch?.resources.get(name);
   if (data.epoch && resource) suspect(data.epoch, resource, reason);
 }

@@ -2,7 +2,7 @@
  * A14 in memory. Memory has no other writer, so there are no MACs: a test or simulation marks a location as forged, and it is treated like
  *     one that fails its MAC.
  */
-import type { ObjectKey, CachedResource } from "@deltaloop/kube/objects";
+import type { ObjectKey, View } from "@deltaloop/kube/objects";
 import type { Forged, Row } from "../../ports/store.ts";
 import { laneOfKey, removeFrom, sliceName } from "./data.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
@@ -34,7 +34,7 @@ export function forgedEntry(resource: ResourceData, row: Row): Forged | undefine
 
 /** The rows of a slice, and its forged ones. Without `nowMs` a flag `gone` is trusted at any age. */
 export function openSlice(
-  name: CachedResource,
+  name: View,
   resource: ResourceData | undefined,
   slice: string,
   rows: readonly Row[],

@@ -1,7 +1,7 @@
 /** Decides whether keys of a controller are handed out (informer §11.6), and keeps the state of lanes that this depends on (A11–A13). */
 import { dropTombstones } from "./tombstones.ts";
-import { compareResourceVersions, CONTROLLER_INFO } from "@deltaloop/kube/objects";
-import type { CachedResource, Controller } from "@deltaloop/kube/objects";
+import { compareResourceVersions, infoIn } from "@deltaloop/kube/objects";
+import type { View, ControllerName } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "../../ports/store.ts";
 import { describeStop } from "../../ports/guard-store.ts";
 import type { StoreIdentity } from "../../store-options.ts";
@@ -20,7 +20,7 @@ const CLOCK_SET_BACK = "the store's clock was set back: waiting for the next che
 /** Why the gate of `controller` is closed, as text for users; `undefined` when it is open. */
 export function gateReason(
   data: Pick<MemoryData, "epoch" | "primary" | "guard" | "openedMs">,
-  controller: Controller,
+  controller: ControllerName,
   options: MemoryStoreOptions,
 ): string | undefined {
   const { epoch, primary } = data;
@@ -34,7 +34,7 @@ export function gateReason(
   if (foreign !== undefined) return foreign;
   const { release } = epoch.record;
   if (release !== undefined && options.releases?.includes(release) === false) return otherRelease(release, options.releases);
-  for (const name of CONTROLLER_INFO[controller].reads) {
+  for (const name of infoIn(epoch.catalog, controller).reads) {
     if ((epoch.resources.get(name)?.primary ?? primary) !== primary) return OTHER_PRIMARY;
     const reason = resourceReason(name, epoch.resources.get(name), options.holeLimitMs, uncheckedMs);
     if (reason !== undefined) return reason;
@@ -51,7 +51,7 @@ function identityReason(record: EpochRecord, identity: StoreIdentity): string | 
   return undefined;
 }
 
-function resourceReason(name: CachedResource, resource: ResourceData | undefined, holeLimitMs: number, nowMs: number): string | undefined {
+function resourceReason(name: View, resource: ResourceData | undefined, holeLimitMs: number, nowMs: number): string | undefined {
   if (!resource || resource.state !== "SYNCED" || resource.syncedGeneration < 1) {
     const because = resource?.state === "SUSPECT" && resource.suspectReason !== undefined ? ` (${resource.suspectReason})` : "";
     return `${name}: ${resource?.state ?? "INIT"}${because}`;

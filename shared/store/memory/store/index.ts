@@ -1,6 +1,6 @@
 /** Reads of the index. Rows are frozen when created, so they are returned without a copy. */
 import { isCurrent, splitKey } from "@deltaloop/kube/objects";
-import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
+import type { View, ObjectKey } from "@deltaloop/kube/objects";
 import type { CachedEntry, Forged, Ghost, IndexRequest, IndexStore, IndexView, Row, SliceRef } from "../../ports/store.ts";
 import { ForgedRowsError } from "../../ports/errors.ts";
 import { forgedEntry, forgedInLane, forgedRow, forgedTombstone, openSlice } from "./forged.ts";
@@ -62,7 +62,7 @@ function believed(resource: ResourceData | undefined, rows: readonly Row[], forg
   });
 }
 
-export function readLane({ epoch }: MemoryData, name: CachedResource, number: number): Awaited<ReturnType<IndexStore["readLane"]>> {
+export function readLane({ epoch }: MemoryData, name: View, number: number): Awaited<ReturnType<IndexStore["readLane"]>> {
   const resource = epoch?.resources.get(name);
   const lane = resource?.lanes[number];
   if (!resource || !lane) return { rows: [], forged: [], watermark: "0" };
@@ -71,7 +71,7 @@ export function readLane({ epoch }: MemoryData, name: CachedResource, number: nu
 }
 
 /** Reads entries. In memory a row and its entry are one value: either written by the Store, or forged. */
-export function readEntries({ epoch }: MemoryData, name: CachedResource, keys: readonly ObjectKey[]): readonly CachedEntry[] {
+export function readEntries({ epoch }: MemoryData, name: View, keys: readonly ObjectKey[]): readonly CachedEntry[] {
   const resource = epoch?.resources.get(name);
   if (!resource) return [];
   return keys.flatMap((key): readonly CachedEntry[] => {
@@ -83,7 +83,7 @@ export function readEntries({ epoch }: MemoryData, name: CachedResource, keys: r
   });
 }
 
-export function readGhosts({ epoch }: MemoryData, name: CachedResource): readonly Ghost[] {
+export function readGhosts({ epoch }: MemoryData, name: View): readonly Ghost[] {
   const resource = epoch?.resources.get(name);
   const planted = [...(resource?.forged.values() ?? [])].filter(({ where, text }) => where === "entry" && text !== "");
   return planted.filter(({ key }) => resource && !laneOfKey(resource, key).rows.has(key)).map((stands) => ({ stands }));

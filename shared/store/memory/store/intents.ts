@@ -5,8 +5,8 @@
  * owner and removed with it (IT4).
  */
 import { deepFreeze, EXPECTATION_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
-import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
-import type { Intent, Taken, WriteThrough } from "../../ports/store.ts";
+import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
+import type { Intent, AnyTaken, WriteThrough } from "../../ports/store.ts";
 import { addTo, removeFrom } from "./data.ts";
 import type { EpochData, StoredIntent } from "./data.ts";
 
@@ -24,7 +24,7 @@ export function pendingDeadlineMs(epoch: EpochData, owner: OwnerId): number | un
 }
 
 /** @returns the expired pending ops, now under the token of `run`, so that the former run can no longer settle them */
-export function adoptExpired(epoch: EpochData, owner: OwnerId, run: Taken, nowMs: number): readonly Intent[] {
+export function adoptExpired(epoch: EpochData, owner: OwnerId, run: AnyTaken, nowMs: number): readonly Intent[] {
   const expired = [...stored(epoch, owner)].filter(({ intent }) => intent.state === "pending" && intent.deadlineMs <= nowMs);
   for (const op of expired) put(epoch, owner, { ...op, intent: { ...op.intent, token: run.token } });
   return intentsOf(epoch, owner).filter(({ id }) => expired.some((op) => op.intent.id === id));
@@ -33,7 +33,7 @@ export function adoptExpired(epoch: EpochData, owner: OwnerId, run: Taken, nowMs
 export function register(
   epoch: EpochData,
   owner: OwnerId,
-  run: Taken,
+  run: AnyTaken,
   intents: readonly Pick<Intent, "id" | "verb" | "name" | "uid" | "mayLandUntilMs">[],
   nowMs: number,
 ): void {
@@ -54,7 +54,7 @@ export function register(
 }
 
 /** Settles the run's own ops. Removed planned ones are not restored: the stream has seen their pod. */
-export function settle(epoch: EpochData, owner: OwnerId, run: Taken, write: WriteThrough, nowMs: number): void {
+export function settle(epoch: EpochData, owner: OwnerId, run: AnyTaken, write: WriteThrough, nowMs: number): void {
   for (const id of write.lower) {
     if (own(epoch, owner, run.token, id)) removeFrom(epoch.intents, owner, id);
   }
@@ -86,7 +86,7 @@ export function lowerOp(
   epoch: EpochData,
   owner: OwnerId,
   id: string,
-): { readonly controller: Controller; readonly key: ObjectKey } | undefined {
+): { readonly controller: ControllerName; readonly key: ObjectKey } | undefined {
   const op = epoch.intents.get(owner)?.get(id);
   if (op) removeFrom(epoch.intents, owner, id);
   return op;

@@ -1,28 +1,28 @@
 /** Doorbells that one call of the Store returns to its caller: one per key, with its final time. */
-import { CONTROLLERS, tableOf } from "@deltaloop/kube/objects";
-import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
+import type { ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../../ports/doorbells.ts";
+import { queueOf } from "./data.ts";
 import type { EpochData } from "./data.ts";
 
 export interface Ring {
-  note(controller: Controller, key: ObjectKey): void;
+  note(controller: ControllerName, key: ObjectKey): void;
   bells(): readonly Doorbell[];
 }
 
 export function createRing(epoch: EpochData, nowMs: number): Ring {
-  const noted = tableOf(CONTROLLERS, () => new Set<ObjectKey>());
+  const noted = new Map(epoch.catalog.controllers.map((controller) => [controller, new Set<ObjectKey>()]));
   return {
-    note: (controller, key) => void noted[controller].add(key),
+    note: (controller, key) => void noted.get(controller)?.add(key),
     bells: () =>
-      CONTROLLERS.flatMap((controller) =>
-        [...noted[controller]].map((key) => doorbell(epoch, controller, key, epoch.queues[controller].ready.get(key) ?? nowMs, nowMs)),
+      [...noted].flatMap(([controller, keys]) =>
+        [...keys].map((key) => doorbell(epoch, controller, key, queueOf(epoch, controller).ready.get(key) ?? nowMs, nowMs)),
       ),
   };
 }
 
 /** The doorbell for `key`, for the time when the key is ready. */
-export function doorbell(epoch: EpochData, controller: Controller, key: ObjectKey, atMs: number, nowMs: number): Doorbell {
-  const primary = epoch.queues[controller].primaries.get(key);
+export function doorbell(epoch: EpochData, controller: ControllerName, key: ObjectKey, atMs: number, nowMs: number): Doorbell {
+  const primary = queueOf(epoch, controller).primaries.get(key);
   return {
     controller,
     key,

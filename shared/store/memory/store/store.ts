@@ -2,14 +2,14 @@
  * The Store in memory: the whole contract of shared/store/ports/store.ts in one process, for the demo without Redis, tests and replay.
  * Each verb is one synchronous step and therefore atomic; the files beside this one make the decisions.
  */
-import { primaryAsOwner, CONTROLLERS } from "@deltaloop/kube/objects";
-import type { Controller, ObjectKey } from "@deltaloop/kube/objects";
+import { ownerIdIn } from "@deltaloop/kube/objects";
+import type { ObjectKey } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import type { Store } from "../../ports/store.ts";
 import type { StoreOptions } from "../../store-options.ts";
 import { applyManifest, applyPack, readManifest, stashManifest } from "./apply.ts";
-import { createMemoryData } from "./data.ts";
+import { correlationsOf, createMemoryData, queueOf } from "./data.ts";
 import type { MemoryData } from "./data.ts";
 import { checkpoint, epochNamed, markSuspect, noteForgery, openEpoch, openFence, openGeneration, quarantine } from "./epochs.ts";
 import { gateReason } from "./gate.ts";
@@ -32,7 +32,7 @@ const SWEEP_MAX = 500;
  * @param data shared by several Stores, as several functions share one Redis; default: data of its own.
  * @throws {TypeError} without a clock: the memory Store has no time of its own.
  */
-export function createMemoryStore(given: StoreOptions, data: MemoryData = createMemoryData()): Store {
+export function createMemoryStore(given: StoreOptions, data: MemoryData = createMemoryData(given.catalog)): Store {
   const { clock: serverClock } = given;
   if (!serverClock) throw new TypeError("the memory Store needs a clock");
   const options: MemoryStoreOptions = { ...given, clock: serverClock };
@@ -43,7 +43,7 @@ export function createMemoryStore(given: StoreOptions, data: MemoryData = create
     ...queueVerbs(data, options, clock),
     correlateEvents: async (controller, happenings) => {
       const nowMs = clock.now();
-      return happenings.map((each) => correlate(data.events[controller], { ...each, message: each.key }, nowMs));
+      return happenings.map((each) => correlate(correlationsOf(data, controller), { ...each, message: each.key }, nowMs));
     },
     keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
     tallies: async () => tallies(data),
@@ -137,11 +137,11 @@ function indexVerbs(
     writeThrough: async (run, write) => writeThrough(data, run, write, clock.now()),
     registerIntents: async (run, ownerUid, intents) => {
       const epoch = epochNamed(data, run.epoch);
-      const queue = epoch?.queues[run.controller];
+      const queue = epoch && queueOf(epoch, run.controller);
       // Ops under the uid of a replaced primary would never be removed (IT4).
       if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
       if (!isOfLineage(epoch, run) || (run.lineage && run.lineage.marks !== epoch.suspectMarks)) return "stolen"; // LN4
-      register(epoch, primaryAsOwner(run.controller, run.key, ownerUid), run, intents, clock.now());
+      register(epoch, ownerIdIn(epoch.catalog, run.controller, run.key, ownerUid), run, intents, clock.now());
       return "ok";
     },
   };
@@ -157,12 +157,12 @@ function queueVerbs(
       const epoch = epochNamed(data, name);
       const nowMs = clock.now();
       const atMs = nowMs + delayMs;
-      return epoch && addKey(epoch.queues[controller], key, atMs, nowMs) ? doorbell(epoch, controller, key, atMs, nowMs) : undefined;
+      return epoch && addKey(queueOf(epoch, controller), key, atMs, nowMs) ? doorbell(epoch, controller, key, atMs, nowMs) : undefined;
     },
     take: async (run, known) => {
       const { epoch } = data;
       if (epoch && epoch.record.epoch !== run.epoch) return { kind: "otherEpoch" };
-      epoch?.queues[run.controller].bells.delete(run.key);
+      if (epoch) queueOf(epoch, run.controller).bells.delete(run.key);
       const stop = stopFor(data, options, run.key);
       if (epoch && stop) return { kind: "stopped", stop };
       const reason = gateReason(data, run.controller, options);
@@ -171,7 +171,7 @@ function queueVerbs(
     },
     renew: async (run) => {
       const epoch = epochNamed(data, run.epoch);
-      const queue = epoch?.queues[run.controller];
+      const queue = epoch && queueOf(epoch, run.controller);
       if (!queue || !holds(queue, run.key, run.token)) return undefined;
       return stopFor(data, options, run.key) ? "stopped" : renewLease(queue, run, clock.now());
     },
@@ -183,12 +183,12 @@ function queueVerbs(
       const nowMs = clock.now();
       const epoch = epochNamed(data, name);
       if (!epoch) return [];
-      const queue = epoch.queues[controller];
+      const queue = queueOf(epoch, controller);
       return resyncKeys(queue, spreadMs, nowMs).map((key) => doorbell(epoch, controller, key, queue.ready.get(key) ?? nowMs, nowMs));
     },
     sweep: async (name) => sweep(data, name, options, clock.now()),
-    queued: async (controller) => queuedKeys(data.epoch?.queues[controller]),
-    parked: async (controller) => parkedKeys(data.epoch?.queues[controller]),
+    queued: async (controller) => queuedKeys(data.epoch && queueOf(data.epoch, controller)),
+    parked: async (controller) => parkedKeys(data.epoch && queueOf(data.epoch, controller)),
   };
 }
 
@@ -197,10 +197,10 @@ function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowM
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];
   if (!epoch) return bells;
-  const open = CONTROLLERS.filter((controller: Controller) => gateReason(data, controller, options) === undefined);
+  const open = data.catalog.controllers.filter((controller) => gateReason(data, controller, options) === undefined);
   for (const controller of open) {
     const isStopped = (key: ObjectKey): boolean => stopFor(data, options, key) !== undefined;
-    const keys = sweepKeys(epoch.queues[controller], nowMs, SWEEP_MAX - bells.length, isStopped);
+    const keys = sweepKeys(queueOf(epoch, controller), nowMs, SWEEP_MAX - bells.length, isStopped);
     bells.push(...keys.map((key) => doorbell(epoch, controller, key, nowMs, nowMs)));
   }
   return bells;

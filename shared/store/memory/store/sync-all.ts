@@ -1,6 +1,7 @@
 /** SyncAll (informer §15): looks at every key once, to find what a controller missed while it was not synced. */
-import type { Controller } from "@deltaloop/kube/objects";
+import type { ControllerName } from "@deltaloop/kube/objects";
 import type { GuardState } from "../../ports/store.ts";
+import { queueOf } from "./data.ts";
 import type { EpochData } from "./data.ts";
 import { gateReason } from "./gate.ts";
 import type { Ring } from "./ring.ts";
@@ -21,11 +22,17 @@ export interface Synced {
 }
 
 /** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open. */
-export function syncAll(store: Synced, controllers: readonly Controller[], ring: Ring, options: MemoryStoreOptions, nowMs: number): void {
+export function syncAll(
+  store: Synced,
+  controllers: readonly ControllerName[],
+  ring: Ring,
+  options: MemoryStoreOptions,
+  nowMs: number,
+): void {
   const { epoch } = store;
   let bellsLeft = BELLS_MAX;
   for (const controller of controllers) {
-    const queue = epoch.queues[controller];
+    const queue = queueOf(epoch, controller);
     const keys = [...queue.primaries.keys()].sort();
     const spreadMs = Math.min(SPREAD_MS_MAX, keys.length);
     for (const [index, key] of keys.entries()) addKey(queue, key, nowMs + Math.floor((index * spreadMs) / keys.length), nowMs);

@@ -1,11 +1,9 @@
 /** Fates of items (TY1). */
-import { CACHED_RESOURCES, tableOf } from "@deltaloop/kube/objects";
+import { tableOf } from "@deltaloop/kube/objects";
 import type { ItemOutcome, LaneTally } from "../../ports/store.ts";
 import { FATES } from "../../ports/tallies.ts";
 import type { Fate } from "../../ports/tallies.ts";
 import type { MemoryData } from "./data.ts";
-
-const RESOURCES: readonly LaneTally["resource"][] = [...CACHED_RESOURCES, "unknown"];
 
 /** Counts `items` by `fates`. */
 export function tally(
@@ -28,5 +26,6 @@ export function fatesOf(outcomes: readonly ItemOutcome[]): Readonly<Partial<Reco
 }
 
 export function tallies(data: MemoryData): readonly LaneTally[] {
-  return [...data.tallies.values()].toSorted((a, b) => RESOURCES.indexOf(a.resource) - RESOURCES.indexOf(b.resource) || a.lane - b.lane);
+  const views: readonly LaneTally["resource"][] = [...data.catalog.views, "unknown"];
+  return [...data.tallies.values()].toSorted((a, b) => views.indexOf(a.resource) - views.indexOf(b.resource) || a.lane - b.lane);
 }

@@ -4,19 +4,12 @@
  * `ready` is a set, so adds collapse; a run first removes its key, so an add during the run stays (WQ1). `runs` has one entry per key; only
  * the holder of its token may continue (WQ2).
  */
-import {
-  compareResourceVersions,
-  maxResourceVersion,
-  minResourceVersion,
-  CONTROLLER_INFO,
-  splitKey,
-  primaryAsOwner,
-} from "@deltaloop/kube/objects";
-import type { OwnerId, Controller, ObjectKey } from "@deltaloop/kube/objects";
-import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, Taken, TakenLineage, TakeResult, WorkQueue } from "../../ports/store.ts";
+import { compareResourceVersions, infoIn, maxResourceVersion, minResourceVersion, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
+import type { OwnerId, ControllerName, ObjectKey, View } from "@deltaloop/kube/objects";
+import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, AnyTaken, TakenLineage, TakeResult, WorkQueue } from "../../ports/store.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
-import { byKey, laneOfKey, readSlice, sliceName } from "./data.ts";
-import type { EpochData, QueueData } from "./data.ts";
+import { byKey, laneOfKey, queueOf, readSlice, sliceName } from "./data.ts";
+import type { EpochData, QueueData, ResourceData } from "./data.ts";
 import { forgedEntry, openSlice } from "./forged.ts";
 import { LEASE_MS } from "@deltaloop/base";
 import { lineageOf } from "./lineage.ts";
@@ -57,11 +50,11 @@ export function queueEffect(
   effect: Effect,
   ring: Ring,
   nowMs: number,
-  exempt: { readonly controller: Controller; readonly key: ObjectKey } | undefined,
+  exempt: { readonly controller: ControllerName; readonly key: ObjectKey } | undefined,
 ): void {
   const { controller, key } = effect;
   if (exempt?.controller === controller && exempt.key === key) return;
-  const queue = epoch.queues[controller];
+  const queue = queueOf(epoch, controller);
   const primary = queue.primaries.get(key);
   if (!effect.self && primary?.uid !== effect.uid) return;
   const atMs = effect.urgency === "act" ? nowMs : statusAtMs(epoch, effect, nowMs);
@@ -70,11 +63,15 @@ export function queueEffect(
 
 /** End of the last run (now, while one is in progress) plus 1 ms per dependent, at most a second. */
 function statusAtMs(epoch: EpochData, { controller, key, uid }: Effect, nowMs: number): number {
-  const queue = epoch.queues[controller];
-  const slices = epoch.resources.get(CONTROLLER_INFO[controller].dependents)?.slices;
-  const dependents = slices?.get(primaryAsOwner(controller, key, uid))?.size ?? 0;
+  const queue = queueOf(epoch, controller);
+  const slices = resourceOf(epoch, infoIn(epoch.catalog, controller).dependents)?.slices;
+  const dependents = slices?.get(ownerIdIn(epoch.catalog, controller, key, uid))?.size ?? 0;
   const endedAtMs = isLive(queue, key, nowMs) ? nowMs : (queue.endedAtMs.get(key) ?? 0);
   return Math.max(nowMs, endedAtMs + Math.min(STATUS_MS_MAX, dependents));
+}
+
+function resourceOf({ resources }: EpochData, view: View | undefined): ResourceData | undefined {
+  return view === undefined ? undefined : resources.get(view);
 }
 
 function isLive(queue: QueueData, key: ObjectKey, nowMs: number): boolean {
@@ -83,14 +80,14 @@ function isLive(queue: QueueData, key: ObjectKey, nowMs: number): boolean {
 }
 
 /** LN4: whether term and fence are those under which the run was taken. */
-export function isOfLineage({ token, tokenFence }: EpochData, { lineage }: Taken): boolean {
+export function isOfLineage({ token, tokenFence }: EpochData, { lineage }: AnyTaken): boolean {
   return lineage?.token === undefined || (token?.term === lineage.token.term && tokenFence === lineage.fence);
 }
 
-function takenLineage(epoch: EpochData, controller: Controller): TakenLineage {
+function takenLineage(epoch: EpochData, controller: ControllerName): TakenLineage {
   const { tokenFence, suspectMarks, resources } = epoch;
   const { token, checkpoint } = lineageOf(epoch);
-  const fences = CONTROLLER_INFO[controller].reads.map((name) => resources.get(name)?.fence ?? "0");
+  const fences = infoIn(epoch.catalog, controller).reads.map((name) => resources.get(name)?.fence ?? "0");
   return {
     ...(token && { token }),
     fence: token ? tokenFence : fences.reduce(maxResourceVersion),
@@ -106,11 +103,11 @@ export function holds(queue: QueueData, key: ObjectKey, token: string): boolean 
 /** `take` behind the gate. Each call has consumed a doorbell of the key, whatever the result. */
 export function takeKey(
   epoch: EpochData,
-  run: Taken,
+  run: AnyTaken,
   known: { readonly uid?: string; readonly owner?: OwnerId },
   { nowMs, isSure }: Pick<StoreTime, "nowMs" | "isSure">,
 ): TakeResult {
-  const queue = epoch.queues[run.controller];
+  const queue = queueOf(epoch, run.controller);
   const { key } = run;
   const readyAtMs = queue.ready.get(key);
   const abandoned = queue.runs.has(key) && !isLive(queue, key, nowMs);
@@ -135,14 +132,14 @@ export function takeKey(
 }
 
 /** IT3: expired ops of a dead token are read live before any decision; younger ones requeue the key for their deadline. */
-function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
-  const queue = epoch.queues[run.controller];
-  const owner = uid === undefined ? undefined : primaryAsOwner(run.controller, run.key, uid);
+function begin(epoch: EpochData, run: AnyTaken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
+  const queue = queueOf(epoch, run.controller);
+  const owner = uid === undefined ? undefined : ownerIdIn(epoch.catalog, run.controller, run.key, uid);
   const deadlineMs = owner === undefined ? undefined : pendingDeadlineMs(epoch, owner);
   if (owner !== undefined && deadlineMs !== undefined && deadlineMs <= nowMs) {
     const intents = adoptExpired(epoch, owner, run, nowMs);
     const { primary, forged = [], failures, unended } = snapshotOf(epoch, run, owner, nowMs);
-    const spoilt = forged.filter(({ resource }) => resource === CONTROLLER_INFO[run.controller].primary); // no slice was read
+    const spoilt = forged.filter(({ resource }) => resource === infoIn(epoch.catalog, run.controller).primary); // no slice was read
     return {
       kind: "recover",
       snapshot: {
@@ -164,16 +161,17 @@ function begin(epoch: EpochData, run: Taken, uid: string | undefined, leaseUntil
   return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage, ...(release !== undefined && { release }) };
 }
 
-function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, nowMs: number): Snapshot {
-  const queue = epoch.queues[run.controller];
+function snapshotOf(epoch: EpochData, run: AnyTaken, owner: OwnerId | undefined, nowMs: number): Snapshot {
+  const queue = queueOf(epoch, run.controller);
   const counts = { failures: queue.failures.get(run.key) ?? 0, ...unendedOf(queue, run.key) };
   const nothing: Snapshot = { dependents: [], orphans: [], intents: [], ...counts };
   if (owner === undefined) return nothing;
-  const { primary, dependents } = CONTROLLER_INFO[run.controller];
+  const { primary, dependents } = infoIn(epoch.catalog, run.controller);
   const primaries = epoch.resources.get(primary);
   const row = primaries && laneOfKey(primaries, run.key).rows.get(run.key);
-  const data = epoch.resources.get(dependents);
-  const open = (slice: string): ReturnType<typeof openSlice> => openSlice(dependents, data, slice, readSlice(data, slice), nowMs);
+  const data = resourceOf(epoch, dependents);
+  const open = (slice: string): ReturnType<typeof openSlice> =>
+    dependents === undefined ? { rows: [], forged: [] } : openSlice(dependents, data, slice, readSlice(data, slice), nowMs);
   const [own, orphans] = [open(owner), open(sliceName(undefined, splitKey(run.key).namespace))];
   const spoilt = primaries && row && forgedEntry(primaries, row);
   const forged = [...(spoilt ? [spoilt] : []), ...own.forged, ...orphans.forged];
@@ -191,14 +189,14 @@ function snapshotOf(epoch: EpochData, run: Taken, owner: OwnerId | undefined, no
 /** The basis of the run's creates and deletes. */
 function basisOf(
   epoch: EpochData,
-  run: Taken,
+  run: AnyTaken,
   owner: OwnerId,
   nowMs: number,
 ): Pick<Snapshot, "pods" | "mark" | "left" | "predecessorGone"> {
   const pods = epoch.resources.get("pods");
   const [mark, left] = [epoch.marks.get(owner), epoch.left.get(owner)];
   const watermark = pods?.lanes.map((lane) => lane.watermark).reduce(minResourceVersion) ?? "0";
-  const primaries = epoch.resources.get(CONTROLLER_INFO[run.controller].primary);
+  const primaries = epoch.resources.get(infoIn(epoch.catalog, run.controller).primary);
   const gone = primaries?.predecessors.filter(({ key }) => key === run.key).map(({ rv }) => rv) ?? [];
   const predecessorGone = gone.reduce(maxResourceVersion, primaries?.predecessorsFloor || "0");
   return {
@@ -214,7 +212,7 @@ function unendedOf(queue: QueueData, key: ObjectKey): Pick<Snapshot, "unended"> 
   return unended > 0 ? { unended } : {};
 }
 
-export function renewLease(queue: QueueData, run: Taken, nowMs: number): number | undefined {
+export function renewLease(queue: QueueData, run: AnyTaken, nowMs: number): number | undefined {
   const held = queue.runs.get(run.key);
   if (held?.token !== run.token) return undefined;
   const leaseUntilMs = nowMs + LEASE_MS;
@@ -223,8 +221,8 @@ export function renewLease(queue: QueueData, run: Taken, nowMs: number): number 
 }
 
 /** Ends the run; a dirty key then needs a doorbell. */
-export function finishRun(epoch: EpochData, run: Taken, outcome: Outcome, nowMs: number): DoneResult {
-  const queue = epoch.queues[run.controller];
+export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, nowMs: number): DoneResult {
+  const queue = queueOf(epoch, run.controller);
   const { key } = run;
   const rung = (): { readonly bell?: Doorbell } => {
     const readyAtMs = queue.ready.get(key);

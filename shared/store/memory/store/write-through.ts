@@ -1,11 +1,11 @@
 /** Writes a run's own responses and live reads, and settles its ops, in one step (informer §13 layers 2 and 4). */
-import { maxResourceVersion, primaryAsOwner } from "@deltaloop/kube/objects";
+import { maxResourceVersion, ownerIdIn } from "@deltaloop/kube/objects";
 import type { OwnerId } from "@deltaloop/kube/objects";
-import type { WriteThrough, WriteThroughResult, ItemOutcome, Taken } from "../../ports/store.ts";
+import type { WriteThrough, WriteThroughResult, ItemOutcome, AnyTaken } from "../../ports/store.ts";
 import { applyItem, countsMoved, putRow } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { assertDistinct } from "./apply.ts";
-import { laneOfKey } from "./data.ts";
+import { laneOfKey, queueOf } from "./data.ts";
 import type { EpochData, MemoryData } from "./data.ts";
 import { restamp, settle } from "./intents.ts";
 import { createRing } from "./ring.ts";
@@ -18,7 +18,7 @@ const ITEMS_MAX = 500;
  * when a row changed, and when A5 or A6 dropped a response: its pod is gone already, and only this run knows that it created it. That also
  * applies to items before a `retry`, since the caller resends only the rest.
  */
-export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, nowMs: number): WriteThroughResult {
+export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThrough, nowMs: number): WriteThroughResult {
   assertDistinct(write.items, ITEMS_MAX);
   const { epoch } = data;
   if (!epoch || epoch.record.epoch !== run.epoch || !isOfLineage(epoch, run)) return { kind: "otherEpoch" };
@@ -38,12 +38,12 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
     resource.written = maxResourceVersion(item.rv, resource.written ?? "0");
   }
   const flagged = moved ? 0 : write.gone.filter((pod) => flagGone(step, pod)).length;
-  const owner = primaryAsOwner(run.controller, run.key, write.ownerUid);
+  const owner = ownerIdIn(epoch.catalog, run.controller, run.key, write.ownerUid);
   if (!moved) settle(epoch, owner, run, write, nowMs);
   if (!moved) mark(epoch, write, owner);
   restamp(epoch, owner, run.token, nowMs);
   const news = flagged > 0 || outcomes.some((outcome) => outcome !== "same");
-  if (news && !write.ownStatus && addKey(epoch.queues[run.controller], run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
+  if (news && !write.ownStatus && addKey(queueOf(epoch, run.controller), run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
   if (moved) return { kind: "retry", index: outcomes.length, bells: ring.bells(), outcomes };
   const done = write.ends && finishRun(epoch, run, write.ends, nowMs);
   return { kind: "ok", bells: ring.bells(), outcomes, ...(done && { done }) };
@@ -52,8 +52,8 @@ export function writeThrough(data: MemoryData, run: Taken, write: WriteThrough, 
 /** Stores marks of owners whose uid the Store knows. */
 function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThrough, owner: OwnerId): void {
   for (const each of marks) {
-    if (epoch.queues[each.controller].primaries.get(each.key)?.uid === each.uid)
-      epoch.marks.set(primaryAsOwner(each.controller, each.key, each.uid), Object.freeze({ ...each.mark }));
+    if (queueOf(epoch, each.controller).primaries.get(each.key)?.uid === each.uid)
+      epoch.marks.set(ownerIdIn(epoch.catalog, each.controller, each.key, each.uid), Object.freeze({ ...each.mark }));
   }
   if (!ownStatus || left === 0) return;
   const since = (epoch.left.get(owner) ?? 0) - left;
@@ -66,6 +66,6 @@ function flagGone(step: Step, { key, uid }: WriteThrough["gone"][number]): boole
   const lane = laneOfKey(step.resource, key);
   const row = lane.rows.get(key);
   if (!row || row.uid !== uid || row.gone) return false;
-  putRow(step.name, step.resource, lane, { ...row, gone: true }, step.nowMs);
+  putRow(step, lane, { ...row, gone: true }, step.nowMs);
   return true;
 }

@@ -1,0 +1,55 @@
+/** What caching uses of a registry: names, event handlers and views (shared/controllers/registry/registry.ts). */
+import { isOwnView, ownerOfCached } from "@deltaloop/kube/objects";
+import type { Cached, CachedObject, Catalog, OwnerId, OwnView, Resource, View } from "@deltaloop/kube/objects";
+import type { Digester } from "@deltaloop/kube/pod-template";
+import { strip } from "@deltaloop/kube/strip";
+import type { ViewDefinition } from "@deltaloop/kube/strip";
+import type { AffectedKeys } from "./affected-keys.ts";
+
+export interface CacheRegistry {
+  readonly catalog: Catalog;
+  /** In the order of the catalog's controllers. */
+  readonly affectedKeys: readonly AffectedKeys[];
+  /** The views of additional controllers. */
+  readonly views: ReadonlyMap<OwnView, ViewDefinition>;
+}
+
+type Views = Pick<CacheRegistry, "views">;
+
+/** The object as `view` caches it. @throws {MalformedObjectError} as `strip` does */
+export function cachedAs(registry: Views, view: View, object: unknown, digester: Digester): Cached<View> {
+  return isOwnView(view) ? definitionOf(registry, view).project(object, digester) : strip(view, object, digester);
+}
+
+/** The owner of a row, which names its slice. Each view has this one function. */
+export function sliceOf(registry: Views, view: View, object: Cached<View>): OwnerId | undefined {
+  // The view names the shape of its objects, which TypeScript cannot correlate here.
+  return isOwnView(view) ? definitionOf(registry, view).slice?.(object as CachedObject) : ownerOfCached(view, object as Cached);
+}
+
+/** The object if it can be cached. Used for deletions too: a deletion whose object is unreadable is still a deletion. */
+export function readable(registry: Views, resource: View, object: Cached<View> | undefined): Cached<View> | undefined {
+  try {
+    if (object !== undefined) sliceOf(registry, resource, object);
+    return object;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The resource that feeds a view. */
+export function resourceOf(registry: Views, view: View): Resource {
+  return isOwnView(view) ? definitionOf(registry, view).resource : view;
+}
+
+/** Whether metadata of the resource is enough for the view. */
+export function needsMetadataOnly({ views }: Views, view: View): boolean {
+  return isOwnView(view) && views.get(view)?.isMetadataOnly === true;
+}
+
+/** @throws {RangeError} for a view that the registry lacks: a bug, because such a message waits undecoded */
+function definitionOf({ views }: Views, view: OwnView): ViewDefinition {
+  const definition = views.get(view);
+  if (!definition) throw new RangeError(`no view ${view}`);
+  return definition;
+}

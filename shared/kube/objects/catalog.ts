@@ -1,0 +1,58 @@
+/** Controllers and views by name, as plain data: what Stores, watcher and applier know of a registry. */
+import { podOwnerId, primaryAsOwner } from "./owner-id.ts";
+import type { OwnerId } from "./owner-id.ts";
+import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, isBuiltIn, RESOURCES, splitKey } from "./resources.ts";
+import type { ControllerInfo, ControllerName, ObjectKey, View } from "./resources.ts";
+
+export interface Catalog {
+  /** In the order in which their affected keys are computed. */
+  readonly controllers: readonly ControllerName[];
+  /** Each once, in the order in which they are listed at start. */
+  readonly views: readonly View[];
+  readonly entries: ReadonlyMap<ControllerName, CatalogEntry>;
+}
+
+export interface CatalogEntry extends ControllerInfo {
+  readonly name: ControllerName;
+  /** The primary's kind, which its dependents' owner references name. */
+  readonly kind: string;
+}
+
+/** @throws {RangeError} for two controllers of one name */
+export function catalogOf(all: readonly CatalogEntry[]): Catalog {
+  const entries = new Map(
+    all.map(({ name, kind, primary, dependents, reads }): readonly [ControllerName, CatalogEntry] => [
+      name,
+      { name, kind, primary, ...(dependents !== undefined && { dependents }), reads },
+    ]),
+  );
+  if (entries.size < all.length) throw new RangeError("two controllers have the same name");
+  const read = new Set<View>(all.flatMap(({ reads }) => reads));
+  const core = CACHED_RESOURCES.filter((resource) => read.has(resource));
+  return { controllers: [...entries.keys()], views: [...new Set<View>([...core, ...read])], entries };
+}
+
+/** @throws {RangeError} for a controller that the catalog lacks: a bug of the caller */
+export function infoIn({ entries }: Catalog, controller: ControllerName): CatalogEntry {
+  const entry = entries.get(controller);
+  if (!entry) throw new RangeError(`no controller ${controller}`);
+  return entry;
+}
+
+/** The controller whose primaries the view holds, if any. */
+export function controllerIn({ entries }: Catalog, view: View): ControllerName | undefined {
+  for (const { name, primary } of entries.values()) if (primary === view) return name;
+  return undefined;
+}
+
+/** The owner id of a primary, which keys its dependents' slice and its intents. */
+export function ownerIdIn(catalog: Catalog, controller: ControllerName, key: ObjectKey, uid: string): OwnerId {
+  if (isBuiltIn(controller)) return primaryAsOwner(controller, key, uid);
+  const { namespace, name } = splitKey(key);
+  return podOwnerId(namespace, { kind: infoIn(catalog, controller).kind, name, uid });
+}
+
+/** The built-in controllers. */
+export const BUILT_IN: Catalog = catalogOf(
+  CONTROLLERS.map((name) => ({ name, ...CONTROLLER_INFO[name], kind: RESOURCES[CONTROLLER_INFO[name].primary].kind })),
+);
