@@ -111,6 +111,7 @@ export const LAYOUTS = {
       term: "text",
       termFence: "text",
       marks: "text",
+      drawn: "text",
       ops: ["id", "verb", "name", "uid", "mayLandUntilMs"],
     },
   },
