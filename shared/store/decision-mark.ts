@@ -1,11 +1,13 @@
 /**
- * The text form of a decision mark, and the number of pods that left: fields in the hash of an owner's intents, which older builds ignore.
+ * Fields in the hash of an owner's intents that are no ops, which older builds ignore: the text form of a decision mark, the number of
+ * pods that left, and the number of names that were drawn.
  */
 import type { DecisionMark } from "./ports/store.ts";
 
-/** Both start like the fields of hexadecimal tokens: an older build treats them as a token without ops. */
+/** They start like the fields of hexadecimal tokens: an older build treats them as a token without ops. */
 export const MARK_FIELD = "t:mark";
 export const LEFT_FIELD = "t:left";
+export const DRAWN_FIELD = "t:drawn";
 
 /** `listed 1234 0 5678 1772359200000 1772359190000,1772359195000` */
 export function markText({ kind, fence, suspects, version, atMs, disputedMs = [] }: DecisionMark): string {
@@ -25,4 +27,9 @@ export function parseMark(text: string | undefined): DecisionMark | undefined {
     atMs: Number(atMs),
     ...(disputed !== "" && { disputedMs: disputed.split(",").map(Number) }),
   };
+}
+
+/** Returns undefined for a text that is not a number of names; drawing then starts anew. */
+export function parseDrawn(text: string | undefined): number | undefined {
+  return /^\d{1,15}$/.test(text ?? "") ? Number(text) : undefined;
 }

@@ -456,8 +456,9 @@ class Life {
       ...(this.#chance(0.2) && { mayLandUntilMs: this.#left.clock.now() + 4_000 }),
     }));
     const ownerUid = this.#chance(0.95) ? uid : this.#uid("replicasets", this.#keyOf("replicasets"));
-    await this.#call(`registerIntents ${JSON.stringify([run, ownerUid, intents])}`, (store) =>
-      store.registerIntents(run, ownerUid, intents),
+    const drawn = this.#chance(0.5) ? this.#below(9) : undefined;
+    await this.#call(`registerIntents ${JSON.stringify([run, ownerUid, intents, drawn])}`, (store) =>
+      store.registerIntents(run, ownerUid, intents, drawn),
     );
   }
 

@@ -8,6 +8,7 @@
 import { afterEach, describe } from "vitest";
 
 import { clockCases } from "./store/clock-jumps.ts";
+import { drawnNameCases } from "./store/drawn-names.ts";
 import { epochCases } from "./store/epochs.ts";
 import { eventCases } from "./store/events.ts";
 import { forgedCases } from "./store/forged.ts";
@@ -99,6 +100,9 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     });
     describe("intents", () => {
       intentCases(open);
+    });
+    describe("drawn names", () => {
+      drawnNameCases(open);
     });
     describe("Events", () => {
       eventCases(open);

@@ -37,6 +37,7 @@ export const RULES = [
   "unread",
   "resume",
   "intents",
+  "names",
   "planned",
   "mayLand",
   "recover",
@@ -415,7 +416,16 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return { ...opened, lanes: opened.lanes.map((lane) => ({ ...lane, watermark: greatest })) };
     },
   }),
-  intents: () => ({ registerIntents: async () => "ok" }),
+  intents: (store) => ({ registerIntents: (run, ownerUid, _, drawn) => store.registerIntents(run, ownerUid, [], drawn) }),
+  // Each run draws from a number of its own, whatever the Store has counted.
+  names: (store) => ({
+    take: async (run, known) => {
+      const result = await store.take(run, known);
+      if (result.kind !== "ok") return result;
+      const drawn = Array.from(run.token, (letter) => letter.charCodeAt(0)).reduce((number, code) => (number * 31 + code) % 1e9, 1);
+      return { ...result, snapshot: { ...result.snapshot, drawn } };
+    },
+  }),
   planned: (store) => ({
     writeThrough: (run, write) =>
       store.writeThrough(run, { ...write, lower: [...write.lower, ...write.plan.map(({ id }) => id)], plan: [] }),

@@ -19,17 +19,17 @@ export interface CreatePlan {
    * They are registered with the others, so that this run owns them, and removed with its first responses.
    */
   readonly drop: readonly CreateOp[];
-  /** First number of the run's next plan. */
-  readonly nextIndex: number;
+  /** Number of names drawn for the owner, these included. */
+  readonly drawn: number;
 }
 
 interface WantedCreates {
   readonly ownerName: string;
   readonly ownerUid: string;
-  readonly token: string;
+  readonly epoch: string;
   readonly count: number;
-  /** First number that no earlier plan of this run used. */
-  readonly firstIndex: number;
+  /** Number of names drawn for the owner so far. */
+  readonly drawn: number;
 }
 
 /**
@@ -37,20 +37,20 @@ interface WantedCreates {
  * A planned name whose pod is in the snapshot is dropped. A name that is not needed is dropped only if its calls are known to have
  * created nothing. Otherwise its pod may exist, unseen while the stream is stalled, and the next create must collide with it.
  */
-export function planCreates(snapshot: Snapshot, { ownerName, ownerUid, token, count, firstIndex }: WantedCreates): CreatePlan {
+export function planCreates(snapshot: Snapshot, { ownerName, ownerUid, epoch, count, drawn }: WantedCreates): CreatePlan {
   const shown = new Set([...snapshot.dependents, ...snapshot.orphans].map((row) => row.key.slice(row.key.indexOf("/") + 1)));
   const creates = snapshot.intents.filter((intent) => intent.verb === "create");
   const planned = creates.filter((intent) => intent.state === "planned");
   const free = planned.filter((intent) => !shown.has(intent.name));
   const used = free.slice(0, count);
   const taken = new Set([...shown, ...creates.map((intent) => intent.name)]);
-  const { names, nextIndex } = podNames(ownerName, { ownerUid, intent: token }, { count: count - used.length, firstIndex, taken });
+  const { names, nextIndex } = podNames(ownerName, { ownerUid, epoch }, { count: count - used.length, firstIndex: drawn, taken });
   return {
     ops: [...used.map(opOf), ...names.map((name) => ({ id: createId(name), name }))],
     drop: [...planned.filter((intent) => shown.has(intent.name)), ...free.slice(count).filter((intent) => !wasUnanswered(intent))].map(
       opOf,
     ),
-    nextIndex,
+    drawn: nextIndex,
   };
 }
 

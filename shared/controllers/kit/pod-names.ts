@@ -1,4 +1,7 @@
-/** Pod names are chosen before the call, so that repeating the call is idempotent (design decision 3, replicaset R4). */
+/**
+ * Pod names are chosen before the call, so that repeating the call is idempotent (design decision 3, replicaset R4). The Store counts the
+ * names of an owner. If it is set back and a second run creates the same pods, that run draws the same names.
+ */
 import { createHash } from "node:crypto";
 
 /** Source: apiserver pkg/storage/names/generate.go MaxGeneratedNameLength. */
@@ -23,8 +26,8 @@ export function podsPrefix(ownerName: string): string {
 /** Inputs of a name: the same three give the same name. */
 export interface PodNameSeed {
   readonly ownerUid: string;
-  /** The run's token. */
-  readonly intent: string;
+  readonly epoch: string;
+  /** Of the owner in this epoch, from 0 (IT5 in store/ports/store.ts). */
   readonly index: number;
 }
 
@@ -32,8 +35,8 @@ export interface PodNameSeed {
  * `web-7f8fb-x2x4z`: the first 58 characters of the prefix and five characters from SHA-256 of the seed. It looks like a name that
  * the API server generates, but is known before the call.
  */
-export function podName(ownerName: string, { ownerUid, intent, index }: PodNameSeed): string {
-  const hash = createHash("sha256").update(`${ownerUid}\n${intent}\n${index}`).digest();
+export function podName(ownerName: string, { ownerUid, epoch, index }: PodNameSeed): string {
+  const hash = createHash("sha256").update(`${ownerUid}\n${epoch}\n${index}`).digest();
   let suffix = "";
   // 32 bits a character keep the bias towards the first letters below one in a hundred million.
   for (let i = 0; i < SUFFIX_LENGTH; i++) suffix += ALPHABET[hash.readUInt32BE(4 * i) % ALPHABET.length];

@@ -43,11 +43,15 @@ export interface DecisionMark {
 }
 
 export interface IntentStore {
-  /** Registers intents as pending for OP_DEADLINE_MS. Returns "stolen" without the lease, or if the key's uid is no longer `ownerUid`. */
+  /**
+   * Registers intents as pending for OP_DEADLINE_MS. Returns "stolen" without the lease, or if the key's uid is no longer `ownerUid`.
+   * `drawn`: the next `Snapshot.drawn` (IT5); absent: unchanged.
+   */
   registerIntents(
     run: AnyTaken,
     ownerUid: string,
     intents: readonly Pick<Intent, "id" | "verb" | "name" | "uid" | "mayLandUntilMs">[],
+    drawn?: number,
   ): Promise<"ok" | "stolen">;
   /**
    * Writes own responses and live reads by the rules A1, A4–A7, A10, and settles the run's own ops. The key itself is queued if a row

@@ -63,6 +63,8 @@
  * IT2  an op is settled by the pod's own name or uid, so at most once despite repeats.
  * IT3  `take` returns `recover` instead of a snapshot if there are expired pending ops of a dead token.
  * IT4  intents are keyed by the owner (namespace, kind, name, uid) and deleted with it.
+ * IT5  the number of names drawn for an owner is stored in the step that registers the ops with these names, and deleted with the
+ *      owner. So a Store that was set back draws the same names again, and their creates find the pods of the lost runs.
  */
 import type { EpochStore } from "./epochs.ts";
 import type { EventStore } from "./events.ts";

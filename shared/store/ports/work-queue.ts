@@ -32,6 +32,10 @@ export interface Snapshot {
   readonly mark?: DecisionMark;
   /** Pods of the owner that ceased to be active since the snapshot that its last own status was computed from. Absent: none. */
   readonly left?: number;
+  /**
+   * Number of pod names drawn for this owner in this epoch (IT5). Absent: none, or an older build drew them.
+   */
+  readonly drawn?: number;
   /** resourceVersion by which another primary of this key was gone, if known and above the watermark. */
   readonly predecessorGone?: string;
   /** Consecutive failures of this key. */

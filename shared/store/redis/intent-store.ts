@@ -19,16 +19,15 @@ const ITEMS_MAX = 500;
 
 export function createIntentStore(context: Context): IntentStore {
   return {
-    async registerIntents(run, ownerUid, intents) {
+    async registerIntents(run, ownerUid, intents, drawn) {
       const names = context.names.of(run.epoch);
       const intentsKey = names.intents(ownerIdIn(context.catalog, run.controller, run.key, ownerUid));
       const ops = intents.map(({ id, verb, name, uid = "", mayLandUntilMs = "" }) => ({ id, verb, name, uid, mayLandUntilMs }));
       const { key, token, controller } = run;
       const table = context.keys("registerIntents", { queue: names.queue(controller), intents: intentsKey });
-      const registered =
-        (await context.run(
-          table.call(run.epoch, { key, token, ownerUid, controller, ...termArgs(run), marks: String(run.lineage?.marks ?? 0), ops }),
-        )) === 1;
+      const marks = String(run.lineage?.marks ?? 0);
+      const args = { key, token, ownerUid, controller, ...termArgs(run), marks, drawn: String(drawn ?? ""), ops };
+      const registered = (await context.run(table.call(run.epoch, args))) === 1;
       if (registered && intents.length > 0) await context.durable(); // otherwise a failover would repeat the calls
       return registered ? "ok" : "stolen";
     },

@@ -1,5 +1,5 @@
 /** The work queue (informer §12). */
-import { LEFT_FIELD, MARK_FIELD, parseMark } from "../decision-mark.ts";
+import { DRAWN_FIELD, LEFT_FIELD, MARK_FIELD, parseDrawn, parseMark } from "../decision-mark.ts";
 import { laneOf } from "../lane.ts";
 import { compareResourceVersions, infoIn, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
 import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
@@ -174,16 +174,18 @@ function basisOf(
   intents: ReadonlyMap<string, string>,
   atMs: number,
   [fence, suspects, watermark, predecessor]: readonly (Reply | undefined)[],
-): Pick<Snapshot, "pods" | "mark" | "left" | "predecessorGone"> {
+): Pick<Snapshot, "pods" | "mark" | "left" | "drawn" | "predecessorGone"> {
   if (fence === undefined) return {};
   const mark = parseMark(intents.get(MARK_FIELD));
   const left = Number(intents.get(LEFT_FIELD) ?? 0);
+  const drawn = parseDrawn(intents.get(DRAWN_FIELD));
   const pods = { fence: asText(fence), suspects: asNumber(suspects), watermark: asText(watermark), atMs };
   const predecessorGone = asText(predecessor);
   return {
     ...(pods.fence !== "" && { pods }),
     ...(mark && { mark }),
     ...(left > 0 && { left }),
+    ...(drawn !== undefined && { drawn }),
     ...(predecessorGone !== "" && compareResourceVersions(predecessorGone, pods.watermark) > 0 && { predecessorGone }),
   };
 }

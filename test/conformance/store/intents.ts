@@ -350,6 +350,28 @@ export function intentCases(open: OpenStore): void {
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);
   });
 
+  it("IT5 a registration stores the number of drawn names, another leaves it, and both follow the lease", async ({ harness, run }) => {
+    const drawn = async () => {
+      const { run: next, snapshot } = await again(harness);
+      await harness.store.done(next, { kind: "ok" });
+      return snapshot.drawn;
+    };
+    expect(await harness.store.registerIntents({ ...run, token: "other" }, UID, [create("a")], 9)).toBe("stolen");
+    await harness.store.registerIntents(run, UID, [create("a")]); // as an older build does
+    await harness.store.done(run, { kind: "ok" });
+    expect(await drawn()).toBeUndefined();
+    const { run: second } = await again(harness);
+    await harness.store.registerIntents(second, UID, [create("b")], 2);
+    await harness.store.registerIntents(second, UID, [create("c"), create("d")], 4);
+    await harness.store.registerIntents(second, UID, [destroy("b")]);
+    await harness.writeThrough(second, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:c", "c:d", "d:uid-b"] });
+    await harness.store.done(second, { kind: "ok" });
+    expect(await drawn()).toBe(4);
+    await harness.seed("replicasets", [remove(rs, "9", { counted: true })]);
+    await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "20" }), { counted: true })]);
+    expect(await drawn()).toBeUndefined();
+  });
+
   it("changes of pods remove no intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });

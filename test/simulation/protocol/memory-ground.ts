@@ -18,7 +18,8 @@ export function createMemoryGround(without: (store: Store, data: MemoryData) => 
     intents: async () => {
       const pending = (ops: Iterable<{ readonly intent: { readonly state: string } }>): number =>
         [...ops].filter(({ intent }) => intent.state === "pending").length;
-      return new Map([...(data.epoch?.intents ?? [])].map(([owner, ops]) => [owner, pending(ops.values())]));
+      const owners = new Set([...(data.epoch?.intents.keys() ?? []), ...(data.epoch?.drawn.keys() ?? [])]);
+      return new Map([...owners].map((owner) => [owner, pending(data.epoch?.intents.get(owner)?.values() ?? [])]));
     },
     snapshot: async () => {
       const back = snapshot(data);

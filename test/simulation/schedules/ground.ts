@@ -4,6 +4,7 @@ import { HOLE_LIMIT_MS } from "../../../shared/base/times.ts";
 import type { OwnerId } from "../../../shared/kube/objects/owner-id.ts";
 import { CACHED_RESOURCES } from "../../../shared/kube/objects/resources.ts";
 import type { CachedResource } from "../../../shared/kube/objects/resources.ts";
+import { DRAWN_FIELD } from "../../../shared/store/decision-mark.ts";
 import type { Store } from "../../../shared/store/ports/store.ts";
 import { deploymentKeys } from "../../../shared/store/redis/keys.ts";
 import { createRedisStore } from "../../../shared/store/redis/redis-store.ts";
@@ -51,7 +52,7 @@ export function createRedisGround(client: Redis, cluster: string, without: (stor
       const prefix = names.intents("");
       const pending = async (key: string): Promise<readonly [OwnerId, number]> => {
         const ops = Object.keys(await client.hgetall(key));
-        return [key.slice(prefix.length), ops.filter((field) => field.startsWith("t:")).length];
+        return [key.slice(prefix.length), ops.filter((field) => field.startsWith("t:") && field !== DRAWN_FIELD).length];
       };
       return new Map(await Promise.all((await keys()).filter((key) => key.startsWith(prefix)).map(pending)));
     },

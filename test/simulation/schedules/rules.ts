@@ -64,7 +64,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "A6",
     off: "a put at or below W makes an absent row",
-    seed: 19,
+    seed: 130,
     script: {
       scripts: INDEX_SCRIPTS,
       from: `elseif not row and not listed and not less(lanes[meta.lane].W, rv) then`,
@@ -184,7 +184,7 @@ export const BREAKAGES: readonly Breakage[] = [
     rule: "intents",
     off: "nothing is registered before a call",
     seed: 446,
-    store: (store) => ({ ...store, registerIntents: async () => "ok" }),
+    store: (store) => ({ ...store, registerIntents: (run, ownerUid, _, drawn) => store.registerIntents(run, ownerUid, [], drawn) }),
   },
   {
     rule: "planned",
@@ -239,7 +239,6 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "BUSY",
     off: "a key that is being worked on is handed out",
-    seed: 22_727,
     script: { scripts: ["take"], from: `if held and held ~= token and not isOver then return { "busy" } end`, to: "" },
   },
   {

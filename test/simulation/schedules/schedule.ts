@@ -14,6 +14,7 @@ import { objectKey } from "../../../shared/kube/objects/resources.ts";
 import type { ObjectKey } from "../../../shared/kube/objects/resources.ts";
 import { prepareChanges } from "../../../shared/controllers/cache/prepare.ts";
 import type { Change } from "../../../shared/controllers/cache/prepare.ts";
+import { podNames } from "../../../shared/controllers/kit/pod-names.ts";
 import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import type { Random } from "../../../shared/base/random.ts";
@@ -548,7 +549,7 @@ class Schedule {
   }
 
   /** Checked when the API server creates a pod. */
-  created(rs: CachedReplicaSet, name: string, takenMs: number, key: ObjectKey): CachedPod | "exists" | "refused" {
+  created(rs: CachedReplicaSet, name: string, key: ObjectKey): CachedPod | "exists" | "refused" {
     if (this.#api.refusesCreates) return "refused";
     const reused = this.#api.names.has(name);
     const pod = this.#api.createPod(name, rs);
@@ -557,8 +558,7 @@ class Schedule {
     const own = this.#api.ownedBy(rs.metadata.uid);
     const highest = Math.max(0, ...this.#api.sizes(rs.metadata.uid));
     if (reused) this.#reused.add(pod.uid);
-    const excuse = this.#excuse(key, takenMs);
-    if (own.length > highest && !excuse && this.#mix.calmPods && !own.some(({ uid }) => this.#reused.has(uid)))
+    if (own.length > highest && this.#mix.calmPods && !own.some(({ uid }) => this.#reused.has(uid)))
       this.#bad("above", `${key} has ${own.length} pods, highest size ${highest}, created ${name}`);
     return pod;
   }
@@ -839,7 +839,15 @@ class Worker {
     const live = this.#schedule.api.replicaSet(key);
     if (live?.metadata.uid !== uid || live.metadata.generation !== rs.metadata.generation) throw new Ended();
     const planned = this.#snapshot.intents.filter(({ state, name }) => state === "planned" && !shown.has(name)).slice(0, missing);
-    const fresh = Array.from({ length: missing - planned.length }, (_, i) => `${rs.metadata.name}-${this.#run.token}-${i}`);
+    const { names: fresh, nextIndex } = podNames(
+      rs.metadata.name,
+      { ownerUid: uid, epoch: this.#run.epoch },
+      {
+        count: missing - planned.length,
+        firstIndex: this.#snapshot.drawn ?? 0,
+        taken: new Set([...shown, ...planned.map(({ name }) => name)]),
+      },
+    );
     const ops = [
       ...planned.map(({ name, mayLandUntilMs }) => ({ name, mayLandUntilMs })),
       ...fresh.map((name) => ({ name, mayLandUntilMs: undefined })),
@@ -849,11 +857,11 @@ class Worker {
       name,
       ...(mayLandUntilMs !== undefined && { mayLandUntilMs }),
     }));
-    if ((await this.#schedule.store.registerIntents(this.#run, uid, ops)) === "stolen") throw new Ended();
+    if ((await this.#schedule.store.registerIntents(this.#run, uid, ops, nextIndex)) === "stolen") throw new Ended();
     let failed = false;
     for (const { id, name, mayLandUntilMs } of ops) {
       await this.#mayWrite();
-      const created = await this.#schedule.call(() => this.#schedule.created(live, name, this.#takenMs, key));
+      const created = await this.#schedule.call(() => this.#schedule.created(live, name, key));
       const refused = created.kind === "refused" || (created.kind === "answered" && created.answer === "refused");
       if (refused || created.kind === "unanswered") failed = true;
       if (created.kind === "unanswered") await this.#through("pods", [], { uid, plan: [{ id, mayLand: true }] });

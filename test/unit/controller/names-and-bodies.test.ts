@@ -13,14 +13,14 @@ import type { Intent } from "../../../shared/store/ports/store.ts";
 import { pod } from "../replicaset/builders.ts";
 
 describe("pod names", () => {
-  const seed = { ownerUid: "u", intent: "token", index: 0 };
+  const seed = { ownerUid: "u", epoch: "e1", index: 0 };
 
-  it("are the same for the same owner, intent and index, and differ otherwise", () => {
+  it("are the same for the same owner, epoch and index, and differ otherwise", () => {
     expect(podName("web", seed)).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
     expect(podName("web", seed)).toBe(podName("web", seed));
     const others = [
       { ...seed, ownerUid: "v" },
-      { ...seed, intent: "other" },
+      { ...seed, epoch: "e2" },
       { ...seed, index: 1 },
     ].map((each) => podName("web", each));
     expect(new Set([podName("web", seed), ...others]).size).toBe(4);
@@ -70,7 +70,7 @@ describe("planCreates", () => {
         intents,
         failures: 0,
       },
-      { ownerName: "web", ownerUid: "u", token: "t", count, firstIndex: 0 },
+      { ownerName: "web", ownerUid: "u", epoch: "e1", count, drawn: 7 },
     );
 
   it("uses planned names first and keeps the deadline of their calls", () => {

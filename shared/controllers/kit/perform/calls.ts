@@ -43,8 +43,8 @@ type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 export class RunCalls {
   readonly ports: SyncPorts;
   run: Run;
-  /** Number of pod names generated so far. */
-  names = 0;
+  /** Number of pod names drawn for the owner so far (IT5). */
+  drawn: number;
   /** Set if the last write-through ended the run. */
   done: DoneResult | undefined;
   readonly #events: RunEvents;
@@ -60,6 +60,7 @@ export class RunCalls {
   constructor(ports: SyncPorts, run: Run) {
     this.ports = ports;
     this.run = run;
+    this.drawn = run.snapshot.drawn ?? 0;
     this.#events = new RunEvents(ports, run);
   }
 
@@ -186,10 +187,11 @@ export class RunCalls {
   async register(
     intents: Parameters<SyncPorts["store"]["registerIntents"]>[2],
     takenBack: Pick<WriteThrough, "lower" | "plan">,
+    drawn?: number,
   ): Promise<void> {
     let answer;
     try {
-      answer = await this.ports.store.registerIntents(this.run, this.run.snapshot.primary?.uid ?? "", intents);
+      answer = await this.ports.store.registerIntents(this.run, this.run.snapshot.primary?.uid ?? "", intents, drawn);
     } catch (error) {
       this.saveLate({ resource: "pods", ...takenBack });
       throw error;

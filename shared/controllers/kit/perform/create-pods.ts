@@ -34,9 +34,9 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   const { live } = stand;
 
-  const wanted = { ownerName: owner.name, ownerUid: owner.uid, token: run.token, count, firstIndex: calls.names };
-  const { ops, drop, nextIndex } = planCreates(run.snapshot, wanted);
-  calls.names = nextIndex;
+  const wanted = { ownerName: owner.name, ownerUid: owner.uid, epoch: run.epoch, count, drawn: calls.drawn };
+  const { ops, drop, drawn } = planCreates(run.snapshot, wanted);
+  calls.drawn = drawn;
   const bodyOf = (op: CreateOp): ReturnType<typeof podFromTemplate> =>
     podFromTemplate(live.open(), { resource: podOwner(write), name: op.name, digest: template.digest });
   const probe = ops[0] && bodyOf(ops[0]);
@@ -52,7 +52,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     const { lower, plan } = giveUp(ops.slice(index), wasUnanswered);
     return { lower: [...unwanted, ...lower], plan };
   };
-  await calls.register([...ops, ...drop].map(createIntent), untriedFrom(0));
+  await calls.register([...ops, ...drop].map(createIntent), untriedFrom(0), drawn);
 
   /** Write-through of the previous batch; it runs while the next batch is sent. */
   let saving = Promise.resolve();

@@ -172,6 +172,7 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
     step.epoch.intents.delete(owner);
     step.epoch.marks.delete(owner);
     step.epoch.left.delete(owner);
+    step.epoch.drawn.delete(owner);
     notePredecessor(step.resource, item);
   }
   if (item.type === "put") {

@@ -55,6 +55,7 @@ export interface EpochData {
   /** By owner, like `intents`, and deleted with them. */
   readonly marks: Map<OwnerId, DecisionMark>;
   readonly left: Map<OwnerId, number>;
+  readonly drawn: Map<OwnerId, number>;
   /** When each periodic job is due next. */
   readonly turns: Map<string, number>;
   /** The last checkpoint and its fence. */
@@ -181,6 +182,7 @@ export function newEpoch(catalog: Catalog, record: EpochRecord, token?: TermToke
     intents: new Map(),
     marks: new Map(),
     left: new Map(),
+    drawn: new Map(),
     quarantine: [],
     turns: new Map(),
     checkpoint: undefined,

@@ -135,13 +135,15 @@ function indexVerbs(
     readManifest: async (pack) => readManifest(data, pack),
     applyManifest: async (pack, manifest) => applyManifest(data, pack, manifest, options, clock.now()),
     writeThrough: async (run, write) => writeThrough(data, run, write, clock.now()),
-    registerIntents: async (run, ownerUid, intents) => {
+    registerIntents: async (run, ownerUid, intents, drawn) => {
       const epoch = epochNamed(data, run.epoch);
       const queue = epoch && queueOf(epoch, run.controller);
       // Ops under the uid of a replaced primary would never be removed (IT4).
       if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
       if (!isOfLineage(epoch, run) || (run.lineage && run.lineage.marks !== epoch.suspectMarks)) return "stolen"; // LN4
-      register(epoch, ownerIdIn(epoch.catalog, run.controller, run.key, ownerUid), run, intents, clock.now());
+      const owner = ownerIdIn(epoch.catalog, run.controller, run.key, ownerUid);
+      register(epoch, owner, run, intents, clock.now());
+      if (drawn !== undefined) epoch.drawn.set(owner, drawn);
       return "ok";
     },
   };

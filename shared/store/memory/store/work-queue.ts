@@ -192,9 +192,9 @@ function basisOf(
   run: AnyTaken,
   owner: OwnerId,
   nowMs: number,
-): Pick<Snapshot, "pods" | "mark" | "left" | "predecessorGone"> {
+): Pick<Snapshot, "pods" | "mark" | "left" | "drawn" | "predecessorGone"> {
   const pods = epoch.resources.get("pods");
-  const [mark, left] = [epoch.marks.get(owner), epoch.left.get(owner)];
+  const [mark, left, drawn] = [epoch.marks.get(owner), epoch.left.get(owner), epoch.drawn.get(owner)];
   const watermark = pods?.lanes.map((lane) => lane.watermark).reduce(minResourceVersion) ?? "0";
   const primaries = epoch.resources.get(infoIn(epoch.catalog, run.controller).primary);
   const gone = primaries?.predecessors.filter(({ key }) => key === run.key).map(({ rv }) => rv) ?? [];
@@ -203,6 +203,7 @@ function basisOf(
     ...(pods && { pods: { fence: pods.fence, suspects: pods.suspects, watermark, atMs: nowMs } }),
     ...(mark && { mark }),
     ...(left !== undefined && { left }),
+    ...(drawn !== undefined && { drawn }),
     ...(compareResourceVersions(predecessorGone, watermark) > 0 && { predecessorGone }),
   };
 }

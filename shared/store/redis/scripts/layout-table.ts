@@ -113,6 +113,7 @@ export const LAYOUTS = {
       term: "text",
       termFence: "text",
       marks: "text",
+      drawn: "text",
       ops: ["id", "verb", "name", "uid", "mayLandUntilMs"],
     },
   },

@@ -68,12 +68,13 @@ it("orders names, counts lists, and leaves absent values empty", () => {
       term: "t",
       termFence: "7",
       marks: "0",
+      drawn: "12",
       controller: "replicaset",
       ownerUid: "u",
       token: "t",
       key: "shop/web",
     }).args,
-  ).toEqual(["e1", "shop/web", "t", "u", "replicaset", "t", "7", "0", "1", "c:a", "create", "a", "", "5"]);
+  ).toEqual(["e1", "shop/web", "t", "u", "replicaset", "t", "7", "0", "12", "1", "c:a", "create", "a", "", "5"]);
   // @ts-expect-error the token is missing
   done.call("e1", { delayMs: undefined, outcome: "ok", key: "shop/web" });
   // @ts-expect-error no script has such an argument

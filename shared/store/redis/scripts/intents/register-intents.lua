@@ -1,6 +1,7 @@
 -- registerIntents: ops become pending, deadline now + OP_DEADLINE_MS, as do the token's other pending ops (IT1).
 -- KEYS  queue: of the controller · intents: of the owner
--- ARGV  key · token · ownerUid · controller · term: as `take` returned it (LN4), "": not compared · termFence · marks · ops
+-- ARGV  key · token · ownerUid · controller · term: as `take` returned it (LN4), "": not compared · termFence · marks
+--       drawn: names of this owner so far (IT5), "": unchanged · ops
 -- Returns 1, or 0: another epoch, another run holds the key, the key's primary has another uid, or LN4
 if otherEpoch() then return 0 end
 if term ~= "" then
@@ -24,5 +25,6 @@ if opsCount > 0 then
   end
   bulk("HSET", intentsKey, fields)
 end
+if drawn ~= "" then call("HSET", intentsKey, DRAWN, drawn) end
 setPending(intentsKey, token, pendingOf(intentsKey, token) + opsCount, deadline)
 return 1

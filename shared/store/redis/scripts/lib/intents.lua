@@ -6,7 +6,8 @@
 
 --   t:mark -> the basis of the owner's creates and deletes (../../decision-mark.ts), opaque here
 --   t:left -> the number of its pods that became inactive since the snapshot of its last own status; only with a mark
-local MARK, LEFT = "t:mark", "t:left"
+--   t:drawn -> the number of names that were drawn for its pods (IT5)
+local MARK, LEFT, DRAWN = "t:mark", "t:left", "t:drawn"
 
 local function parseOp(value)
   local state, token, controller, key, verb, name, uid, deadline, mayLand = string.match(value,

@@ -1,0 +1,95 @@
+/** Names of created pods on a Store that was set back: two functions run one key (IT5; informer §13 layer 5). */
+import { expect, it as base } from "vitest";
+
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
+import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
+import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
+import { CONTROLLER_INFO } from "../../../shared/kube/objects/resources.ts";
+import { strip } from "../../../shared/kube/strip/strip.ts";
+import { HANDLERS, withMarks } from "../../harness/sync/observed.ts";
+import type { StoreHarness } from "../../harness/store/store.ts";
+import { put } from "../../support/builders.ts";
+import { ScriptedApi } from "../../support/scripted-api.ts";
+import { silentLog } from "../../support/silent-log.ts";
+import type { OpenStore } from "../store.ts";
+
+const KEY = "shop/web";
+const REPLICAS = 4;
+/** Of all functions: each run has its own token. */
+const random = createSeededRandom(1);
+const digester = createDigester("0123456789abcdef0123456789abcdef");
+type Owner = "replicaset" | "replicationcontroller";
+
+/** An owner without pods, whose key is queued. */
+async function ownerIn(harness: StoreHarness, controller: Owner): Promise<ScriptedApi> {
+  const api = await ScriptedApi.create({ clock: harness.fixture.clock });
+  const resource = CONTROLLER_INFO[controller].primary;
+  const labels = { app: "web" };
+  const template = { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }] } };
+  const selector = controller === "replicaset" ? { matchLabels: labels } : labels;
+  const live = await api.put(resource, { metadata: { name: "web" }, spec: { replicas: REPLICAS, selector, template } });
+  await harness.seed(resource, [put(strip(resource, live, digester), { counted: true })]);
+  await harness.store.add(harness.epoch, controller, KEY, 0);
+  return api;
+}
+
+/** One function runs the key once. `isMarked`: it decides on the cache, else on a live list (replicaset §18). */
+async function runOnce(harness: StoreHarness, api: ScriptedApi, controller: Owner, isMarked: boolean): Promise<void> {
+  const ports = {
+    store: isMarked ? withMarks(harness.store) : harness.store,
+    reader: api,
+    gateway: createWriteGateway(api, controller, "act"),
+    doorbells: { ring: async () => {} },
+    digester,
+    registry: AFFECTED_KEYS,
+    clock: harness.fixture.clock,
+    random,
+    log: silentLog,
+  };
+  await runKey(ports, controller, { controller, key: KEY, epoch: harness.epoch, delayMs: 0 }, HANDLERS[controller]);
+}
+
+const names = (api: ScriptedApi) => api.all("pods").map(({ metadata }) => metadata.name);
+
+export function drawnNameCases(open: OpenStore): void {
+  const it = base.extend("harness", async () => await (await open()).synced());
+  const cases = (["replicaset", "replicationcontroller"] as const).flatMap((controller) =>
+    (["the cache", "a live list"] as const).flatMap((basis) => [1, 2, REPLICAS].map((nth) => ({ controller, basis, nth }))),
+  );
+
+  it.for(cases)(
+    "IT5 $controller: a second function runs the key at create $nth of a Store that was set back, on $basis: no pod too many",
+    async ({ controller, basis, nth }, { harness, skip }) => {
+      if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
+      const api = await ownerIn(harness, controller);
+      const restore = await harness.fixture.snapshot();
+      api.script = {
+        "create pods": async (_, count) => {
+          if (count !== nth) return;
+          await restore();
+          await runOnce(harness, api, controller, basis === "the cache");
+        },
+      };
+      await runOnce(harness, api, controller, basis === "the cache");
+      expect(names(api)).toHaveLength(REPLICAS);
+    },
+  );
+
+  it("IT5 a Store that was set back draws the names of the lost run again, and each name is found once", async ({ harness, skip }) => {
+    if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
+    const api = await ownerIn(harness, "replicaset");
+    const restore = await harness.fixture.snapshot();
+    await runOnce(harness, api, "replicaset", true);
+    const lost = names(api);
+    await restore();
+    await runOnce(harness, api, "replicaset", true);
+    expect(names(api)).toEqual(lost);
+    const tried = api.calls.flatMap(({ verb, resource, name }) => (verb === "create" && resource === "pods" ? [name] : []));
+    expect(tried).toEqual([...lost, ...lost]);
+    expect((await harness.taken("replicaset", KEY)).snapshot.dependents.map(({ key }) => key)).toEqual(
+      lost.map((name) => `shop/${name}`).toSorted(),
+    );
+  });
+}
