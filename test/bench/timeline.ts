@@ -1,13 +1,12 @@
 /**
- * The timeline page of 50,000 events in headless Chromium at 1280×800: writing it, its size, its start, frames while scrubbing and zooming
- * (all tasks of the main thread between two frames, from the trace), and the heap after a collection. Live: 500 changes per second for a
- * minute, and how far the page is behind.
+ * The timeline page of 50,000 events in headless Chromium at 1280×800: CPU to write it, its size, its start (also as CPU of the page's
+ * thread and its worker, which wait for each other), frames while scrubbing and zooming (all tasks of the main thread between two frames,
+ * from the trace), and the heap after a collection. Live: 500 changes per second for a minute, and how far the page is behind.
  */
 import { spawnSync } from "node:child_process";
 import { createWriteStream, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { performance } from "node:perf_hooks";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 import type { Browser, CDPSession, Page } from "playwright-core";
@@ -22,6 +21,8 @@ const [EVENTS, DEPLOYMENTS, PODS] = [50_000, 100, 10];
 const VIEWPORT = { width: 1_280, height: 800 };
 const [CHANGES_PER_SECOND, LIVE_MS] = [500, 60_000];
 const MIB = 2 ** 20;
+/** Prints the CPU that a process has used when it exits. */
+const USAGE = `--import=data:text/javascript,process.on("exit",()=>process.stderr.write(JSON.stringify(process.cpuUsage())))`;
 
 export async function bench(): Promise<readonly BenchResult[]> {
   const missing = ensureChromium();
@@ -39,23 +40,30 @@ export async function bench(): Promise<readonly BenchResult[]> {
 async function ofFile(browser: Browser, folder: string): Promise<readonly BenchResult[]> {
   const [capture, html] = [join(folder, "long.jsonl"), join(folder, "long.html")];
   await written(capture);
-  const begun = performance.now();
-  const { status, stderr } = spawnSync(process.execPath, ["cli/main.ts", "explain", capture, "--html", html], { encoding: "utf8" });
+  const words = [USAGE, "cli/main.ts", "explain", capture, "--html", html];
+  const { status, stderr } = spawnSync(process.execPath, words, { encoding: "utf8" });
   if (status !== 0) throw new Error(stderr);
+  const { user, system } = JSON.parse(stderr.slice(stderr.lastIndexOf("{"))) as NodeJS.CpuUsage; // printed by USAGE
   const results = [
-    benchResult("timeline: write the page", "s", [(performance.now() - begun) / 1_000]),
+    benchResult("timeline: write the page, CPU", "s", [(user + system) / 1_000_000]),
     benchResult("timeline: file", "MiB", [statSync(html).size / MIB]),
   ];
-  const [paints, starts]: [number[], number[]] = [[], []];
+  const [paints, starts, cpus]: [number[], number[], number[]] = [[], [], []];
   for (let round = 0; round < 5; round++) {
     const page = await browser.newPage({ viewport: VIEWPORT });
-    const { paint, interactive } = await opened(page, pathToFileURL(html).href);
+    const { paint, interactive, cpu } = await opened(page, pathToFileURL(html).href);
     paints.push(paint);
     starts.push(interactive);
+    cpus.push(cpu);
     if (round === 4) results.push(...(await frames(page)));
     await page.close();
   }
-  return [benchResult("timeline: first paint", "ms", paints), benchResult("timeline: interactive", "ms", starts), ...results];
+  return [
+    benchResult("timeline: first paint", "ms", paints),
+    benchResult("timeline: interactive", "ms", starts),
+    benchResult("timeline: interactive, CPU", "ms", cpus),
+    ...results,
+  ];
 }
 
 async function written(path: string): Promise<void> {
@@ -68,14 +76,34 @@ async function written(path: string): Promise<void> {
   await new Promise<void>((resolve) => void file.end(resolve));
 }
 
-async function opened(page: Page, url: string): Promise<{ readonly paint: number; readonly interactive: number }> {
-  await page.goto(url);
-  await page.getByRole("tree").waitFor();
-  // After two frames the page has answered.
-  const script =
-    "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve([performance.getEntriesByName('first-contentful-paint')[0].startTime, performance.now()]))))";
-  const [paint = 0, interactive = 0] = await page.evaluate<number[]>(script);
-  return { paint, interactive };
+interface Start {
+  readonly paint: number;
+  readonly interactive: number;
+  /** Of the page's thread and its worker. */
+  readonly cpu: number;
+}
+
+async function opened(page: Page, url: string): Promise<Start> {
+  let [paint, interactive] = [0, 0];
+  const session = await page.context().newCDPSession(page);
+  const events = await eventsOf(session, async () => {
+    await page.goto(url);
+    await page.getByRole("tree").waitFor();
+    // After two frames the page has answered.
+    [paint = 0, interactive = 0] = await page.evaluate<number[]>(AFTER_TWO_FRAMES);
+  });
+  const threads = new Set(
+    events.filter(({ name, args }) => name === "thread_name" && /^(?:CrRendererMain|DedicatedWorker)/.test(args.name ?? "")).map(threadOf),
+  );
+  const tasks = events.filter((event) => event.name === "RunTask" && threads.has(threadOf(event)));
+  return { paint, interactive, cpu: tasks.reduce((sum, { tdur = 0 }) => sum + tdur, 0) / 1_000 };
+}
+
+const AFTER_TWO_FRAMES =
+  "new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve([performance.getEntriesByName('first-contentful-paint')[0].startTime, performance.now()]))))";
+
+function threadOf({ pid, tid }: TraceEvent): string {
+  return `${pid} ${tid}`;
 }
 
 async function frames(page: Page): Promise<readonly BenchResult[]> {
@@ -114,16 +142,14 @@ interface TraceEvent {
   readonly name: string;
   readonly ts: number;
   readonly dur?: number;
+  /** CPU of the thread. */
+  readonly tdur?: number;
   readonly pid: number;
   readonly tid: number;
   readonly args: { readonly name?: string };
 }
 
-/** Main-thread work between two frames. */
-async function traced(
-  session: CDPSession,
-  act: () => Promise<void>,
-): Promise<{ readonly ms: readonly number[]; readonly perSecond: number }> {
+async function eventsOf(session: CDPSession, act: () => Promise<void>): Promise<readonly TraceEvent[]> {
   const events: TraceEvent[] = [];
   const hear = ({ value }: { value: object[] }): void => void events.push(...(value as TraceEvent[])); // of the trace
   session.on("Tracing.dataCollected", hear);
@@ -133,6 +159,15 @@ async function traced(
   await session.send("Tracing.end");
   await complete;
   session.off("Tracing.dataCollected", hear);
+  return events;
+}
+
+/** Main-thread work between two frames. */
+async function traced(
+  session: CDPSession,
+  act: () => Promise<void>,
+): Promise<{ readonly ms: readonly number[]; readonly perSecond: number }> {
+  const events = await eventsOf(session, act);
   const begins = events.filter(({ name }) => name === "Commit").toSorted((a, b) => a.ts - b.ts);
   const [first] = begins;
   const tasks = events.filter(({ name, pid, tid }) => name === "RunTask" && pid === first?.pid && tid === first.tid);
@@ -149,9 +184,11 @@ async function live(browser: Browser): Promise<readonly BenchResult[]> {
   const ends = new AbortController();
   const lines = longCapture({ deployments: DEPLOYMENTS, pods: PODS, stepMs: 2 });
   const queues = new Map<string, string[]>();
+  const begun = Date.now();
   let changes = 0;
   const deliver = (): void => {
-    for (let count = 0; count < CHANGES_PER_SECOND / 20; count++) {
+    const due = ((Date.now() - begun) * CHANGES_PER_SECOND) / 1_000;
+    while (changes < due) {
       const { value: line = "" } = lines.next() as { readonly value?: string }; // it never ends
       const { r, k, type, object } = JSON.parse(line) as {
         readonly r: string;
@@ -193,11 +230,12 @@ async function live(browser: Browser): Promise<readonly BenchResult[]> {
     behind.push(await tab.evaluate<number>(lag));
   }
   clearInterval(timer);
+  const seconds = (Date.now() - begun) / 1_000;
   ends.abort();
   await running;
   const sorted = behind.toSorted((a, b) => a - b);
   return [
-    benchResult("timeline: live, changes", "1/s", [changes / (LIVE_MS / 1_000)]),
+    benchResult("timeline: live, changes", "1/s", [changes / seconds]),
     benchResult("timeline: live, behind", "ms", sorted),
     benchResult("timeline: live, most behind", "ms", [sorted.at(-1) ?? 0]),
   ];

@@ -1,9 +1,10 @@
 /**
- * `deltaloop explain --open` beside an API server in memory, in Chromium. Would catch: a page that misses a change, that does not connect
- * again, or that shows a secret.
+ * `deltaloop explain --open` beside an API server in memory, and `demo --open`, in Chromium. Would catch: a page that misses a change,
+ * that does not connect again, or that shows a secret.
  */
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,6 +26,7 @@ import { startTcpFront } from "../support/tcp-front.ts";
 import type { TcpFront } from "../support/tcp-front.ts";
 
 const MAIN = join(import.meta.dirname, "../../cli/main.ts");
+const DEMO_MS_MAX = 60_000;
 const CANARY = "canary-env";
 
 const missing = ensureChromium();
@@ -34,6 +36,26 @@ if (missing === undefined)
   });
 else if (process.env["CI"] === "true") it("the live timeline page in Chromium", () => Promise.reject(new Error(missing)));
 else it.skip(`the live timeline page in Chromium: ${missing}`);
+
+function started(cwd: string, ...words: readonly string[]): ChildProcess {
+  const { DISPLAY: _, WAYLAND_DISPLAY: __, ...env } = process.env;
+  return spawn(process.execPath, [MAIN, ...words], { cwd, env });
+}
+
+/** The URL that it prints. */
+function urlOf(child: ChildProcess): Promise<string> {
+  return new Promise<string>((resolve, reject) => {
+    let text = "";
+    const hear = (chunk: string): void => {
+      text += chunk;
+      const [found] = /http:\S+/.exec(text) ?? [];
+      if (found !== undefined) resolve(found);
+    };
+    child.stdout?.setEncoding("utf8").on("data", hear);
+    child.stderr?.setEncoding("utf8").on("data", hear);
+    child.once("exit", () => reject(new Error(text)));
+  });
+}
 
 function suite(): void {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-timeline-live-"));
@@ -54,22 +76,8 @@ function suite(): void {
     for (const each of [deployment(), replicaSet("web-a"), replicaSet("web-b"), ...oldPods]) place(each);
     api = await serveHttp(server);
     writeFileSync(join(folder, "kubeconfig"), kubeconfigOf({ server: api.url }));
-    const { DISPLAY: _, WAYLAND_DISPLAY: __, ...env } = process.env;
-    child = spawn(process.execPath, [MAIN, "explain", "-n", "shop", "--open", "--kubeconfig", "kubeconfig"], {
-      cwd: folder,
-      env,
-    });
-    const url = await new Promise<string>((resolve, reject) => {
-      let text = "";
-      const hear = (chunk: string): void => {
-        text += chunk;
-        const [found] = /http:\S+/.exec(text) ?? [];
-        if (found !== undefined) resolve(found);
-      };
-      child.stdout?.setEncoding("utf8").on("data", hear);
-      child.stderr?.setEncoding("utf8").on("data", hear);
-      child.once("exit", () => reject(new Error(text)));
-    });
+    child = started(folder, "explain", "-n", "shop", "--open", "--kubeconfig", "kubeconfig");
+    const url = await urlOf(child);
     port = Number(new URL(url).port);
     front = await startTcpFront(port);
     browser = await chromium.launch({ executablePath: CHROMIUM });
@@ -120,4 +128,26 @@ function suite(): void {
     expect(await page.locator("body").innerText()).not.toContain(CANARY);
     expect(problems).toEqual([]);
   });
+
+  it("shows the demo while it runs, and ends with it", async () => {
+    const demo = started(folder, "demo", "--open");
+    const ended = once(demo, "exit");
+    try {
+      const tab = await browser.newPage();
+      await tab.goto(await urlOf(demo));
+      await tab.getByText("● live").waitFor();
+      await tab.locator(".requests").getByText("web.image: web:v1 → web:v2").waitFor({ timeout: DEMO_MS_MAX });
+      await tab.getByText("6 of 6 pods available, 6 updated").waitFor({ timeout: DEMO_MS_MAX });
+      await tab.getByTitle(/^deploy\//).click();
+      const details = tab.getByRole("complementary", { name: "Details" });
+      expect(await details.textContent()).toContain("sync: create ReplicaSet");
+      expect(await details.textContent()).not.toContain("In a terminal");
+      demo.kill("SIGINT");
+      expect(await ended).toEqual([0, null]);
+      await tab.getByText("connection lost").waitFor();
+      await tab.close();
+    } finally {
+      demo.kill("SIGKILL");
+    }
+  }, 120_000);
 }

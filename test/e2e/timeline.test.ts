@@ -19,6 +19,8 @@ const ROOT = join(import.meta.dirname, "../..");
 const ACTION_MS_MAX = 10_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const MARKUP = `</script><img src=x onerror=alert(1)>app\u202e`;
+/** Pages that are tested in the dark theme. */
+const DARK: ReadonlySet<string> = new Set(["crash", "nodeLost", "webhookDown"]);
 const CANARIES = ["canary-env", "canary-argument", "canary-event"];
 
 const missing = ensureChromium();
@@ -51,10 +53,15 @@ function suite(): void {
     const [quota, counterQuota, paused] = [recorded("refused"), recorded("rc-quota"), recorded("pause-resume")];
     const incident = (name: string): string => join(ROOT, `test/captures/incidents/${name}.jsonl.gz`);
     const [nodeLost, outOfMemory, webhookDown] = [incident("node-lost"), incident("out-of-memory"), incident("webhook-down")];
-    const captures = { pull, odd, secret, crash, quota, counterQuota, paused, nodeLost, outOfMemory, webhookDown };
+    const gap = join(folder, "gap.jsonl");
+    const list = { t: "2026-03-01T10:12:00.000Z", r: "pods", k: "listend", rv: "900" };
+    writeFileSync(gap, `${readFileSync(crash, "utf8")}${JSON.stringify(list)}\n`);
+    const unredacted = pull;
+    const captures = { pull, odd, gap, unredacted, secret, crash, quota, counterQuota, paused, nodeLost, outOfMemory, webhookDown };
     for (const [name, capture] of Object.entries(captures)) {
       const html = join(folder, `${name}.html`);
-      const { status, stderr } = spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "explain", capture, "--html", html], {
+      const more = name === "unredacted" ? ["--no-redact"] : [];
+      const { status, stderr } = spawnSync(process.execPath, [join(ROOT, "cli/main.ts"), "explain", capture, "--html", html, ...more], {
         encoding: "utf8",
       });
       expect(status, stderr).toBe(0);
@@ -97,7 +104,7 @@ function suite(): void {
     ["outOfMemory", /out of memory \(limit 24Mi\)/, /^pod\//],
     ["webhookDown", /admission webhook pods\.example\.com cannot be called/, /^rs\//],
   ] as const)("shows the cause of %s, and selects its time and objects", async (name, cause, object) => {
-    const page = await open(name);
+    const page = await open(name, { colorScheme: DARK.has(name) ? "dark" : "light" });
     const before = await momentOf(page);
     const finding = page.getByRole("complementary", { name: "Findings" }).locator(".finding.cause > button").filter({ hasText: cause });
     await slider(page).fill("0");
@@ -108,6 +115,35 @@ function suite(): void {
     expect(await details.getByRole("heading", { level: 2 }).textContent()).toMatch(object);
     expect(await page.locator('[role="treeitem"][aria-selected="true"]').getAttribute("title")).toMatch(object);
     expect(await page.locator(".finding.chosen .more").textContent()).toContain("Evidence");
+  });
+
+  it("warns in the page of --no-redact, and only there", async () => {
+    const [page, other] = [await open("unredacted"), await open("pull")];
+    expect(await page.getByRole("alert").textContent()).toContain("Not redacted");
+    expect(await other.getByRole("alert").count()).toBe(0);
+  });
+
+  it("names a gap in the watch in the legend and in the table", async () => {
+    const page = await open("gap");
+    expect(await page.getByRole("list", { name: "Legend" }).textContent()).toContain("gap in the watch");
+    await page.getByRole("button", { name: "Table" }).click();
+    expect(await page.getByRole("table", { name: "Gaps in the watch" }).getByRole("row").nth(1).textContent()).toMatch(
+      /^10:0\d:[\d.]+10:12:00\.000pods$/,
+    );
+  });
+
+  it("shows only the objects of a kind, and of a finding", async () => {
+    const page = await open("crash");
+    await page.getByRole("combobox", { name: "Kind" }).selectOption("ReplicaSet");
+    expect(await titlesOf(page)).toEqual(["deploy/web", "rs/web-b", "rs/web-a"]);
+    await page.getByRole("combobox", { name: "Kind" }).selectOption("");
+    await page.locator(".finding.cause > button").first().click();
+    await page.getByRole("checkbox", { name: /only its objects/ }).check();
+    expect(await titlesOf(page)).toEqual(["deploy/web", "rs/web-b", "pod/web-b-1"]);
+    await page.waitForTimeout(400); // until the hash is written
+    await page.reload();
+    await page.getByRole("tree").waitFor();
+    expect(await titlesOf(page)).toEqual(["deploy/web", "rs/web-b", "pod/web-b-1"]);
   });
 
   it("changes the counts with the selected moment", async () => {

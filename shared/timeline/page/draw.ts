@@ -1,9 +1,9 @@
 /** Draws the visible lanes on a canvas. The work depends on the pixels, not on the number of records. */
 import type { TimelineFinding } from "../input.ts";
 import { ticksOf } from "./format.ts";
-import { drawGlyph } from "./glyph.ts";
+import { drawGlyph, drawRestart } from "./glyph.ts";
 import type { Glyph } from "./glyph.ts";
-import { firstFrom, lastAt } from "./model.ts";
+import { clustersOf, lastAt } from "./model.ts";
 import type { Lane, Model } from "./model.ts";
 import type { Palette } from "./palette.ts";
 import type { View } from "./view.ts";
@@ -126,11 +126,7 @@ function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: numbe
   }
   for (const restart of restarts) {
     if (restart < view.from || restart > view.to) continue;
-    context.fillStyle = palette.warning;
-    context.fillRect(x(restart) - 1, top + 1, 2, POD_HEIGHT - 3);
-    context.beginPath();
-    context.arc(x(restart), top + 3, 3, 0, 7);
-    context.fill();
+    drawRestart(context, palette, { x: x(restart), top, height: POD_HEIGHT });
   }
 }
 
@@ -215,16 +211,10 @@ function drawMarks(
 ): readonly Glyph[] {
   const glyphs: Glyph[] = [];
   const y = top + (object.kind === "Pod" ? POD_HEIGHT / 2 : MARKS_HEIGHT / 2 + 1);
-  const perPx = (view.to - view.from) / width;
-  for (let index = firstFrom(marks, view.from); index < marks.length;) {
-    const first = marks[index];
-    if (first === undefined || first.at > view.to) break;
-    const next = firstFrom(marks, first.at + Math.max(CLUSTER_PX * perPx, 1e-9));
-    const cluster = marks.slice(index, Math.max(next, index + 1));
-    const glyph = { x: x(first.at) + (cluster.length > 1 ? 3 : 0), y, marks: cluster };
+  for (const cluster of clustersOf(marks, view, (CLUSTER_PX * (view.to - view.from)) / width)) {
+    const glyph = { x: x(cluster[0]?.at ?? 0) + (cluster.length > 1 ? 3 : 0), y, marks: cluster };
     glyphs.push(glyph);
     drawGlyph(context, glyph, { palette, isSelected: cluster.some(({ id }) => id === view.mark), onBar: object.kind === "Pod" });
-    index += cluster.length;
   }
   return glyphs;
 }

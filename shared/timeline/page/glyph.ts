@@ -70,6 +70,19 @@ export function drawGlyph(
   context.font = "11px system-ui, sans-serif";
 }
 
+/** A tick with a head. */
+export function drawRestart(
+  context: CanvasRenderingContext2D,
+  palette: Palette,
+  { x, top, height }: { readonly x: number; readonly top: number; readonly height: number },
+): void {
+  context.fillStyle = palette.warning;
+  context.fillRect(x - 1, top + 1, 2, height - 3);
+  context.beginPath();
+  context.arc(x, top + 3, 3, 0, 7);
+  context.fill();
+}
+
 function polygon(context: CanvasRenderingContext2D, points: readonly (readonly [number, number])[]): void {
   for (const [index, [x, y]] of points.entries())
     if (index === 0) context.moveTo(x, y);

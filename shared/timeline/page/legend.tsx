@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { PodState } from "../input.ts";
-import { drawGlyph } from "./glyph.ts";
+import { drawGlyph, drawRestart } from "./glyph.ts";
 import type { LaneMark, Model } from "./model.ts";
 import { paletteOf } from "./palette.ts";
 import type { Palette } from "./palette.ts";
@@ -46,6 +46,23 @@ export function Legend({ model }: { readonly model: Model }): JSX.Element {
           {words}
         </li>
       ))}
+      {model.input.objects.some(({ restarts = [] }) => restarts.length > 0) && (
+        <li>
+          <Swatch paint={(context, palette) => drawRestart(context, palette, { x: WIDTH / 2, top: 0, height: HEIGHT })} />
+          restart of a container
+        </li>
+      )}
+      {model.input.gaps.length > 0 && (
+        <li>
+          <Swatch
+            paint={(context, palette) => {
+              context.fillStyle = palette.gap;
+              context.fillRect(0, 0, WIDTH, HEIGHT);
+            }}
+          />
+          gap in the watch
+        </li>
+      )}
       <li>
         <span class="dashed" aria-hidden="true" /> wanted pods; area: available pods
       </li>

@@ -121,6 +121,23 @@ export function firstFrom(marks: readonly { readonly at: number }[], at: number)
   return low;
 }
 
+/** The marks of a time span, in groups that each last less than `apartMs`. */
+export function clustersOf<M extends { readonly at: number }>(
+  marks: readonly M[],
+  { from, to }: { readonly from: number; readonly to: number },
+  apartMs: number,
+): readonly (readonly M[])[] {
+  const clusters: (readonly M[])[] = [];
+  for (let index = firstFrom(marks, from); index < marks.length;) {
+    const first = marks[index];
+    if (first === undefined || first.at > to) break;
+    const next = Math.max(index + 1, firstFrom(marks, first.at + apartMs));
+    clusters.push(marks.slice(index, next));
+    index = next;
+  }
+  return clusters;
+}
+
 export type PodMoment = { readonly state: PodState; readonly reason?: string; readonly since: number };
 
 /** Undefined while the pod does not exist. */

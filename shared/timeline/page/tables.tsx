@@ -63,6 +63,27 @@ export function Tables({ model, view, change, lanes }: Shown & { readonly lanes:
           ))}
         </tbody>
       </table>
+      {model.input.gaps.length > 0 && (
+        <table>
+          <caption>Gaps in the watch, without changes</caption>
+          <thead>
+            <tr>
+              <th scope="col">From</th>
+              <th scope="col">Until</th>
+              <th scope="col">Resource</th>
+            </tr>
+          </thead>
+          <tbody>
+            {model.input.gaps.slice(0, ROWS_MAX).map(({ from, until, resource }) => (
+              <tr key={`${from} ${resource}`}>
+                <td>{clockText(model, from, 3)}</td>
+                <td>{clockText(model, until, 3)}</td>
+                <td>{resource}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
       {Math.max(lanes.length, marks.length) > ROWS_MAX && <p class="muted">Only the first {ROWS_MAX} rows are shown: filter or zoom in.</p>}
     </div>
   );
