@@ -16,7 +16,7 @@ import { recordedRelease, recordedReleaseOption } from "./capture/recorded-relea
 import type { RecordedReleaseFlag } from "./capture/recorded-release.ts";
 import { explainLive } from "./explain/live.ts";
 import type { LiveFlags } from "./explain/live.ts";
-import type { Verdict } from "@deltaloop/replay/explain";
+import type { Subject, Verdict } from "@deltaloop/replay/explain";
 import { printWorst } from "./explain/print-worst.ts";
 import { isObjectName, subjectIn, wantedBy } from "./explain/subject.ts";
 import { goneText, verdictJson, verdictText } from "./explain/verdict-text.ts";
@@ -124,29 +124,28 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   }
   const isStory = object !== "" && (flags.all === true || flags.at !== undefined || output !== undefined);
   if (isStory) sparingMemory(file);
-  const family = new FamilyCensus(object === "" ? [] : [wantedBy(object, namespace)]);
+  const wanted = object === "" ? undefined : wantedBy(object, namespace);
+  const family = new FamilyCensus(wanted === undefined ? [] : [wanted]);
   const moment = flags.at ?? flags.until;
   const option = flags.at === undefined ? "--until" : "--at";
   const state = new StateCensus(createDigester("explain".padEnd(32), ALL_RELEASES), (startMs) =>
     moment === undefined ? Infinity : momentIn(option, moment, startMs, Infinity),
   );
-  const capture = await openAnyRecords(file, allOf(family, state));
-  const { startMs, endMs } = capture;
-  const atMs = moment === undefined ? undefined : momentIn(option, moment, startMs, endMs);
-  const sinceMs = flags.since === undefined ? undefined : momentIn("--since", flags.since, startMs, endMs);
-  if (sinceMs !== undefined && atMs !== undefined && sinceMs > atMs)
-    throw new UsageError(`--since ${flags.since} is after ${option} ${moment}`);
-  if (object === "") {
-    const verdicts = worstFirst(state.state({ namespace }));
+  let read: Explanation | undefined;
+  const end = (): void => void (read = explanationAt(state, family, { object, flags }));
+  const capture = await openAnyRecords(file, allOf(family, state, { begin: () => undefined, see: () => undefined, end }), {
+    skims: !isStory,
+  });
+  if (read === undefined) throw new Error("the capture has records");
+  const { verdicts, subject, nowMs, atMs } = read;
+  if (subject === undefined) {
     printWorst(verdicts, file, flags);
     return output === undefined ? printPageHint(verdicts, file) : undefined;
   }
-  const subject = subjectIn(object, family, namespace);
-  const cluster = state.state({ namespace: subject.namespace });
-  const verdict = verdictOf(cluster, subject, { sinceMs });
-  if (!output) process.stdout.write(verdict === undefined ? goneText(subject, cluster.nowMs) : verdictText(verdict, { recorded: true }));
+  const [verdict] = verdicts;
+  if (!output) process.stdout.write(verdict === undefined ? goneText(subject, nowMs) : verdictText(verdict, { recorded: true }));
   else if (verdict !== undefined) process.stdout.write(objectText(verdictJson(verdict), output));
-  if (!isStory) return printPageHint(verdict ? [verdict] : [], file);
+  if (!isStory) return printPageHint(verdicts, file);
   const { printStory } = await import("./explain/story.ts");
   const at = flags.at === undefined ? undefined : atMs;
   await printStory(capture, subject, {
@@ -156,6 +155,35 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
     repeats: flags.repeats === true,
     release: recordedRelease(flags.kubernetes, capture),
   });
+}
+
+interface Explanation {
+  /** Worst first; of an object only its own, if it exists. */
+  readonly verdicts: readonly Verdict[];
+  readonly subject: Subject | undefined;
+  readonly nowMs: number;
+  readonly atMs: number | undefined;
+}
+
+interface Question {
+  readonly object: string;
+  readonly flags: ExplainFlags;
+}
+
+/** Called at the end of the read, which can be repeated until then (skim.ts SK2). Undefined for a capture without records. */
+function explanationAt(state: StateCensus, family: FamilyCensus, { object, flags }: Question): Explanation | undefined {
+  const { namespace, at, until, since } = flags;
+  const { startMs, endMs } = state.span;
+  if (startMs === Infinity) return undefined;
+  const [option, moment] = at === undefined ? ["--until", until] : ["--at", at];
+  const atMs = moment === undefined ? undefined : momentIn(option, moment, startMs, endMs);
+  const sinceMs = since === undefined ? undefined : momentIn("--since", since, startMs, endMs);
+  if (sinceMs !== undefined && atMs !== undefined && sinceMs > atMs) throw new UsageError(`--since ${since} is after ${option} ${moment}`);
+  const subject = object === "" ? undefined : subjectIn(object, family, namespace);
+  const cluster = state.state({ namespace: subject?.namespace ?? namespace });
+  const verdict = subject && verdictOf(cluster, subject, { sinceMs });
+  const verdicts = subject === undefined ? worstFirst(cluster) : verdict === undefined ? [] : [verdict];
+  return { verdicts, subject, atMs, nowMs: cluster.nowMs };
 }
 
 /** Prints, if something is wrong, how to draw it. A file name that a shell would change is omitted. */

@@ -12,5 +12,8 @@ export function allOf(...censuses: readonly Census[]): Census {
     seeEvidence(record) {
       for (const each of censuses) each.seeEvidence?.(record);
     },
+    end() {
+      for (const each of censuses) each.end?.();
+    },
   };
 }

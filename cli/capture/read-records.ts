@@ -7,7 +7,7 @@ import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { messageOf } from "@deltaloop/kube/objects";
 import { CaptureError, ForeignFormatError, openCapture } from "@deltaloop/replay/capture";
-import type { Capture, Census } from "@deltaloop/replay/capture";
+import type { Capture, Census, OpenOptions } from "@deltaloop/replay/capture";
 import { captureLines, importFiles, ImportReport } from "@deltaloop/replay/import";
 import { consoleLog, printable } from "@deltaloop/base/output";
 import { withProgress } from "../output/terminal.ts";
@@ -17,6 +17,9 @@ import { beginWithSmallYoungHeap } from "../nodejs/young-heap.ts";
 /** Size on disk; smaller captures need little memory. */
 const LARGE_BYTES = 4 * 2 ** 20;
 const THIRD_MIB = 8;
+
+/** How the file is read first; see `OpenOptions`. */
+type ReadOptions = Pick<OpenOptions, "skims">;
 
 /**
  * Restarts the process with a small heap for a long capture: 160 MiB instead of 250, for a third more CPU. By default V8 collects garbage
@@ -32,15 +35,15 @@ export function sparingMemory(file: string): void {
  *
  * @throws {UsageError} if it cannot be read, is no capture, or is empty
  */
-export async function openRecords(file: string, census?: Census): Promise<Capture> {
-  return opened(file, census).catch((error: unknown) => {
+export async function openRecords(file: string, census?: Census, reads: ReadOptions = {}): Promise<Capture> {
+  return opened(file, census, reads).catch((error: unknown) => {
     throw refusal(file, error);
   });
 }
 
-async function opened(file: string, census: Census | undefined): Promise<Capture> {
+async function opened(file: string, census: Census | undefined, reads: ReadOptions): Promise<Capture> {
   const log = consoleLog("", "info");
-  const opening = openCapture(file, { note: (note) => log.warn(printable(shown(note))), ...(census && { census }) });
+  const opening = openCapture(file, { note: (note) => log.warn(printable(shown(note))), ...(census && { census }), ...reads });
   const capture = await withProgress(shown(`Reading ${file}`), opening);
   if (capture.records === 0) throw new CaptureError(`${file}: no event of a watched resource in it`);
   return capture;
@@ -50,10 +53,10 @@ async function opened(file: string, census: Census | undefined): Promise<Capture
  * As `openRecords`, also of standard input (`-`), and of any recording that `deltaloop import` reads: it is imported first, with a report
  * on standard error.
  */
-export async function openAnyRecords(file: string, census: Census): Promise<Capture> {
+export async function openAnyRecords(file: string, census: Census, reads: ReadOptions = {}): Promise<Capture> {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-"));
   try {
-    return (await keptRecords(file, folder, census)).capture;
+    return (await keptRecords(file, folder, census, reads)).capture;
   } finally {
     // the open file stays readable
     rmSync(folder, { recursive: true });
@@ -65,14 +68,15 @@ export async function keptRecords(
   file: string,
   folder: string,
   census: Census,
+  reads: ReadOptions = {},
 ): Promise<{ readonly capture: Capture; readonly path: string }> {
   const path = file === "-" ? await savedInput(folder) : file;
   try {
-    return { path, capture: await opened(path, census) };
+    return { path, capture: await opened(path, census, reads) };
   } catch (error) {
     if (!(error instanceof ForeignFormatError)) throw refusal(path, error);
     const imported = await importedFile(path, folder);
-    return { path: imported, capture: await openRecords(imported, census) };
+    return { path: imported, capture: await openRecords(imported, census, reads) };
   }
 }
 

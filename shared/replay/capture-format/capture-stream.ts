@@ -1,17 +1,18 @@
 /**
  * A capture as a stream that can be read repeatedly and is never held in memory.
  *
- * CS1 it is read completely once before use, so that every error is reported first.
+ * CS1 it is read completely once before use, so that every error is reported first; with `skims`, errors of the objects that are read.
  * CS2 at most `LINES_HELD_MAX` records and a chunk of 64 KiB are buffered, however long it is; the first read also keeps names and sizes of
  *     the existing objects.
  * CS3 batches end at the same records each time.
  */
 import type { CachedResource } from "@deltaloop/kube/objects";
-import { isInitialEnd, keyOf } from "./captured-object.ts";
+import { identityIn, isInitialEnd } from "./captured-object.ts";
 import { CaptureError, RecordReader, refuseArchive } from "./capture.ts";
 import type { CaptureNote, CaptureRecord, EvidenceRecord, OtherLines } from "./capture.ts";
 import { CutOffError, linesOf, openBytes } from "./line-stream.ts";
 import type { ByteSource } from "./line-stream.ts";
+import { SkimError, Skimmer } from "./skim.ts";
 import { TimeWindow, WINDOW_LINES } from "./time-window.ts";
 
 export interface Capture {
@@ -40,6 +41,8 @@ export interface Census {
   see(record: CaptureRecord): void;
   /** In the order of the file. */
   seeEvidence?(record: EvidenceRecord): void;
+  /** After the last record: reads the kept ones. @throws {SkimError} when a line was not what it seemed: the read restarts */
+  end?(): void;
 }
 
 export interface OpenOptions {
@@ -48,6 +51,8 @@ export interface OpenOptions {
   readonly census?: Census;
   /** Limit of the objects that exist at one time, because a replay keeps them. Default 256 MiB. */
   readonly standingBytesMax?: number;
+  /** The census reads few of the objects, and `batches` is not called: parses only those, and reports errors of those alone. */
+  readonly skims?: boolean;
 }
 
 const BATCH = 500;
@@ -61,11 +66,11 @@ const STANDING_BYTES_MAX = 256 * 2 ** 20;
 const [MIB, GIB] = [2 ** 20, 2 ** 30];
 
 /** @throws {CaptureError} when it is not a capture or exceeds a limit, with the line; {Error} when it cannot be read */
-export async function openCapture(path: string, { note = UNHEARD, census }: OpenOptions = {}): Promise<Capture> {
+export async function openCapture(path: string, { note = UNHEARD, census, skims = false }: OpenOptions = {}): Promise<Capture> {
   const source = openBytes(path, note);
   try {
     refuseArchive(path, source.head);
-    return await captureIn(source, path, { note, ...(census && { census }) });
+    return await captureIn(source, path, { note, skims, ...(census && { census }) });
   } catch (error) {
     source.close();
     throw error;
@@ -75,27 +80,34 @@ export async function openCapture(path: string, { note = UNHEARD, census }: Open
 /** @param name the file name for messages */
 export async function captureIn(source: ByteSource, name: string, options: OpenOptions = {}): Promise<Capture> {
   const { note = UNHEARD, census, standingBytesMax = STANDING_BYTES_MAX } = options;
-  const notes: string[] = [];
+  let { skims = false } = options;
+  let [notes, cutOff]: [string[], readonly string[]] = [[], []];
   const versions: RecordedVersion[] = [];
   const release = (kubernetes: string, fromMs: number): void => void versions.push({ fromMs, kubernetes });
   const scan = async (): Promise<Scan> => {
     versions.length = 0;
     census?.begin();
     const scanned = new Scan(name, standingBytesMax);
+    const skimmer = skims ? new Skimmer() : undefined;
+    const skim = skimmer && ((text: string) => skimmer.skim(text));
     const evidence = (record: EvidenceRecord): void => census?.seeEvidence?.(record);
-    const heard: Heard = { note: (text) => notes.push(text), bytes: (bytes) => scanned.unpacked(bytes), evidence, release };
+    const heard: Heard = { note: (text) => notes.push(text), bytes: (bytes) => scanned.unpacked(bytes), evidence, release, skim };
     for await (const batch of batchesOf(source, name, heard))
       for (const { record, bytes } of batch) {
         scanned.see(record, bytes);
         census?.see(record);
       }
+    census?.end?.();
     return scanned;
   };
-  const scanned = await scan().catch((error: unknown) => {
-    if (!(error instanceof CutOffError)) throw error;
-    notes.splice(0, Infinity, error.message);
-    return scan();
-  });
+  const again = async (error: unknown): Promise<Scan> => {
+    if (error instanceof CutOffError) cutOff = [error.message];
+    else if (error instanceof SkimError && skims) skims = false;
+    else throw error;
+    notes = [...cutOff];
+    return scan().catch(again);
+  };
+  const scanned = await scan().catch(again);
   for (const text of notes) note(text);
   const { startMs, endMs, records, firstLists } = scanned;
   return {
@@ -151,17 +163,18 @@ class Scan {
   }
 
   see(record: CaptureRecord, bytes: number): void {
-    const { atMs, resource, kind, object, type } = record;
+    const { atMs, resource, kind, type } = record;
     this.records++;
     [this.startMs, this.endMs] = [Math.min(this.startMs, atMs), Math.max(this.endMs, atMs)];
     const count = (this.#counts.get(resource) ?? 0) + 1;
     this.#counts.set(resource, count);
-    if (!this.firstLists.has(resource) && (kind === "listed" || isInitialEnd(record))) this.firstLists.set(resource, count);
+    if (!this.firstLists.has(resource) && (kind === "listed" || (type === "BOOKMARK" && isInitialEnd(record))))
+      this.firstLists.set(resource, count);
     const standing = this.#standing.get(resource) ?? new Map<string, number>();
     this.#standing.set(resource, standing);
     if (kind === "listed") this.#unlisted(resource, standing);
-    if (object === undefined || type === "BOOKMARK") return;
-    const key = keyOf(object);
+    const key = identityIn(record)?.key;
+    if (key === undefined) return;
     if (kind === "item") this.#shown.set(resource, (this.#shown.get(resource) ?? new Set()).add(key));
     this.#size(standing, key, type === "DELETED" ? undefined : bytes);
     if (this.#standingBytes > this.#standingBytesMax)

@@ -9,6 +9,7 @@ import { CACHED_RESOURCES, EVIDENCE_RESOURCES, RESOURCES, messageOf } from "@del
 import type { CachedResource, EvidenceResource } from "@deltaloop/kube/objects";
 import { isObject } from "../evidence/fields.ts";
 import { evidenceResourceOf } from "../evidence/other-evidence.ts";
+import { isEvidenceResource } from "./recorded-resources.ts";
 
 /** One line of a capture. */
 export interface CaptureRecord {
@@ -24,7 +25,11 @@ export interface CaptureRecord {
   /** `event`: the user who wrote it, if from an audit log. */
   readonly by?: string;
   /** Format 2: facts beyond the stripped object that explain an incident. */
-  readonly evidence?: CapturedObject;
+  readonly evidence?: CapturedObject | undefined;
+  /** Of a line that is parsed each time that its object is read (skim.ts). */
+  readonly identity?: ObjectIdentity;
+  /** Object and evidence of such a line. */
+  read?(): Pick<CaptureRecord, "object" | "evidence">;
 }
 
 /** One line of a resource that only findings use, or the refusal to read such a resource. */
@@ -34,6 +39,17 @@ export interface EvidenceRecord {
   readonly kind: "item" | "listed" | "event" | "denied";
   readonly type?: string;
   readonly object?: CapturedObject;
+  readonly identity?: ObjectIdentity;
+}
+
+/** What identifies the object of a record. */
+export interface ObjectIdentity {
+  /** `shop/web` */
+  readonly key: string;
+  readonly uid?: string;
+  /** The uid of its controller. */
+  readonly ownerUid?: string;
+  readonly generation?: number;
 }
 
 /** An object as captured: whole, or stripped (then a pod has no metadata, see CachedPod). */
@@ -178,6 +194,8 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
 
 /** Receives lines that are no records. */
 export interface OtherLines {
+  /** Reads a line without parsing its object (skim.ts). @returns undefined: the line must be parsed */
+  readonly skim?: ((text: string) => AnyRecord | undefined) | undefined;
   readonly evidence?: (record: EvidenceRecord) => void;
   /** The API server reports this version, as `v1.36.3`, from then on. */
   readonly release?: (version: string, fromMs: number) => void;
@@ -207,13 +225,23 @@ export class RecordReader {
 
   /** @param isOpen without a final line feed. @returns undefined for a line that no replay needs. @throws {CaptureError} with the line */
   record(text: string, line: number, isOpen: boolean): CaptureRecord | undefined {
+    const skimmed = isOpen ? undefined : this.#other.skim?.(text);
+    if (skimmed !== undefined && isEvidence(skimmed)) {
+      this.#other.evidence?.(skimmed);
+      return undefined;
+    }
     const place = `${this.#name}:${line}`;
+    if (skimmed !== undefined) return this.#counted(skimmed, place);
     const isCutOff = isOpen && isTorn(text);
     if (isCutOff) this.#note(`${place}: the last line is cut off and left out`);
     if (text.trim() === "" && ++this.#blankLines > BLANK_LINES_MAX)
       throw new CaptureError(`${place}: is beyond ${BLANK_LINES_MAX} blank lines; a replay supports no more`);
     const record = isCutOff || text.trim() === "" ? undefined : this.#parsed(text, line);
-    if (!record) return undefined;
+    return record && this.#counted(record, place);
+  }
+
+  /** @throws {CaptureError} beyond a limit */
+  #counted(record: CaptureRecord, place: string): CaptureRecord {
     [this.#firstMs, this.#lastMs] = [Math.min(this.#firstMs, record.atMs), Math.max(this.#lastMs, record.atMs)];
     if (this.#lastMs - this.#firstMs > SPAN_HOURS_MAX * HOUR_MS)
       throw new CaptureError(`${place}: is more than ${SPAN_HOURS_MAX} hours from another line; a replay supports no longer span`);
@@ -243,6 +271,18 @@ export class RecordReader {
       return undefined;
     }
   }
+}
+
+export type AnyRecord = CaptureRecord | EvidenceRecord;
+
+function isEvidence(record: AnyRecord): record is EvidenceRecord {
+  return isEvidenceResource(record.resource);
+}
+
+/** @throws {CaptureError} */
+export function parseAny(text: string): AnyRecord | undefined {
+  let other: EvidenceRecord | undefined;
+  return parseLine(text, "a line", UNHEARD, { evidence: (record) => (other = record) }) ?? other;
 }
 
 /** Truncated JSON is indistinguishable from other invalid JSON: without a final line feed it counts as truncated. */

@@ -1,6 +1,21 @@
 /** Accessors of captured objects, whole or stripped: a stripped pod is flat, all others have metadata. */
 import { isObject } from "./capture.ts";
-import type { CapturedObject, CaptureRecord } from "./capture.ts";
+import type { CapturedObject, CaptureRecord, EvidenceRecord, ObjectIdentity } from "./capture.ts";
+
+/** Does not parse a skimmed line. Undefined for a record without object, a bookmark and an error. */
+export function identityIn(record: CaptureRecord | EvidenceRecord): ObjectIdentity | undefined {
+  if (record.identity !== undefined) return record.identity;
+  const { object, type } = record;
+  if (object === undefined || type === "BOOKMARK" || type === "ERROR") return undefined;
+  const [uid, ownerUid] = [uidOf(object), ownerUidOf(object)];
+  const { generation } = metaOf(object);
+  return {
+    key: keyOf(object),
+    ...(uid !== undefined && { uid }),
+    ...(ownerUid !== undefined && { ownerUid }),
+    ...(typeof generation === "number" && { generation }),
+  };
+}
 
 function metaOf(object: CapturedObject): CapturedObject {
   return (object["metadata"] as CapturedObject | undefined) ?? object; // the shape was checked when the capture was read

@@ -4,7 +4,7 @@
  */
 import { CACHED_RESOURCES, CONTROLLER_INFO, tableOf } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
-import { keyOf, ownerUidOf, uidOf } from "../capture-format/captured-object.ts";
+import { identityIn, keyOf, ownerUidOf, uidOf } from "../capture-format/captured-object.ts";
 import type { CapturedObject, CaptureRecord } from "../capture-format/capture.ts";
 import type { Census } from "../capture-format/capture-stream.ts";
 import type { ReplayedSync } from "../engine/sync-log.ts";
@@ -46,15 +46,14 @@ export class FamilyCensus implements Census {
     [this.#found, this.#owners, this.#pods, this.#changed] = [new Map(), new Map(), new Map(), new Map()];
   }
 
-  see({ resource, object, type }: CaptureRecord): void {
-    const uid = object && uidOf(object);
-    if (object === undefined || uid === undefined || type === "BOOKMARK" || type === "ERROR") return;
-    const key = keyOf(object);
+  see(record: CaptureRecord): void {
+    const { resource, type } = record;
+    const { key = "", uid, ownerUid: owner } = identityIn(record) ?? {};
+    if (uid === undefined) return;
     const names = this.#names[resource];
     if (names.size < NAMES_MAX) names.add(key);
     const place = `${resource} ${key}`;
     if (this.#wanted.some((each) => isNamed(each, resource, key))) this.#found.set(place, (this.#found.get(place) ?? new Set()).add(uid));
-    const owner = ownerUidOf(object);
     if (resource === "pods") this.#seePod(uid, owner, type === "DELETED");
     else {
       const { owners } = this.#owners.get(uid) ?? { owners: new Set() };

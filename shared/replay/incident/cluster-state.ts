@@ -6,17 +6,17 @@
  * IS2 at most `CHANGES_MAX` changes of an owner's spec are kept, and of a former pod only the time it took to become ready.
  */
 import { tableOf, EVIDENCE_RESOURCES } from "@deltaloop/kube/objects";
-import type { CachedResource, EvidenceResource, Resource } from "@deltaloop/kube/objects";
+import type { EvidenceResource, Resource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
-import type { CapturedObject, CaptureRecord, EvidenceRecord } from "../capture-format/capture.ts";
+import type { CapturedObject, CaptureRecord, EvidenceRecord, ObjectIdentity } from "../capture-format/capture.ts";
 import type { Census } from "../capture-format/capture-stream.ts";
-import { keyOf, ownerUidOf, uidOf } from "../capture-format/captured-object.ts";
+import { identityIn } from "../capture-format/captured-object.ts";
 import { textIn } from "../evidence/fields.ts";
 import type { Json } from "../evidence/fields.ts";
 import type { EventEvidence, EvidenceObjects } from "../evidence/other-evidence.ts";
 import { otherEvidence } from "../evidence/other-evidence.ts";
 import { apiEvidence, apiObject } from "./api-objects.ts";
-import { generationOf, seenOwner, seenPod, startMsOf } from "./seen.ts";
+import { seenOwner, seenPod, startMsOf } from "./seen.ts";
 import type { Recording, SeenOwner, SeenPod } from "./seen.ts";
 import { specChanges } from "./spec-changes.ts";
 import type { SpecChange } from "./spec-changes.ts";
@@ -26,6 +26,7 @@ export interface ClusterState {
   /** Changes are known from this time on; undefined: none are known. */
   readonly sinceMs?: number;
   readonly owners: readonly SeenOwner[];
+  /** Projects all pods; `podsOf` only those of one owner. */
   readonly pods: readonly SeenPod[];
   readonly others: { readonly [R in EvidenceResource]: readonly EvidenceObjects[R][] };
   /** Resources that the user may not read, or that the capture does not hold. */
@@ -46,8 +47,10 @@ interface StateOptions {
 
 const [CHANGES_MAX, STARTS_MAX] = [50, 100];
 
-interface Kept extends Recording {
-  readonly resource: CachedResource;
+/** The newest record of an object. Its line may not be parsed yet. */
+interface Kept<R extends CaptureRecord | EvidenceRecord = CaptureRecord> {
+  readonly record: R;
+  readonly identity: ObjectIdentity;
 }
 
 export class StateCensus implements Census {
@@ -55,7 +58,7 @@ export class StateCensus implements Census {
   #untilMs = Infinity;
   readonly #digester: Digester;
   #kept = new Map<string, Kept>();
-  #others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, CapturedObject>());
+  #others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, Kept<EvidenceRecord>>());
   #listed = new Map<string, Set<string>>();
   #changes = new Map<string, SpecChange[]>();
   #starts = new Map<string, number[]>();
@@ -72,71 +75,86 @@ export class StateCensus implements Census {
 
   begin(): void {
     [this.#kept, this.#listed, this.#changes, this.#starts] = [new Map(), new Map(), new Map(), new Map()];
-    this.#others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, CapturedObject>());
+    this.#others = tableOf(EVIDENCE_RESOURCES, () => new Map<string, Kept<EvidenceRecord>>());
     [this.#heard, this.#denied, this.#startMs, this.#endMs] = [new Set(), new Set(), Infinity, -Infinity];
   }
 
-  see({ atMs, resource, kind, type, object, evidence, by }: CaptureRecord): void {
+  see(record: CaptureRecord): void {
+    const { atMs, resource, kind, type, by } = record;
     if (this.#startMs === Infinity) this.#untilMs = this.#untilOf(atMs);
     [this.#startMs, this.#endMs] = [Math.min(this.#startMs, atMs), Math.max(this.#endMs, atMs)];
     if (atMs > this.#untilMs) return;
     if (kind === "listed")
-      return this.#listEnds(resource, (uid) => this.#kept.get(uid)?.resource === resource && this.#forget(uid), this.#kept);
-    const uid = object && uidOf(object);
-    if (object === undefined || uid === undefined || type === "BOOKMARK" || type === "ERROR") return;
+      return this.#listEnds(resource, (uid) => this.#kept.get(uid)?.record.resource === resource && this.#forget(uid), this.#kept);
+    const identity = identityIn(record);
+    const uid = identity?.uid;
+    if (identity === undefined || uid === undefined) return;
     if (kind === "item") this.#lists(resource).add(uid);
     const before = this.#kept.get(uid);
-    const now = { resource, object, evidence };
-    if (before !== undefined && resource !== "pods" && generationOf(before.object) !== generationOf(object))
-      this.#note(before, now, { atMs, by });
+    const now = { record, identity };
+    if (before !== undefined && resource !== "pods" && before.identity.generation !== identity.generation)
+      this.#note(before.record, record, { atMs, by });
     if (type === "DELETED") this.#forget(uid);
     else this.#kept.set(uid, now);
   }
 
-  seeEvidence({ atMs, resource, kind, type, object }: EvidenceRecord): void {
+  seeEvidence(record: EvidenceRecord): void {
+    const { atMs, resource, kind, type } = record;
     if (atMs > this.#untilMs) return;
     if (kind === "denied") return void this.#denied.add(resource);
     this.#heard.add(resource);
     const others = this.#others[resource];
     if (kind === "listed") return this.#listEnds(resource, (uid) => others.delete(uid), others);
-    const uid = object && uidOf(object);
-    if (object === undefined || uid === undefined || type === "BOOKMARK" || type === "ERROR") return;
+    const identity = identityIn(record);
+    const uid = identity?.uid;
+    if (identity === undefined || uid === undefined) return;
     if (kind === "item") this.#lists(resource).add(uid);
     // An Event that expired in the API server is still evidence.
-    if (type !== "DELETED") others.set(uid, object);
+    if (type !== "DELETED") others.set(uid, { record, identity });
     else if (resource !== "events") others.delete(uid);
   }
 
   /** By default the state at the requested moment, or at the last record. */
   state({ nowMs = Math.min(this.#untilMs, this.#endMs), namespace }: StateOptions = {}): ClusterState {
     const digester = this.#digester;
-    const [owners, pods]: [SeenOwner[], SeenPod[]] = [[], []];
-    for (const { resource, ...recording } of this.#kept.values()) {
-      if (namespace !== undefined && namespaceIn(recording.object) !== namespace) continue;
-      const pod = resource === "pods" ? seenPod(recording, digester) : undefined;
-      const owner = resource === "pods" ? undefined : seenOwner(resource, recording, digester);
-      if (pod !== undefined) pods.push(pod);
-      if (owner !== undefined) owners.push(owner);
-    }
+    const kept = [...this.#kept.values()].filter(({ identity }) => namespace === undefined || namespaceIn(identity) === namespace);
+    const owners = kept.flatMap(({ record }) =>
+      record.resource === "pods" ? [] : (seenOwner(record.resource, recordingIn(record), digester) ?? []),
+    );
+    const podsKept = kept.filter(({ record }) => record.resource === "pods");
+    const keptOf = Map.groupBy(podsKept, ({ identity }) => identity.ownerUid);
+    const podsOf = memoized((uid: string | undefined) =>
+      (keptOf.get(uid) ?? []).flatMap(({ record }) => seenPod(recordingIn(record), digester) ?? []),
+    );
+    const pods = memoized((_: undefined) => [...keptOf.keys()].flatMap(podsOf));
     const others = tableOf(EVIDENCE_RESOURCES, (resource) =>
-      [...this.#others[resource].values()].flatMap((object) => {
-        const isElsewhere = namespace !== undefined && resource !== "nodes" && namespaceIn(object) !== namespace;
-        return isElsewhere ? [] : (otherEvidence(resource, object, digester) ?? []);
+      [...this.#others[resource].values()].flatMap(({ record, identity }) => {
+        const isElsewhere = namespace !== undefined && resource !== "nodes" && namespaceIn(identity) !== namespace;
+        return isElsewhere ? [] : (otherEvidence(resource, record.object ?? {}, digester) ?? []);
       }),
     ) as unknown as ClusterState["others"]; // each object belongs to its resource
-    const podsOf = Map.groupBy(pods, ({ ownerUid }) => ownerUid);
     const events = Map.groupBy(others.events, ({ involvedObject: { uid } }) => uid);
     for (const each of events.values()) each.sort((a, b) => (lastOf(a) < lastOf(b) ? 1 : -1));
-    const starts = new Map([...this.#starts].map(([uid, times]) => [uid, [...times]]));
-    for (const pod of pods) noteStart(starts, pod.ownerUid, this.#kept.get(pod.uid)?.object);
     return {
-      ...{ nowMs, owners, pods, others, sinceMs: this.#startMs },
+      ...{ nowMs, owners, others, sinceMs: this.#startMs },
+      get pods() {
+        return pods(undefined);
+      },
       unknown: this.unknown,
-      podsOf: (uid) => podsOf.get(uid) ?? [],
+      podsOf,
       eventsOf: (uid) => events.get(uid) ?? [],
       changesOf: (uid) => this.#changes.get(uid) ?? [],
-      startsOf: (uid) => starts.get(uid) ?? [],
+      startsOf: memoized((uid: string) => {
+        const starts = new Map([[uid, [...(this.#starts.get(uid) ?? [])]]]);
+        for (const { record } of keptOf.get(uid) ?? []) noteStart(starts, uid, () => record.object);
+        return starts.get(uid) ?? [];
+      }),
     };
+  }
+
+  /** Milliseconds since the epoch of the first and the last record. */
+  get span(): { readonly startMs: number; readonly endMs: number } {
+    return { startMs: this.#startMs, endMs: this.#endMs };
   }
 
   get unknown(): ReadonlySet<EvidenceResource> {
@@ -145,13 +163,13 @@ export class StateCensus implements Census {
 
   /** The objects of the state in the API's own shape (api-objects.ts), by resource. */
   *apiObjects(): Generator<readonly [Resource, Json]> {
-    for (const { resource, ...recording } of this.#kept.values()) {
-      const object = apiObject(resource, recording, this.#digester);
-      if (object !== undefined) yield [resource, object];
+    for (const { record } of this.#kept.values()) {
+      const object = apiObject(record.resource, recordingIn(record), this.#digester);
+      if (object !== undefined) yield [record.resource, object];
     }
     for (const resource of EVIDENCE_RESOURCES)
-      for (const recorded of this.#others[resource].values()) {
-        const object = otherEvidence(resource, recorded, this.#digester);
+      for (const { record } of this.#others[resource].values()) {
+        const object = otherEvidence(resource, record.object ?? {}, this.#digester);
         if (object !== undefined) yield [resource, apiEvidence(resource, object)];
       }
   }
@@ -173,11 +191,11 @@ export class StateCensus implements Census {
   #forget(uid: string): void {
     const last = this.#kept.get(uid);
     this.#kept.delete(uid);
-    if (last?.resource === "pods") noteStart(this.#starts, ownerUidOf(last.object), last.object);
+    if (last?.record.resource === "pods") noteStart(this.#starts, last.identity.ownerUid, () => last.record.object);
   }
 
-  #note(before: Kept, now: Kept, { atMs, by }: { readonly atMs: number; readonly by: string | undefined }): void {
-    const [was, is] = [before, now].map(({ resource, ...recording }) => seenOwner(resource, recording, this.#digester));
+  #note(before: CaptureRecord, now: CaptureRecord, { atMs, by }: { readonly atMs: number; readonly by: string | undefined }): void {
+    const [was, is] = [before, now].map((each) => seenOwner(each.resource, recordingIn(each), this.#digester));
     if (was === undefined || is === undefined) return;
     const changes = this.#changes.get(is.uid) ?? [];
     this.#changes.set(is.uid, changes);
@@ -186,16 +204,33 @@ export class StateCensus implements Census {
   }
 }
 
-function noteStart(all: Map<string, number[]>, ownerUid: string | undefined, object: CapturedObject | undefined): void {
-  const ms = object && startMsOf(object);
-  if (ownerUid === undefined || ms === undefined) return;
-  const starts = all.get(ownerUid) ?? [];
-  all.set(ownerUid, starts);
-  if (starts.length < STARTS_MAX) starts.push(ms);
+function memoized<K, V>(of: (key: K) => V): (key: K) => V {
+  const known = new Map<K, V>();
+  return (key) => {
+    const value = known.has(key) ? (known.get(key) as V) : of(key); // the key is known
+    known.set(key, value);
+    return value;
+  };
 }
 
-function namespaceIn(object: CapturedObject): string {
-  return keyOf(object).split("/")[0] ?? "";
+function noteStart(all: Map<string, number[]>, ownerUid: string | undefined, read: () => CapturedObject | undefined): void {
+  if (ownerUid === undefined) return;
+  const starts = all.get(ownerUid) ?? [];
+  if (starts.length >= STARTS_MAX) return;
+  const object = read();
+  const ms = object && startMsOf(object);
+  if (ms === undefined) return;
+  all.set(ownerUid, starts);
+  starts.push(ms);
+}
+
+function recordingIn(record: CaptureRecord): Recording {
+  const { object = {}, evidence } = record.read?.() ?? record;
+  return { object, evidence };
+}
+
+function namespaceIn({ key }: ObjectIdentity): string {
+  return key.split("/")[0] ?? "";
 }
 
 function lastOf(event: EventEvidence): string {

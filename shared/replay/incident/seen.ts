@@ -141,11 +141,6 @@ function textsOf(object: Json): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(object).filter((each): each is [string, string] => typeof each[1] === "string"));
 }
 
-/** Version and generation without projecting the whole object. */
-export function generationOf(object: CapturedObject): number | undefined {
-  return numberIn(object["metadata"], "generation");
-}
-
 /** Time from creation to Ready, if the pod is or was ready. Accepts stripped and whole objects. */
 export function startMsOf(object: CapturedObject): number | undefined {
   const metadata = isObject(object["metadata"]) ? object["metadata"] : object;
