@@ -62,7 +62,7 @@ describe("pod-template-hash of captured ReplicaSets", () => {
     });
   });
 
-  it.each(made)("$capture: $rsName has our hash of its Deployment's template", ({ rs, rsName, deployment }) => {
+  it.each(made)("$capture: $rsName has the hash that we compute for its Deployment's template", ({ rs, rsName, deployment }) => {
     const hash = podTemplateHash(podTemplateHashState(templateOf(deployment)), deployment.status?.collisionCount);
     expect(rsName).toBe(`${deployment.metadata?.name}-${hash}`);
     expect(rs.metadata?.labels?.["pod-template-hash"]).toBe(hash);
