@@ -39,7 +39,7 @@ async function replayOf(path: string, options: RunOptions = {}): Promise<Ended> 
   return { code, stdout, stderr };
 }
 
-it("a closed reader is not an error", async () => {
+it("does not treat a closed reader as an error", async () => {
   const ended = await replayOf(join(ROOT, "test/captures/undo.watch.jsonl.gz"), { readsOneChunk: true });
   expect(ended).toMatchObject({ code: 0, stderr: "" });
 });
@@ -67,7 +67,7 @@ it("escapes names in a capture", async () => {
   expect(stdout).not.toContain("\x1b");
 });
 
-it("one seed gives one output; --verbose lists what a replay cannot know", async () => {
+it("returns one output for one seed, and lists with --verbose what a replay cannot know", async () => {
   const path = join(ROOT, "test/captures/recreate.watch.jsonl.gz");
   const [one, two, other, verbose] = await Promise.all([
     replayOf(path),
@@ -83,7 +83,7 @@ it("one seed gives one output; --verbose lists what a replay cannot know", async
 
 const UNDO = join(ROOT, "test/captures/undo.watch.jsonl.gz");
 
-it("shows the syncs of one key, at one moment, with their reasons; the digest covers everything", async () => {
+it("shows the syncs of one key at one moment with their reasons, while the digest covers everything", async () => {
   const whole = await replayOf(UNDO);
   const { code, stdout } = await replayOf(UNDO, { flags: ["--key", "deploy/web", "--at", "+5s", "--why"] });
   const blocks = stdout.split("\n").filter((line) => /^\d\d:\d\d:/.test(line));
@@ -120,7 +120,7 @@ it.each([
 const metaLine = (release: string, t = "2026-03-01T10:00:00Z"): string =>
   JSON.stringify({ t, k: "meta", format: 2, raw: true, kubernetes: `v${release}.0` });
 
-it("names ReplicaSets by the release that the capture names, unless --kubernetes does; an unknown one is reported", async () => {
+it("names ReplicaSets by the release in the capture, unless --kubernetes sets it, and reports an unknown one", async () => {
   const lines = gunzipSync(await readFile(join(ROOT, "test/captures/rolling-update.watch.jsonl.gz")));
   const named = async (release: string, ...flags: readonly string[]) => {
     const path = join(folder, `${release}.jsonl`);
@@ -136,7 +136,7 @@ it("names ReplicaSets by the release that the capture names, unless --kubernetes
   expect(unknown.stderr).toBe("warn: Kubernetes v1.20.0 of the capture is not supported: using the rules of 1.36\n");
 });
 
-it("follows an upgrade in the middle of a capture, as explain does: the next rollout has the new release's hash", async () => {
+it("follows an upgrade in the middle of a capture, as explain does, and uses the new release's hash for the next rollout", async () => {
   const text = gunzipSync(await readFile(join(ROOT, "test/captures/rolling-update.watch.jsonl.gz"))).toString();
   const path = join(folder, "upgrade.jsonl");
   const [upgradedAt, firstLater = ""] = ["2026-11-20T14:52:53Z", /^.*"2026-11-20T14:52:53.*$/m.exec(text)?.[0]];
