@@ -87,7 +87,7 @@ describe("a capture read as a stream", () => {
       })),
       ...Array.from({ length: 20 }, (_, i) => ({
         bytes: packed.subarray(0, 200 + i * 31),
-        said: /the gzip data is truncated; it is read up to there/,
+        said: /the gzip data is truncated; reading ends there/,
       })),
     ];
     for (const { bytes, said } of cuts) {

@@ -71,7 +71,7 @@ test("reads a truncated compressed capture up to the cut, at each byte", () => {
     const path = fileOf("cut.jsonl.gz", packed.subarray(0, at));
     const records = readCapture(path, (note) => notes.push(note));
     expect(records).toEqual(whole.slice(0, records.length));
-    expect(notes[0]).toBe(`${path}: the gzip data is truncated; it is read up to there`);
+    expect(notes[0]).toBe(`${path}: the gzip data is truncated; reading ends there`);
   }
 });
 

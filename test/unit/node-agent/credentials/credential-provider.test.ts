@@ -156,7 +156,7 @@ describe("the flags of credential providers [node-agent 447]", () => {
 
   it("must be set together, and contain existing programs, each once", async () => {
     await program({});
-    await expect(of(join(folder, "none.yaml"), undefined)).rejects.toThrow("belong together");
+    await expect(of(join(folder, "none.yaml"), undefined)).rejects.toThrow("must be set together");
     await expect(of(join(folder, "none.yaml"), folder)).rejects.toThrow("ENOENT");
     await expect(of(folder, folder)).rejects.toThrow("no configuration files found in directory");
     await written("1.yaml", PROVIDER.name);
