@@ -171,7 +171,7 @@ it("repeats sweeps until nothing is due, and does nothing without an epoch", asy
   expect(await createSweep(empty.wired)()).toEqual({ rung: 0 });
 });
 
-it("a sweep reports which gates are open for the alarm, even without an epoch", async () => {
+it("a sweep reports for the gate alarm which gates are open, even without an epoch", async () => {
   const gate = (controller: string) => Promise.resolve(controller === "deployment" ? { open: true } : { open: false, reason: "INIT" });
   const { wired } = wiring({ epoch: () => Promise.resolve(undefined), gate });
   const lines: string[] = [];
