@@ -99,7 +99,7 @@ function judgeFence({ api, cache }: Facts): Finding {
     return warning(
       "watcher.fence",
       `streams of ${fences.length} fences: ${fences.join(", ")}`,
-      "Check again in a few seconds: a watcher that takes over raises all of them; if it persists, read its log.",
+      "Check again in a few seconds: a watcher that takes over raises every fence; if the difference persists, read its log.",
     );
   const { seen } = api.lease;
   if (seen.kind === "unseen" || seen.value === undefined)

@@ -93,7 +93,7 @@ export function judgeRedis({ server, durability, redisCluster }: Facts): readonl
       warning(
         "redis.replicas",
         seen,
-        "Set DELTALOOP_REDIS_DURABILITY=B for watcher and functions, so that a failover forgets nothing that was acted on.",
+        "Set DELTALOOP_REDIS_DURABILITY=B for watcher and functions, so that a failover loses no write that a function acted on.",
         number,
       ),
     );

@@ -24,7 +24,7 @@ export async function nodeCredentials(
 ): Promise<NodeCredentials> {
   const { rootDir, imageCredentialProviderConfig: config, imageCredentialProviderBinDir: binDir = "" } = flags;
   if ((config === undefined) !== (binDir === ""))
-    throw new UsageError("--image-credential-provider-config and --image-credential-provider-bin-dir belong together");
+    throw new UsageError("--image-credential-provider-config and --image-credential-provider-bin-dir must be set together");
   const home = homedir();
   return createNodeCredentials({
     configFolders: {

@@ -69,7 +69,7 @@ export async function servingFiles(
 ): Promise<{ readonly tls?: KeyedCertificate | "later"; readonly clientCa?: string }> {
   const { tlsCertFile, tlsPrivateKeyFile, clientCaFile, rotateServerCertificates } = flags;
   if ((tlsCertFile === undefined) !== (tlsPrivateKeyFile === undefined))
-    throw new UsageError("--tls-cert-file and --tls-private-key-file belong together");
+    throw new UsageError("--tls-cert-file and --tls-private-key-file must be set together");
   const read = async (flag: string, path: string): Promise<string> =>
     await readFile(path, "utf8").catch((error: unknown) => {
       throw new UsageError(`${flag} ${path} cannot be read: ${messageOf(error)}`);

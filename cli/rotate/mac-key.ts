@@ -49,7 +49,7 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
         say("interrupted; continue with: deltaloop rotate mac-key --finish");
         throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
       });
-      say("3/4 what the old key has signed is signed again");
+      say("3/4 signed the data of the old key with the new key");
       for (const [resource, use] of uses) say(`  ${describeUse(resource, use)}`);
       if (uses.every(([, use]) => isClean(use))) {
         await assertKeys(open, [fresh, old]);
@@ -57,7 +57,7 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
         say("4/4 the old key is gone");
         return true;
       }
-      say("4/4 not yet: something is left that the new key has not signed. The old key stays; run again with --finish");
+      say("4/4 not finished: some data is not signed with the new key. The old key stays valid; run again with --finish");
       return false;
     } finally {
       await store.close();

@@ -159,7 +159,7 @@ function unpacked(bytes: Buffer, path: string, note: CaptureNote): Buffer {
       throw new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`);
   }
   // Flushed data can be read up to the truncation.
-  note(`${path}: the gzip data is truncated; it is read up to there`);
+  note(`${path}: the gzip data is truncated; reading ends there`);
   try {
     return gunzipSync(bytes, { maxOutputLength: CAPTURE_BYTES_MAX, finishFlush: constants.Z_SYNC_FLUSH });
   } catch (error) {

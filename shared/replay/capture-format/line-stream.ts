@@ -65,7 +65,7 @@ export function openBytes(path: string, note: CaptureNote): ByteSource {
         if (code !== "Z_BUF_ERROR")
           throw code.startsWith("Z_") ? new CaptureError(`${path}: the gzip data is broken (${messageOf(error)})`) : error;
         isCutOff = true;
-        throw new CutOffError(`${path}: the gzip data is truncated; it is read up to there`);
+        throw new CutOffError(`${path}: the gzip data is truncated; reading ends there`);
       }
     },
   };

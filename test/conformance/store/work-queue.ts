@@ -518,9 +518,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(run, ids)).toMatchObject({ kind: "ok" });
   });
 
-  it("take answers moved without a primary after a deletion, then an empty snapshot, and done removes the queue state", async ({
-    harness,
-  }) => {
+  it("reports a deleted primary as moved, then returns an empty snapshot, and removes its queue state when done", async ({ harness }) => {
     await fail(harness, KEY, 1);
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     const run = harness.run(C, KEY);

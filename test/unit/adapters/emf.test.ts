@@ -16,7 +16,7 @@ function recorded(count: (metrics: ReturnType<typeof createEmfMetrics>) => void)
   return lines.map((line) => JSON.parse(line) as unknown);
 }
 
-it("CW2 one line for each set of labels, once", () => {
+it("CW2 writes one line for each set of labels, once", () => {
   expect(
     recorded((metrics) => {
       metrics.count("workqueue_retries_total", { name: "replicaset" });
@@ -62,7 +62,7 @@ it("CW2 one line for each set of labels, once", () => {
   ]);
 });
 
-it("CW1 a line holds 100 values of a metric, and no value is lost", () => {
+it("CW1 puts up to 100 values of a metric into a line, and loses no value", () => {
   const lines = recorded((metrics) => {
     for (let i = 0; i < 250; i++) metrics.observe("deltaloop_delta_lag_seconds", { resource: "pods" }, i);
   }) as readonly { readonly deltaloop_delta_lag_seconds: readonly number[] }[];

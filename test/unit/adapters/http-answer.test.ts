@@ -103,7 +103,7 @@ describe("an HTTP/1.1 response", () => {
     for (const length of lengths) expect(() => read(split(text, length)), `pieces of ${length}`).toThrow(MalformedAnswerError);
   });
 
-  it("HA1 lasts as long as its connection without a length", () => {
+  it("HA1 ends with its connection when it has no length", () => {
     const reader = new AnswerReader(BYTES_MAX, () => undefined);
     expect(reader.push(Buffer.from("HTTP/1.1 200 OK\r\n\r\nhel"))).toBe(false);
     expect(reader.push(Buffer.from("lo"))).toBe(false);
@@ -111,7 +111,7 @@ describe("an HTTP/1.1 response", () => {
   });
 
   it.each(["", "HTTP/1.1 200 OK\r\nContent-Le", `${HEAD}Content-Length: 5\r\n\r\nhell`, `${HEAD}Transfer-Encoding: chunked\r\n\r\n0\r\n`])(
-    "HA1 an early end is an error: %j",
+    "HA1 reports an early end as an error: %j",
     (text) => {
       const reader = new AnswerReader(BYTES_MAX, () => undefined);
       reader.push(Buffer.from(text));
@@ -127,7 +127,7 @@ describe("an HTTP/1.1 response", () => {
     expect(read([`${HEAD}Content-Length: 4\r\n\r\n1234`], 4)).toEqual({ code: 200, body: "1234", keeps: true });
   });
 
-  it("reports its head once, before the body; the first of repeated headers wins", () => {
+  it("reports its head once, before the body, with the first of repeated headers", () => {
     const heads: Head[] = [];
     const reader = new AnswerReader(BYTES_MAX, (head) => heads.push(head));
     reader.push(
@@ -142,7 +142,7 @@ describe("an HTTP/1.1 response", () => {
     ]);
   });
 
-  it("HA3 many small chunks take no more memory than their content", () => {
+  it("HA3 uses no more memory for many small chunks than for their content", () => {
     const reader = new AnswerReader(10_000_000, () => undefined);
     reader.push(Buffer.from(`${HEAD}Transfer-Encoding: chunked\r\n\r\n`));
     const many = Buffer.from("1\r\nx\r\n".repeat(10_000));

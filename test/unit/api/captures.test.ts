@@ -63,7 +63,7 @@ describe("pod-template-hash of captured ReplicaSets", () => {
     });
   });
 
-  it.each(made)("$capture: $rsName has our hash of its Deployment's template", ({ capture, rs, rsName, deployment }) => {
+  it.each(made)("$capture: $rsName has the hash that we compute for its Deployment's template", ({ capture, rs, rsName, deployment }) => {
     const hash = podTemplateHash(
       podTemplateHashState(templateOf(deployment), releaseOfCapture(capture)),
       deployment.status?.collisionCount,

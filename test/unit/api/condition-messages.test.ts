@@ -31,9 +31,9 @@ it.each([
   'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2 TOKEN=s3cret!',
   'pods "c-cqgrf" is forbidden: exceeded quota: TOKEN=s3cret, requested: pods=1, used: pods=2, limited: pods=2',
   'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: token=s3cret, used: pods=2, limited: pods=2',
-])("cuts %j", (message) => expect(messageAfter(message)).toBe("(cut)"));
+])("shortens %j", (message) => expect(messageAfter(message)).toBe("(cut)"));
 
-it("keeps everything else, and the status itself where nothing is cut", () => {
+it("keeps everything else, and the status itself when no message is shortened", () => {
   const status = deepFreeze({ replicas: 3, conditions: [conditionOf("s3cret"), conditionOf("Deployment is paused")] });
   const cut = withoutForeignMessages(status);
   expect(cut).toEqual({ ...status, conditions: [conditionOf("(cut)"), status.conditions[1]] });

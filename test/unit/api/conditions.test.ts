@@ -53,7 +53,7 @@ describe("setReplicaSetCondition", () => {
     expect(setReplicaSetCondition(conditions, condition)).toEqual(want);
   });
 
-  it("[replicaset 86] same type, status and reason: the list is unchanged, message and time included", () => {
+  it("[replicaset 86] keeps the list, message and time included, for the same type, status and reason", () => {
     const conditions = [failure, foreign];
     expect(setReplicaSetCondition(conditions, { ...failure, message: "other", lastTransitionTime: NOW })).toBe(conditions);
   });
@@ -101,7 +101,7 @@ describe("setDeploymentCondition", () => {
     expect(setDeploymentCondition(conditions, condition)).toEqual(want);
   });
 
-  it("[deployment T127] same status and reason: the list is unchanged", () => {
+  it("[deployment T127] keeps the list for the same status and reason", () => {
     const conditions = [available];
     expect(setDeploymentCondition(conditions, { ...available, message: "other", lastUpdateTime: NOW, lastTransitionTime: NOW })).toBe(
       conditions,

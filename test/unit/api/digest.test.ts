@@ -184,7 +184,7 @@ describe("createDigester", () => {
     expect(digester.prefix.slice(0, 8)).toBe("773a4fa2");
   });
 
-  it("is the HMAC of the normal form, pinned: another value needs another form number", () => {
+  it("is the HMAC of the normal form with pinned values, so that another value needs another form number", () => {
     expect(digester.digest(template()).slice(-64)).toBe("282dabd4eb723301b78696942f46f61cc581c23e0b0c69642a88022ee0f9592a");
   });
 
@@ -205,12 +205,12 @@ describe("createDigester", () => {
     expect(made.digest(template())).toBe(digester.digest(template()));
   });
 
-  it("[deployment T87] digests are equal where templates are", () => {
+  it("[deployment T87] equals another digest exactly when the templates are equal", () => {
     expect(digester.digest(labelled({ app: "web", "pod-template-hash": "1" }))).toBe(digester.digest(labelled({ app: "web" })));
     expect(digester.digest(labelled({ app: "web" }))).not.toBe(digester.digest(labelled({ app: "api" })));
   });
 
-  it("[deployment T130] distinguishes integers that are one JavaScript number", () => {
+  it("[deployment T130] distinguishes integers that are the same JavaScript number", () => {
     const seconds = (digits: string): PodTemplateSpec => {
       const text = JSON.stringify({ spec: { template: template() } }).replace('PeriodSeconds":30', `PeriodSeconds":${digits}`);
       return (parseExact(text) as { readonly spec: { readonly template: PodTemplateSpec } }).spec.template;
@@ -225,7 +225,7 @@ describe("createDigester", () => {
     expect(() => createDigester("")).toThrow(RangeError);
   });
 
-  it("digests an annotation by key and value, in a form of its own", () => {
+  it("digests an annotation by key and value in a separate form", () => {
     const digest = digester.annotation("kubernetes.io/change-cause", "image");
     expect(digest).toMatch(/^773a4fa2\.a1\.[0-9a-f]{32}$/);
     expect(isAnnotationDigest(digest)).toBe(true);

@@ -40,7 +40,7 @@ describe("parseExact", () => {
     expect(templateOf(text)).toStrictEqual({ metadata: { labels: { a: 9007199254740992 }, generation: 9007199254740993n }, spec: {} });
   });
 
-  it("EJ2 ignores templates that are stripped already", () => {
+  it("EJ2 ignores templates that are already stripped", () => {
     expect(templateOf(object(`{"labels":{"a":9007199254740993},"digest":"d"}`))).toStrictEqual({
       labels: { a: 9007199254740992 },
       digest: "d",
@@ -60,7 +60,7 @@ describe("parseExact", () => {
     expect(exactText(parseExact(text)).match(/"n":\d+/g)).toEqual(text.match(/"n":\d+/g));
   });
 
-  it("equals JSON.parse for any other JSON, and its errors", () => {
+  it("equals JSON.parse for any other JSON, including its errors", () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         expect(parseExact(text)).toStrictEqual(JSON.parse(text));
@@ -76,7 +76,7 @@ describe("exactText", () => {
     expect(exactText(parseExact(text))).toBe(text);
   });
 
-  it("equals JSON.stringify without bigints, and its errors", () => {
+  it("equals JSON.stringify without bigints, including its errors", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(exactText(value)).toBe(JSON.stringify(value));

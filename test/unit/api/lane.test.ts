@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { LANES, laneOf } from "../../../shared/store/lane.ts";
 
 describe("laneOf", () => {
-  it("is CRC-32 (its check value is cbf43926) modulo the number of lanes", () => {
+  it("is CRC-32 (whose check value is cbf43926) modulo the number of lanes", () => {
     expect(laneOf("123456789", 2 ** 32)).toBe(0xcbf43926);
     expect(laneOf("shop/web-7f8fb-x2x4z", LANES.pods)).toBe(8);
     expect(laneOf("shop/web", LANES.replicationcontrollers)).toBe(0);

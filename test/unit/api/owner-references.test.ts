@@ -57,7 +57,7 @@ describe("sameControllerRef", () => {
     expect(sameControllerRef(b, reference())).toBe(same);
   });
 
-  it("two absent references are the same", () => {
+  it("treats two absent references as the same", () => {
     expect(sameControllerRef(undefined, undefined)).toBe(true);
   });
 });

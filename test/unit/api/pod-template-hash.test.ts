@@ -135,7 +135,7 @@ describe("podTemplateHash", () => {
     expect(hashes.filter((hash) => !/^[4-9bcdf]{1,10}$/.test(hash))).toEqual([]);
   });
 
-  it("hashes a user's pod-template-hash label like any other", () => {
+  it("hashes a user's pod-template-hash label like any other label", () => {
     const labelled = template({ metadata: { labels: { app: "nginx", "pod-template-hash": "x" } } });
     expect(podTemplateHashState(labelled, PRINTED_BY)).not.toBe(394966528);
   });

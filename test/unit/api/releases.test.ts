@@ -133,7 +133,7 @@ describe("the release of a version", () => {
     { version: "1.36", name: "1.36" },
     { version: "v1.360.1", name: "1.360" },
     { version: "unknown", name: undefined },
-  ])("$version is of $name", ({ version, name }) => {
+  ])("maps $version to $name", ({ version, name }) => {
     expect(releaseName(version)).toBe(name);
   });
 });

@@ -39,7 +39,7 @@ describe("createSigner", () => {
     expect(after.keyId).not.toBe(before.keyId);
   });
 
-  it("no text verifies with the signature of another", () => {
+  it("rejects a text with the signature of another text", () => {
     const text = string({ maxLength: 6, unit: constantFrom("a", "b", "/", "1") });
     assert(
       property(array(text), array(text), (a, b) => {
@@ -49,7 +49,7 @@ describe("createSigner", () => {
     );
   });
 
-  it("requires a key, and keys that differ", () => {
+  it("requires a key, and distinct keys", () => {
     expect(() => createSigner([], "c")).toThrow("no MAC key");
     expect(() => createSigner([OLD, OLD], "c")).toThrow("same id");
   });

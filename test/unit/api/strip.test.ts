@@ -160,21 +160,24 @@ describe("strip of a workload", () => {
     { resource: "replicasets", cached: { labels, digest } },
     { resource: "replicationcontrollers", cached: { labels, digest } },
     { resource: "deployments", cached: { labels, digest, hashStates } },
-  ] as const)("$resource: all metadata less two, all spec with the template replaced, all status", ({ resource, cached }) => {
-    const want = { metadata: meta, spec: { ...spec, template: cached }, status };
-    const stripped = strip(resource, deepFreeze(workload()), digester);
-    expect(stripped).toStrictEqual(want);
-    expect(strip(resource, deepFreeze(stripped), digester)).toStrictEqual(want);
-  });
+  ] as const)(
+    "$resource: keeps all metadata except two fields, all of spec with the template replaced, and all of status",
+    ({ resource, cached }) => {
+      const want = { metadata: meta, spec: { ...spec, template: cached }, status };
+      const stripped = strip(resource, deepFreeze(workload()), digester);
+      expect(stripped).toStrictEqual(want);
+      expect(strip(resource, deepFreeze(stripped), digester)).toStrictEqual(want);
+    },
+  );
 
-  it("reads the one hash state of an older capture as that of 1.36", () => {
+  it("reads the single hash state of an older capture as that of 1.36", () => {
     const older = { metadata: meta, spec: { ...spec, template: { digest, hashState: 7 } }, status };
     expect(strip("deployments", older, digester).spec.template).toStrictEqual({ digest, hashStates: { "1.36": 7 } });
     const odd = { ...older, spec: { ...spec, template: { digest, hashStates: { "1.36": "7" } } } };
     expect(strip("deployments", odd, digester).spec.template).toStrictEqual({ digest });
   });
 
-  it("drops annotations altogether when only last-applied was there", () => {
+  it("drops annotations completely when last-applied was the only one", () => {
     const stripped = strip("replicasets", workload({ metadata: { annotations: { [LAST_APPLIED]: "{}" } } }), digester);
     expect(stripped.metadata).not.toHaveProperty("annotations");
   });
@@ -268,11 +271,11 @@ describe("strip of a workload", () => {
     expect(stripped.spec.template).toStrictEqual({ labels, digest: "d" });
   });
 
-  it.each([null, undefined, "s3cret", ["s3cret"]])("has no template where a ReplicationController's is %j", (absent) => {
+  it.each([null, undefined, "s3cret", ["s3cret"]])("has no template when a ReplicationController's template is %j", (absent) => {
     expect(strip("replicationcontrollers", workload({ spec: { template: absent } }), digester).spec).toStrictEqual(spec);
   });
 
-  it("has an empty status where none was sent", () => {
+  it("has an empty status when none was sent", () => {
     expect(strip("replicasets", { metadata: metadata(), spec: {} }, digester).status).toStrictEqual({});
   });
 });
@@ -355,7 +358,7 @@ describe("strip of anything", () => {
     identified.map((object) => ({ ...object, metadata: undefined, ...IDENTITY })),
   );
 
-  it.each(CACHED_RESOURCES)("%s: either MalformedObjectError or an object that is unchanged from then on", (resource) => {
+  it.each(CACHED_RESOURCES)("%s: throws MalformedObjectError, or returns an object that a second strip does not change", (resource) => {
     let passed = 0;
     fc.assert(
       fc.property(anyObject, (object) => {

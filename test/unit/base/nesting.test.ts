@@ -6,7 +6,7 @@ const LONG = "x".repeat(2_100_000);
 const nested = (levels: number): string => `${"[".repeat(levels)}"${LONG}"${"]".repeat(levels)}`;
 
 describe("untrusted JSON", () => {
-  it("of 10 MB of opening brackets is rejected before it is parsed", () => {
+  it("is rejected before parsing if it is 10 MB of opening brackets", () => {
     const before = process.memoryUsage().rss;
     expect(() => parseExact("[".repeat(10_000_000))).toThrow(NestingError);
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * 2 ** 20);

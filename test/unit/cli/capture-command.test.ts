@@ -68,7 +68,7 @@ const content = (name: string): string => readFileSync(join(folder, name), "utf8
 /** Of the cached resources, and of what findings need and this API server has: events, nodes, resourcequotas. */
 const hasLists = (text: string): boolean => text.split('"k":"listend"').length === 8;
 
-it("refuses an existing file before any request, unless it is empty", async () => {
+it("rejects an existing file before any request, unless it is empty", async () => {
   const capture = Capture.begin("-o", "old.jsonl");
   expect(await capture.exited).toBe(2);
   expect(capture.stderr).toBe("deltaloop: old.jsonl exists and is not empty: move it, name another file, or overwrite it with --force\n");
@@ -79,7 +79,7 @@ it("refuses an existing file before any request, unless it is empty", async () =
   expect(await other.end()).toBe(0);
 });
 
-it("refuses files of an earlier rotated capture at the start", async () => {
+it("rejects files of an earlier rotated capture at the start", async () => {
   writeFileSync(join(folder, "c.0003.jsonl"), OLD);
   const capture = Capture.begin("-o", "c.jsonl", "--rotate-every", "1h");
   expect(await capture.exited).toBe(2);
@@ -88,7 +88,7 @@ it("refuses files of an earlier rotated capture at the start", async () => {
 });
 
 describe("--force", () => {
-  it("overwrites a file once the first list is answered; the file is then readable", async () => {
+  it("overwrites a file only once the first list is answered, and leaves it readable", async () => {
     const capture = Capture.begin("-o", "old.jsonl", "--force");
     await eventually("it is written", async () => hasLists(content("old.jsonl")));
     expect(content("old.jsonl")).not.toContain(OLD);
@@ -134,7 +134,7 @@ describe("fetch", () => {
     return command;
   };
 
-  it("brings the files of the newest run as one capture, and an earlier run on request", async () => {
+  it("downloads the files of the newest run as one capture, and an earlier run on request", async () => {
     pod();
     await runs(2);
     const one = await fetched();
@@ -165,7 +165,7 @@ describe("fetch", () => {
     expect(content("fetched.jsonl")).toBe(OLD);
   });
 
-  it("refuses data that end early", async () => {
+  it("rejects data that end early", async () => {
     writeFileSync(join(folder, "kubectl"), "#!/bin/sh\necho x | /usr/bin/gzip | /usr/bin/head -c 15\n", { mode: 0o755 });
     expect((await fetched()).stderr).toContain("the data of kubectl exec is not complete; nothing is written");
     expect(readdirSync(folder)).not.toContain("fetched.jsonl");

@@ -30,7 +30,7 @@ function written(name: string): string {
 
 const linesIn = (text: string): number => text.split("\n").length - 1;
 
-it.each(["audit.gz", "a-link", "another-name"])("the output must not be an input: %s", (name) => {
+it.each(["audit.gz", "a-link", "another-name"])("rejects an output that is also an input: %s", (name) => {
   if (name === "a-link") symlinkSync("audit.gz", join(folder, name));
   if (name === "another-name") linkSync(join(folder, "audit.gz"), join(folder, name));
   const { status, stderr } = imported("audit.gz", "-o", name);
@@ -51,7 +51,7 @@ it("replaces an existing file at the end, keeps its mode, and follows a link", (
   expect(readdirSync(folder).toSorted()).toEqual(["audit.gz", "out.jsonl", "target.jsonl"]);
 });
 
-it("a missing input leaves the existing output unchanged, and no temporary file", () => {
+it("leaves the existing output unchanged, without a temporary file, when an input is missing", () => {
   writeFileSync(join(folder, "out.jsonl"), "an earlier one");
   expect(imported("audit.gz", "no-such-file", "-o", "out.jsonl")).toMatchObject({ status: 2, stdout: "" });
   expect(written("out.jsonl")).toBe("an earlier one");
@@ -67,7 +67,7 @@ it.each(["-", "/dev/stdout"])("appends only lines to standard output (%s)", (nam
   expect([written("all").slice(0, 12), linesIn(written("all"))]).toEqual(['before\n{"t":', LINES + 1]);
 });
 
-it("a closed reader of standard output is not an error", () => {
+it("does not treat a closed reader of standard output as an error", () => {
   const script = `"$@" 2> said | head -n 1`;
   const command = [process.execPath, MAIN, "import", "audit.gz", "-o", "-"];
   expect(linesIn(execFileSync("/bin/sh", ["-c", script, "sh", ...command], { cwd: folder, encoding: "utf8" }))).toBe(1);

@@ -106,7 +106,7 @@ describe("deltaloop open", () => {
     });
   });
 
-  it("holds no value of a variable, annotation or message, although the capture does", async () => {
+  it("contains no value of a variable, annotation or message, although the capture does", async () => {
     const paths = ["/apis/apps/v1/deployments", "/api/v1/pods", "/api/v1/events"];
     const bodies = await Promise.all(paths.map(async (path) => (await get(path)).body));
     expect(bodies.every((body) => body.includes("web"))).toBe(true);
@@ -114,7 +114,7 @@ describe("deltaloop open", () => {
     expect(found(bodies)).toEqual([]);
   });
 
-  it("refuses writes, and everybody who does not know the secret path", async () => {
+  it("rejects writes, and every client that does not know the secret path", async () => {
     expect(await get("/api/v1/namespaces/shop/pods/web-1", { method: "DELETE" })).toMatchObject({ status: 405 });
     expect(await get("/apis/apps/v1/namespaces/shop/deployments", { method: "POST", body: "{}" })).toMatchObject({ status: 405 });
     for (const path of ["/api/v1/pods", `/${"0".repeat(32)}/api/v1/pods`, "/moment"]) {
@@ -123,12 +123,12 @@ describe("deltaloop open", () => {
     }
   });
 
-  it("names what a capture does not hold", async () => {
+  it("reports what a capture does not contain", async () => {
     expect((await get("/api/v1/nodes")).warning).toContain("nodes were not captured");
     expect((await get("/api/v1/namespaces/shop/configmaps")).warning).toContain("captures have no configmaps");
   });
 
-  it("--set moves the moment, and a line on standard input does; a time outside of the capture changes nothing", async () => {
+  it("changes the moment with --set and by a line on standard input, but not to a time outside of the capture", async () => {
     const replicas = async (): Promise<unknown> =>
       (JSON.parse((await get("/apis/apps/v1/namespaces/shop/deployments/web")).body) as { readonly spec: { readonly replicas: number } })
         .spec.replicas;

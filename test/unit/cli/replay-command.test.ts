@@ -41,7 +41,7 @@ async function replayOf(path: string, options: RunOptions = {}): Promise<Ended> 
   return { code, stdout, stderr };
 }
 
-it("a closed reader is not an error", async () => {
+it("does not treat a closed reader as an error", async () => {
   const ended = await replayOf(join(ROOT, "test/captures/undo.watch.jsonl.gz"), { readsOneChunk: true });
   expect(ended).toMatchObject({ code: 0, stderr: "" });
 });
@@ -69,7 +69,7 @@ it("escapes names in a capture", async () => {
   expect(stdout).not.toContain("\x1b");
 });
 
-it("one seed gives one output; --verbose lists what a replay cannot know", async () => {
+it("returns one output for one seed, and lists with --verbose what a replay cannot know", async () => {
   const path = join(ROOT, "test/captures/recreate.watch.jsonl.gz");
   const [one, two, other, verbose] = await Promise.all([
     replayOf(path),
@@ -85,7 +85,7 @@ it("one seed gives one output; --verbose lists what a replay cannot know", async
 
 const UNDO = join(ROOT, "test/captures/undo.watch.jsonl.gz");
 
-it("shows the syncs of one key, at one moment, with their reasons; the digest covers everything", async () => {
+it("shows the syncs of one key at one moment with their reasons, while the digest covers everything", async () => {
   const whole = await replayOf(UNDO);
   const { code, stdout } = await replayOf(UNDO, { flags: ["--key", "deploy/web", "--at", "+5s", "--why"] });
   const blocks = stdout.split("\n").filter((line) => /^\d\d:\d\d:/.test(line));
@@ -134,7 +134,7 @@ async function named(
   return { names: stdout.match(/(?<=create ReplicaSet )\S+/g), stderr };
 }
 
-it("names ReplicaSets by the release that the capture names, unless --kubernetes does; an unknown one is reported", async () => {
+it("names ReplicaSets by the release in the capture, unless --kubernetes sets it, and reports an unknown one", async () => {
   const [own, old, chosen, unknown] = await Promise.all([
     named(OWN_RELEASE.name),
     named("1.34"),
@@ -154,7 +154,7 @@ it("--closed names ReplicaSets by the same release, or by the nearest one that a
   expect(nearest.stderr).toBe("warn: act mode does not support Kubernetes 1.34: using the rules of 1.35\n");
 });
 
-it("follows an upgrade in the middle of a capture, as explain does: the next rollout has the new release's hash", async () => {
+it("follows an upgrade in the middle of a capture, as explain does, and uses the new release's hash for the next rollout", async () => {
   const text = gunzipSync(await readFile(join(ROOT, "test/captures/rolling-update.watch.jsonl.gz"))).toString();
   const path = join(folder, "upgrade.jsonl");
   const [upgradedAt, firstLater = ""] = ["2026-11-20T14:52:53Z", /^.*"2026-11-20T14:52:53.*$/m.exec(text)?.[0]];

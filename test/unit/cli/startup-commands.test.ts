@@ -88,7 +88,7 @@ describe("a command that starts by calling the API server", () => {
     expect(code).toBe(2);
   });
 
-  it("doctor waits for it, and a single 503 or closed connection is no finding", async () => {
+  it("doctor waits for the API server, and does not report a single 503 or closed connection", async () => {
     front.behave(refuse({ resource: "" }, 2), refuse({ resource: "selfsubjectaccessreviews" }, 3), {
       ...{ name: "lost", about: { resource: "selfsubjectaccessreviews" }, often: { nth: 20 } },
       fault: { kind: "loseRequest" },

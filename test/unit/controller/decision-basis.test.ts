@@ -61,17 +61,17 @@ describe("the owner's mark", () => {
     { name: "5 s ago", atMs: NOW_MS - LIST_INTERVAL_MS, want: { kind: "list" } },
     { name: "2 s ago", atMs: NOW_MS - 2_000, want: { kind: "wait", afterMs: 3_000 } },
     { name: "in a time to come", atMs: NOW_MS + 1, want: { kind: "list" } },
-  ])("at most one list in 5 s: listed $name", ({ atMs, want }) => {
+  ])("makes at most one list in 5 s: listed $name", ({ atMs, want }) => {
     expect(bounded("first after SUSPECT", { ...listed, atMs }, NOW_MS)).toMatchObject(want);
   });
 
-  it("our own create is no list", () => {
+  it("does not count our own create as a list", () => {
     expect(bounded("pods to adopt", { ...created, atMs: NOW_MS }, NOW_MS).kind).toBe("list");
     expect(bounded(undefined, { ...listed, atMs: NOW_MS }, NOW_MS).kind).toBe("cache");
     expect(bounded("first under this fence", undefined, NOW_MS).kind).toBe("list");
   });
 
-  it("the third list within a minute that contradicts the cache makes it SUSPECT", () => {
+  it("becomes SUSPECT at the third list within a minute that contradicts the cache", () => {
     const disputed = (disputedMs: readonly number[], isDisputed = true) =>
       markOf(pods, { ...listed, disputedMs }, { listRV: "100", nowMs: NOW_MS, isDisputed });
     expect(disputed([NOW_MS - 20_000]).isSuspect).toBe(false);

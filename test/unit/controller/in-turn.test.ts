@@ -5,7 +5,7 @@ import { inTurn } from "../../../shared/controllers/kit/in-turn.ts";
 import { CALLS_AT_ONCE_MAX } from "../../../shared/kube/client/kube.ts";
 
 describe("inTurn", () => {
-  it("runs 500 calls of 400 ms in 16 rounds and never exceeds the connection limit", async () => {
+  it("runs 500 calls of 400 ms in 16 rounds, and never exceeds the connection limit", async () => {
     const clock = createVirtualClock(0);
     let running = 0;
     let most = 0;

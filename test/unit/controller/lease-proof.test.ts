@@ -45,9 +45,7 @@ it("holds for one term of one epoch", async ({ s: { proof, state } }) => {
   expect(state.gets).toBe(3); // the second refusal of `b` within a second is the first one's
 });
 
-it("proves nothing for a term that the Lease lists with a smaller count, and does not read it for an older build's epoch", async ({
-  s,
-}) => {
+it("proves nothing for a term that the Lease lists with a smaller count, and is not read for an older build's epoch", async ({ s }) => {
   await expect(s.proof.require("e1", { term: "a", count: 5 })).rejects.toThrow("does not list a.5");
   await s.proof.require("e1", undefined);
   expect(s.state.gets).toBe(1);
@@ -63,7 +61,7 @@ it("ends with a connection error, even of a call in flight", async ({ s: { proof
   expect(state.gets).toBe(2);
 });
 
-it("reads the Lease again at once, a few times, if another connection fails during the read", async ({ s: { proof, state } }) => {
+it("reads the Lease again immediately, a few times, if another connection fails during the read", async ({ s: { proof, state } }) => {
   state.connectionFailed = () => proof.connectionFailed();
   state.failing = 2;
   await proof.require("e1", TOKEN);
@@ -74,7 +72,7 @@ it("reads the Lease again at once, a few times, if another connection fails duri
   expect(state.gets).toBe(7);
 });
 
-it("is requested once a second without success, and alarms after half a minute", async ({ s: { proof, clock, state, log } }) => {
+it("is requested once a second without success, and raises an alarm after half a minute", async ({ s: { proof, clock, state, log } }) => {
   state.isAway = true;
   const alarms = () => log.lines.filter(({ level }) => level === "error").length;
   for (let ms = 0; ms < 30_000; ms += 100) {
@@ -89,7 +87,7 @@ it("is requested once a second without success, and alarms after half a minute",
   await proof.require("e1", TOKEN);
 });
 
-it("marks everything SUSPECT when `take` shows an older checkpoint than before", async ({ s: { proof, marked } }) => {
+it("marks everything SUSPECT when `take` returns an older checkpoint than before", async ({ s: { proof, marked } }) => {
   const shown = (number: number, fence = "100") => ({ token: TOKEN, fence, marks: 0, checkpoint: { fence, number } });
   expect(await proof.compare(proof.seen(), "e1", shown(5))).toBe(false);
   const before = proof.seen();

@@ -89,7 +89,7 @@ describe("planCreates", () => {
     expect(drop.map(({ name }) => name)).toEqual(["web-a", "web-c"]);
   });
 
-  it("keeps an unanswered, unseen name at any age: its pod may exist while the watch is interrupted", () => {
+  it("keeps an unanswered name without a pod at any age, because its pod may exist while the watch is interrupted", () => {
     const intents = [
       intent("web-b"),
       intent("web-c", { mayLandUntilMs: NOW_MS - 60_000 }),
@@ -98,7 +98,7 @@ describe("planCreates", () => {
     expect(plan(intents, 1).drop).toEqual([]);
   });
 
-  it("counts the deadline itself as expired", () => {
+  it("treats the deadline itself as expired", () => {
     expect([mayLand({ mayLandUntilMs: 5 }, 4), mayLand({ mayLandUntilMs: 5 }, 5), mayLand({}, 0)]).toEqual([true, false, false]);
   });
 });

@@ -216,7 +216,7 @@ describe("PatchReplicaSet", () => {
     expect(scene.cached).toEqual(cached);
   });
 
-  it("that the API server rejects as invalid is a failure, not a conflict", async ({ scene }) => {
+  it("fails, and reports no conflict, when the API server rejects it as invalid", async ({ scene }) => {
     scene.api.script = { "patch replicasets": refusal(422, "Invalid", "too big") };
     expect((await scene.perform([scene.patch()])).results).toMatchObject([{ kind: "failed", error: { message: "too big" } }]);
   });
@@ -236,7 +236,7 @@ describe("CreateReplicaSet", () => {
     expect(scene.cached).toEqual(["shop/d-5f", "shop/d-6a"]);
   });
 
-  it("returns the object that has the name, written through", async ({ scene }) => {
+  it("returns the object that already has the name, written through", async ({ scene }) => {
     const { results, error } = await scene.send(scene.create({ name: "web" }));
     expect(results).toMatchObject([
       { kind: "alreadyExists", live: { metadata: { uid: scene.uid }, spec: { template: { digest: expect.any(String) } } } },
@@ -401,8 +401,8 @@ describe("errors", () => {
   it("are compared by code, never by text", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
 });
 
-describe("PF5 in shadow", () => {
-  it("reports what it would have sent, with no trace attached", async ({ scene }) => {
+describe("PF5 perform in shadow mode", () => {
+  it("reports the writes that it would have sent, without an attached trace", async ({ scene }) => {
     const said: unknown[] = [];
     const log = { ...scene.ports.log, info: (message: string, fields?: object) => void said.push({ message, ...fields }) };
     const ports = { ...scene.ports, log, gateway: createWriteGateway(scene.api, "deployment", "shadow") };

@@ -111,7 +111,7 @@ describe("runKey", () => {
     { take: { kind: "empty" }, why: "it was synced already" },
     { take: { kind: "gated", reason: "pods: INIT" }, why: "pods: INIT" },
     { take: { kind: "otherEpoch" }, why: "the doorbell is of another epoch" },
-  ] as const)("WK1 returns when there is nothing to do: $take.kind, and logs the reason", async ({ take, why }) => {
+  ] as const)("WK1 returns when there is nothing to do ($take.kind), and logs the reason", async ({ take, why }) => {
     expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [], refused: [why] });
   });
 
@@ -126,7 +126,7 @@ describe("runKey", () => {
     expect(metrics.sums["deltaloop_doorbells_total{controller=deployment,result=stopped}"]).toBe(1);
   });
 
-  it("WK6 a run that learns of another controller at its renewal starts no further call, has not failed, and its key is due at once", async () => {
+  it("WK6 starts no further call after a renewal reports another controller, has not failed, and leaves its key due immediately", async () => {
     const mayWrite: boolean[] = [];
     const sync: SyncHandler = async (session) => {
       mayWrite.push(session.mayWrite());
@@ -167,7 +167,7 @@ describe("runKey", () => {
     expect((await play({ takes: [notYet(900), notYet(600), notYet(1), ok] })).did.at(-1)).toBe("ring 1");
   });
 
-  it("WK3 renews every 5 s while the handler runs and stops when it returns", async () => {
+  it("WK3 renews every 5 s while the handler runs, and stops when it returns", async () => {
     const { did } = await play({ takes: [ok], sync: wait(12_000) });
     expect(did.filter((each) => each.startsWith("renew"))).toEqual(["renew at 5000", "renew at 10000"]);
   });
@@ -251,7 +251,7 @@ describe("runKey", () => {
     expect(runs).toBe(1);
   });
 
-  it("a failed doorbell and a lost lease are not failures", async () => {
+  it("does not count a failed doorbell and a lost lease as failures", async () => {
     const lost = await play({
       takes: [ok],
       ring: async () => {

@@ -291,7 +291,7 @@ describe("the write gateway refuses", () => {
   });
 });
 
-describe("the write gateway knows the run", () => {
+describe("the write gateway checks the run", () => {
   const other: Owner = { resource: "replicasets", namespace: "shop", name: "other", uid: "o" };
   const elsewhere = { namespace: "bank" };
   const deployment: Owner = { ...owner, resource: "deployments" };

@@ -30,7 +30,7 @@ function record(messageId: string, group?: string): SQSRecord {
 
 const RETRY: RecordOutcome = { kind: "retry", afterSeconds: 2, why: "early" };
 
-it("BA3 fails a record and the later ones of its group, untried, and continues with other groups", async () => {
+it("BA3 fails a record and the later ones of its group, without trying those, and continues with other groups", async () => {
   const tried: string[] = [];
   const visibility: [readonly string[], number][] = [];
   const event = { Records: [record("a1", "a"), record("b1", "b"), record("a2", "a"), record("b2", "b"), record("a3", "a")] };
@@ -47,7 +47,7 @@ it("BA3 fails a record and the later ones of its group, untried, and continues w
   expect(visibility).toEqual([[["receipt of a2", "receipt of a3"], 2]]);
 });
 
-it("BA1 a throw fails its own record for 5 s, and its log line contains no text of the API server", async () => {
+it("BA1 fails only the record whose handler throws, for 5 s, and logs no text of the API server", async () => {
   const log = recordingLog();
   const visibility: number[] = [];
   const answer = await settleRecords(
@@ -102,7 +102,7 @@ it("BA1 BA2 BA3 hold for any batch", async () => {
   );
 });
 
-it("BA5 returns records that still wait a second before the invocation ends as failed, their group untried, and logs them", async () => {
+it("BA5 returns records that still wait a second before the invocation ends as failed with their group, and logs them", async () => {
   const clock = createVirtualClock(0);
   const log = recordingLog();
   const visibility: [readonly string[], number][] = [];
@@ -131,7 +131,7 @@ it("BA5 returns records that still wait a second before the invocation ends as f
   expect(log.lines).toMatchObject([{ level: "warn", fields: { messageId: "a1", why: "the invocation ends", heldBack: 1 } }]);
 });
 
-it("BA5 an unresponsive queue costs at most half of the last second", async () => {
+it("BA5 an unresponsive queue takes at most half of the last second", async () => {
   const clock = createVirtualClock(0);
   const answering = settleRecords({ Records: [record("x")] }, () => new Promise(() => {}), {
     log: recordingLog(),

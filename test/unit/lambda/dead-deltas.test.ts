@@ -92,7 +92,7 @@ it.each([
   expect(log.lines).toMatchObject([{ level: "error", message: "forged message", fields: entry }]);
 });
 
-it("acknowledges a forged message also while the Store is unavailable: it is never redelivered", async () => {
+it("acknowledges a forged message even while the Store is unavailable, because SQS never redelivers it", async () => {
   const { handler, log, forged, goAway } = harness();
   goAway(true);
   expect(await invoke(handler, "{")).toEqual({ batchItemFailures: [] });
@@ -100,7 +100,7 @@ it("acknowledges a forged message also while the Store is unavailable: it is nev
   expect(log.lines.map(({ message: text }) => text)).toContain("forged message");
 });
 
-it("leaves it in the queue while the Store is unavailable", async () => {
+it("leaves a genuine message in the queue while the Store is unavailable", async () => {
   const { handler, marked, quarantined, goAway } = harness();
   goAway(true);
   expect(await invoke(handler, message({}))).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });

@@ -64,7 +64,7 @@ describe("GO1: syncs keys that become due in time, and rings the others", () => 
     );
   });
 
-  it("of several: decides each separately, from the time left when it becomes due", async () => {
+  it("decides for each of several keys from the time left when it becomes due", async () => {
     const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
     const { clock, rung, looked, ended } = harness(bells, { lastsMs: 900 });
     await clock.advance(2_000);
@@ -74,14 +74,14 @@ describe("GO1: syncs keys that become due in time, and rings the others", () => 
   });
 });
 
-it("GO1: at most ten at a time, the others are rung", async () => {
+it("GO1: syncs at most ten at a time, and rings the others", async () => {
   const bells = Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` }));
   const { rung, looked, ended } = harness(bells);
   await ended;
   expect([looked.length, rung.map(({ key }) => key)]).toEqual([1 + 10, ["shop/10", "shop/11"]]);
 });
 
-it("GO2: rings and logs a key at once whose Store was unavailable", async () => {
+it("GO2: rings a key immediately whose Store was unavailable, and logs it", async () => {
   const { clock, log, rung, ended } = harness([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
   await clock.advance(10);
   await ended;
@@ -89,7 +89,7 @@ it("GO2: rings and logs a key at once whose Store was unavailable", async () => 
   expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
 });
 
-it("ends when all follow-ups have ended, including those they made due", async () => {
+it("ends when all follow-ups have ended, including those that they made due", async () => {
   const { looked, ended } = harness([due()], {
     look: async ({ key }, doorbells) => {
       await new Promise(setImmediate);
@@ -106,7 +106,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
   it.each([
     { isDue: 1, looks: ["shop/a after 0", "shop/a after 10"], rung: [] },
     { isDue: 2, looks: ["shop/a after 0", "shop/a after 10"], rung: [due()] },
-  ])("is synced once more after that, and rung after it: due $isDue times", async ({ isDue, looks, rung: expected }) => {
+  ])("is synced once more after that run, and rung after that sync: due $isDue times", async ({ isDue, looks, rung: expected }) => {
     let running = 0;
     let ran = 0;
     const { clock, log, rung, looked, ended } = harness([due()], {
@@ -130,13 +130,13 @@ describe("GO3: a key that is due again at the end of its own run", () => {
     expect([looked, rung]).toEqual([["first"], [FIRST]]);
   });
 
-  it("is synced beside others that its run made due", async () => {
+  it("is synced alongside others that its run made due", async () => {
     const { looked, rung, ended } = harness([due(), { ...FIRST }]);
     await ended;
     expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
   });
 
-  it("is rung when its Store is unavailable then, without failing the record", async () => {
+  it("is rung when its Store is unavailable at that time, without failing the record", async () => {
     const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
     await ended;
     expect(rung).toEqual([FIRST]);
@@ -190,7 +190,7 @@ it("returns the result of the first sync to its caller, after the others have en
   expect(looked).toEqual(["shop/a"]);
 });
 
-describe("GO6: a key that a step is about to make due", () => {
+describe("GO6: a key that a write is about to make due", () => {
   /** The first sync expects `expected` of its step, which is answered with `due` when `answered` resolves. */
   function stepRig(
     expected: readonly Doorbell[],
@@ -228,7 +228,7 @@ describe("GO6: a key that a step is about to make due", () => {
     return { clock, rung, did, ended };
   }
 
-  it("is taken right behind the step, and the doorbell of its answer belongs to that sync", async () => {
+  it("is taken directly after the write, and the doorbell of its answer belongs to that sync", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
     await clock.advance(100);
     await ended;
@@ -253,14 +253,14 @@ describe("GO6: a key that a step is about to make due", () => {
     expect(rung).toEqual([]);
   });
 
-  it("is not synced again when the step had no effect", async () => {
+  it("is not synced again when the write had no effect", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [], { takes: false });
     await clock.advance(100);
     await ended;
     expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left"], []]);
   });
 
-  it("handles other doorbells of that answer as usual: its own key is due again", async () => {
+  it("does not affect other doorbells of that answer, which make its own key due again", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due(), { ...FIRST }, due({ delayMs: 5_000, key: "shop/b" })]);
     await clock.advance(100);
     await ended;
@@ -272,7 +272,7 @@ describe("GO6: a key that a step is about to make due", () => {
   it.each([
     { what: "of a controller whose code it lacks", expected: [due({ controller: "replicationcontroller" })] },
     { what: "that is being synced", expected: [{ ...FIRST }] },
-  ])("is not taken: one $what", async ({ expected }) => {
+  ])("is not taken when it is one $what", async ({ expected }) => {
     const { clock, did, ended } = stepRig(expected, []);
     await clock.advance(100);
     await ended;

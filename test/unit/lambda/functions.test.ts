@@ -92,7 +92,7 @@ it("leaves only the records in the queue whose Store was unavailable", async () 
   expect(await handler(event(bell("shop/a"), bell("shop/b")), context)).toEqual({ batchItemFailures: [{ itemIdentifier: "m0" }] });
 });
 
-it("a sync may write until the end of the invocation, less a margin", async () => {
+it("a sync may write until the end of the invocation minus a margin", async () => {
   const store = {
     take: (): Promise<TakeResult> =>
       Promise.resolve({ kind: "ok", snapshot: { dependents: [], orphans: [], intents: [], failures: 0 }, leaseUntilMs: 1_015_000 }),
@@ -150,7 +150,7 @@ describe("a key that a run makes due", () => {
   });
 });
 
-it("rejects code for keys outside the registry, from which the rights are generated", () => {
+it("rejects code for keys outside of the registry, from which the rights are generated", () => {
   const { wired } = wiring({});
   const replicaset = { sync: () => expect.unreachable() };
   expect(() => createSyncFunction(wired, REGISTRY, "replicaset", { replicaset })).toThrow(
@@ -171,7 +171,7 @@ it("repeats sweeps until nothing is due, and does nothing without an epoch", asy
   expect(await createSweep(empty.wired)()).toEqual({ rung: 0 });
 });
 
-it("a sweep reports for the alarm which gates are open, even without an epoch", async () => {
+it("a sweep reports for the gate alarm which gates are open, even without an epoch", async () => {
   const gate = (controller: string) => Promise.resolve(controller === "deployment" ? { open: true } : { open: false, reason: "INIT" });
   const { wired } = wiring({ epoch: () => Promise.resolve(undefined), gate });
   const lines: string[] = [];

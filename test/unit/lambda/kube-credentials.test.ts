@@ -57,7 +57,7 @@ async function following(server: string, value: () => string, now: () => number 
 const jwt = (endsMs: number, more: string) => `e30.${Buffer.from(JSON.stringify({ exp: endsMs / 1_000, more })).toString("base64url")}.x`;
 
 describe("a token of a secret", () => {
-  it("that is replaced and revoked during calls costs at most one call; a token still refused does not cost a read for each", async () => {
+  it("that is replaced and revoked during calls fails at most one call, and one that is still refused does not cause a read for each call", async () => {
     let accepted = "one";
     let nowMs = 1_000_000;
     const server = createHttpServer((request: IncomingMessage, response: ServerResponse) => {
@@ -94,7 +94,7 @@ describe("a token of a secret", () => {
     expect(reads() - before).toBe(1);
   });
 
-  it("is read again before it expires, and an unrenewed one is logged once", async () => {
+  it("is read again before it expires, and is logged once when it was not renewed", async () => {
     let nowMs = 1_000_000;
     let value = jwt(nowMs + 3_600_000, "one");
     const { live, log, reads } = await following(
@@ -127,7 +127,7 @@ describe("a token of a secret", () => {
   });
 });
 
-it("a certificate of a secret is replaced during calls, and each keeps its connections", async () => {
+it("a certificate of a secret is replaced during calls, and each certificate keeps its connections", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-mtls-"));
   ends.push(() => rm(folder, { recursive: true }));
   const pki = await createPki(folder);
@@ -160,7 +160,7 @@ it("a certificate of a secret is replaced during calls, and each keeps its conne
   expect(ports.size).toBe(2);
 });
 
-it("signs tokens for an EKS cluster for the region in its name, or else for the current region", async () => {
+it("signs tokens for an EKS cluster for the region in its name, or otherwise for the current region", async () => {
   vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
   vi.stubEnv("AWS_SECRET_ACCESS_KEY", "s");
   vi.stubEnv("AWS_REGION", "eu-west-3");

@@ -149,7 +149,7 @@ describe("fresh", () => {
 });
 
 describe("renew", () => {
-  it("LC3 reads at once and returns whether any value changed, without the values", async ({ configuration }) => {
+  it("LC3 reads immediately and returns whether any value changed, without the values", async ({ configuration }) => {
     expect(await configuration.renew("kube")).toBe(false);
     nowMs += 15_000;
     values["kube"] = "CANARY-next";
@@ -159,7 +159,7 @@ describe("renew", () => {
     ]);
   });
 
-  it("LC3 a burst of forged messages costs one read a minute, and delays none of the rejections", async ({ configuration }) => {
+  it("LC3 a burst of forged messages causes one read a minute, and delays none of the rejections", async ({ configuration }) => {
     for (let second = 0; second < 600; second++) {
       for (let i = 0; i < 50; i++) await configuration.renew("macKey");
       nowMs += 1_000;

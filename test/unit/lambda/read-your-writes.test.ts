@@ -52,7 +52,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     rung = [];
   });
 
-  it("is not read again: a Deployment's event to its pod costs a list beside a read, and two creates", async () => {
+  it("is not read again: from a Deployment's event to its pod there is one list besides one read, and two creates", async () => {
     harness = await SyncHarness.of([liveDeployment(1)]);
     await invoke();
     expect(harness.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", expect.stringMatching("create replicasets")]);
@@ -60,7 +60,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     expect(ownerReads()).toEqual([]);
   });
 
-  it("is read where the answer is too old: slow, or late", async () => {
+  it("is read when the answer is too old, because it was slow or late", async () => {
     harness = await SyncHarness.of([liveDeployment(1)]);
     harness.api.script = { "create replicasets": () => harness.clock.after(500) };
     await invoke();

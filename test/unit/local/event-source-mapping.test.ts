@@ -203,7 +203,7 @@ it("ignores a failure list when the mapping does not report item failures", asyn
   await stopped(clock, mapping);
 });
 
-it("EM3 EM6 abandons an invocation at its time-out: the batch failed, its slot is free, its late answer is ignored", async () => {
+it("EM3 EM6 abandons an invocation at its timeout: fails the batch, frees the slot, and ignores its late answer", async () => {
   const { clock, queue, answer, calls, invocations, mapping } = start({ maximumConcurrency: 1 });
   answer(({ bodies }) => (bodies[0] === "slow" ? clock.after(8_000) : Promise.resolve()));
   queue.send("slow");
@@ -264,7 +264,7 @@ it("fills a batch during its window, beyond ten records", async () => {
   await stopped(clock, mapping);
 });
 
-it("EM4 makes no event over 6 MB, and the rest waits", async () => {
+it("EM4 makes no event over 6 MB, and leaves the other messages in the queue", async () => {
   const { clock, queue, answer, calls, mapping } = start({ maximumConcurrency: 1 });
   answer(() => clock.after(500));
   for (let index = 0; index < 8; index++) queue.send("x".repeat(1024 * 1024));
@@ -274,7 +274,7 @@ it("EM4 makes no event over 6 MB, and the rest waits", async () => {
   await stopped(clock, mapping);
 });
 
-it("EM5 a message that does not fit is not overtaken by a smaller one of its group", async () => {
+it("EM5 does not let a smaller message overtake one of its group that does not fit", async () => {
   const { clock, queue, calls, mapping } = start();
   for (let index = 0; index < 5; index++) queue.send("x".repeat(1024 * 1024), `g${index}`);
   queue.send("a1".repeat(1024 * 1024), "a");
@@ -302,7 +302,7 @@ it("continues to poll after an error of the queue, without a hot loop", async ()
   await stopped(clock, mapping);
 });
 
-it("a stop lets running invocations finish, at most 5 s, and returns undelivered messages", async () => {
+it("lets running invocations finish on a stop, at most 5 s, and returns undelivered messages", async () => {
   const { clock, queue, answer, mapping, calls } = start({ batchSize: 2, maximumConcurrency: 2, timeoutMs: 60_000 });
   answer(({ bodies }) => clock.after(bodies.includes("a1") ? 2_000 : 50_000));
   for (const body of ["a1", "a2", "a3"]) queue.send(body, "a");

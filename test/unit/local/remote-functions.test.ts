@@ -47,8 +47,8 @@ async function connected(given: SqsHandler | FunctionHandlers, clock = createVir
   return { here: remoteFunctions(connection), there: serveFunctions(other, handlers, { clock }), connection, other };
 }
 
-describe("functions in a process of their own", () => {
-  it("answers belong to their requests, in whichever order they end", async () => {
+describe("functions in a separate process", () => {
+  it("receive the answers to their own requests, in any order", async () => {
     const waits: (() => void)[] = [];
     const { here } = await connected(async (event) => {
       await new Promise<void>((resolve) => waits.push(resolve));
@@ -60,7 +60,7 @@ describe("functions in a process of their own", () => {
     expect(await Promise.all(answers)).toEqual(["first", "second"].map((itemIdentifier) => ({ batchItemFailures: [{ itemIdentifier }] })));
   });
 
-  it("each has its own name", async () => {
+  it("have a name each", async () => {
     const called: string[] = [];
     const named = (name: string): SqsHandler => {
       return () => Promise.resolve(void called.push(name));
@@ -117,7 +117,7 @@ describe("functions in a process of their own", () => {
     await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("is closed");
   });
 
-  it("return what they have when they are stopped", async () => {
+  it("return the results of running calls when they are stopped", async () => {
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     const { here, there, connection } = await connected(() => ended);
     const running = here.handlers.applyDeltas(eventOf("b"), context());

@@ -25,7 +25,7 @@ describe("label values of the metric table", () => {
     for (const values of lists) expect(values).toEqual(owned);
   });
 
-  it("resource is every cached resource, and at most `unknown` besides", () => {
+  it("resource is every cached resource, and additionally at most `unknown`", () => {
     for (const values of listsOf("resource")) expect(values.filter((value) => value !== "unknown")).toEqual(CACHED_RESOURCES);
   });
 

@@ -42,17 +42,20 @@ function firstOf(lines: Iterator<string>, count: number): readonly string[] {
 }
 
 describe("a capture read as a stream", () => {
-  it.each(["rollover", "rc-quota", "adopt-release"])("%s gives the same records in each streamed read as in a whole read", async (name) => {
-    const path = join(import.meta.dirname, `../../captures/${name}.watch.jsonl.gz`);
-    const capture = await openCapture(path);
-    const whole = readCapture(path);
-    expect(await recordsOf(capture)).toEqual(whole);
-    expect(await recordsOf(capture)).toEqual(whole);
-    expect({ ...capture, batches: undefined, close: undefined }).toEqual({ ...heldCapture(whole), batches: undefined, close: undefined });
-    capture.close();
-  });
+  it.each(["rollover", "rc-quota", "adopt-release"])(
+    "%s gives the same records in each streamed read as in a complete read",
+    async (name) => {
+      const path = join(import.meta.dirname, `../../captures/${name}.watch.jsonl.gz`);
+      const capture = await openCapture(path);
+      const whole = readCapture(path);
+      expect(await recordsOf(capture)).toEqual(whole);
+      expect(await recordsOf(capture)).toEqual(whole);
+      expect({ ...capture, batches: undefined, close: undefined }).toEqual({ ...heldCapture(whole), batches: undefined, close: undefined });
+      capture.close();
+    },
+  );
 
-  it("for any chunking, and any order of nearby lines", async () => {
+  it("returns the same for any chunking, and any order of nearby lines", async () => {
     const lines = linesOf(60);
     const want = parseCapture(lines.join("\n"), "f");
     await fc.assert(
@@ -84,7 +87,7 @@ describe("a capture read as a stream", () => {
       })),
       ...Array.from({ length: 20 }, (_, i) => ({
         bytes: packed.subarray(0, 200 + i * 31),
-        said: /the gzip data is truncated; it is read up to there/,
+        said: /the gzip data is truncated; reading ends there/,
       })),
     ];
     for (const { bytes, said } of cuts) {
@@ -98,7 +101,7 @@ describe("a capture read as a stream", () => {
     }
   });
 
-  it("refuses a gigabyte of blank lines in a megabyte of gzip data soon", async () => {
+  it("rejects a gigabyte of blank lines in a megabyte of gzip data early", async () => {
     const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
     const path = fileOf("blank.jsonl.gz", Buffer.concat(Array.from({ length: 1_000 }, () => member)));
     const from = performance.now();
@@ -133,7 +136,7 @@ describe("a capture read as a stream", () => {
   });
 });
 
-describe("refusals before the first event", () => {
+describe("errors before the first event", () => {
   it.each([
     {
       name: "a line too far from its place",
@@ -151,7 +154,7 @@ describe("refusals before the first event", () => {
     await expect(opened(text)).rejects.toThrow(want);
   });
 
-  it("rejects too many objects at one time; deleted objects do not count", async () => {
+  it("rejects too many objects at one time, and does not count deleted objects", async () => {
     const pad = "x".repeat(2 ** 12);
     const limit = { standingBytesMax: 2 ** 20 };
     const pod = (i: number, type: string): string =>

@@ -31,7 +31,7 @@ function fileOf(name: string, bytes: Uint8Array): string {
   return path;
 }
 
-test("a gzip bomb is refused at the limit", () => {
+test("rejects a gzip bomb at the limit", () => {
   const member = gzipSync(Buffer.alloc(2 ** 20, "\n"));
   const path = fileOf("bomb.gz", Buffer.concat(Array.from({ length: 257 }, () => member)));
   expect(() => readCapture(path)).toThrow(`${path}: holds more than 256 MiB unpacked; a replay supports no more`);
@@ -63,7 +63,7 @@ test("reads a truncated capture up to the cut, and reports it", () => {
   );
 });
 
-test("a compressed one, too: at each byte", () => {
+test("reads a truncated compressed capture up to the cut, at each byte", () => {
   const packed = gzipSync(MANY);
   const whole = parseCapture(MANY, "f");
   for (let at = 18; at < packed.length; at += 7) {
@@ -71,7 +71,7 @@ test("a compressed one, too: at each byte", () => {
     const path = fileOf("cut.jsonl.gz", packed.subarray(0, at));
     const records = readCapture(path, (note) => notes.push(note));
     expect(records).toEqual(whole.slice(0, records.length));
-    expect(notes[0]).toBe(`${path}: the gzip data is truncated; it is read up to there`);
+    expect(notes[0]).toBe(`${path}: the gzip data is truncated; reading ends there`);
   }
 });
 
@@ -114,19 +114,19 @@ function linesOf(values: readonly unknown[]): Buffer {
   return Buffer.from(values.map((value) => JSON.stringify(value)).join("\n"));
 }
 
-test("a raw watch event with its time suffices", () => {
+test("accepts a raw watch event with its time", () => {
   expect(parseCapture(MINIMAL, "f")).toMatchObject([
     { atMs: Date.parse("2026-03-01T10:00:00.123Z"), resource: "pods", kind: "event", type: "MODIFIED" },
   ]);
 });
 
-test("a gzipped capture is read like a plain one", () => {
+test("reads a gzipped capture like a plain one", () => {
   const path = join(mkdtempSync(join(TOP, "of-")), "c.jsonl.gz");
   writeFileSync(path, gzipSync(`${MINIMAL}\n`));
   expect(readCapture(path)).toEqual(parseCapture(MINIMAL, "f"));
 });
 
-test("drops, counts and reports an undecodable line in the middle without its content", () => {
+test("drops an undecodable line in the middle, counts it, and reports it without its content", () => {
   const notes: string[] = [];
   const text = `ame":"x"}}\n${MINIMAL}\n{"t":"2026${SECRET}\n\0\0\0\n${MINIMAL}\n`;
   expect(parseCapture(text, "f", (note) => notes.push(note))).toHaveLength(2);
@@ -185,7 +185,7 @@ test.each([
   },
   { name: "a deeply nested object", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
   { name: "a giant line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
-])("$name is reported with its position", ({ text, want }) => {
+])("reports $name with its position", ({ text, want }) => {
   expect(() => parseCapture(text, "f")).toThrow(CaptureError);
   expect(() => parseCapture(text, "f")).toThrow(want);
 });
@@ -316,7 +316,7 @@ describe("a list after the first one", () => {
     ]);
   });
 
-  test("lets a replay see what happened in the gap", async () => {
+  test("lets a replay see the changes during the gap", async () => {
     const { lines } = await relisted(false);
     const cluster = clusterOf(lines);
     expect([...cluster.versions("pods")]).toEqual([
@@ -325,7 +325,7 @@ describe("a list after the first one", () => {
     ]);
   });
 
-  test("and an explanation", async () => {
+  test("lets an explanation show them", async () => {
     const { lines } = await relisted(false);
     const changes = objectChanges(parseCapture(lines.join("\n"), "f"), createDigester("a key of this test alone"));
     expect(changes.map(({ name, kind }) => `${name} ${kind}`)).toEqual(["a stands", "b stands", "c appears", "a goes"]);

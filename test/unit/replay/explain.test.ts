@@ -44,7 +44,7 @@ const ownedBy = (kind: string, name: string): Fields => ({
   ownerReferences: [{ apiVersion: "apps/v1", kind, name, uid: `uid-${name}`, controller: true }],
 });
 
-describe("what changed", () => {
+describe("changes between two states", () => {
   it("lists each changed field once, with its writer", () => {
     const by = (manager: string, time: string): Fields => ({ managedFields: [{ manager, operation: "Update", time }] });
     const changes = changesIn(
@@ -66,7 +66,7 @@ describe("what changed", () => {
     ]);
   });
 
-  it("a new object of the same name is not a change, nor is a hidden field", () => {
+  it("reports neither a new object of the same name nor a hidden field as a change", () => {
     const changes = changesIn(
       event("ADDED", 0, object("Pod", "p", 1)),
       event("MODIFIED", 1, object("Pod", "p", 2, { status: { hostIP: "10.0.0.1" } })),
@@ -78,7 +78,7 @@ describe("what changed", () => {
     ]);
   });
 
-  it("leaves out objects that a watcher would quarantine", () => {
+  it("omits objects that a watcher would quarantine", () => {
     expect(changesIn(event("ADDED", 0, { kind: "Pod", metadata: { namespace: "shop", name: "p" } }))).toEqual([]);
   });
 });
@@ -175,7 +175,7 @@ it("prints no secret from any field, as text or as JSON", () => {
   expect(text).not.toContain("CANARY");
 });
 
-describe("outcome of requested creates", () => {
+describe("the outcome of requested creates", () => {
   const rs = (rv: number, fields: Readonly<Record<string, Fields>> = {}): Fields => object("ReplicaSet", "web-a", rv, fields);
   const created = (name: string, rv: number): Fields => object("Pod", name, rv, { metadata: ownedBy("ReplicaSet", "web-a") });
   const decided = (count: number, saw: number): ReplayedSync => ({
@@ -207,19 +207,19 @@ describe("outcome of requested creates", () => {
     expect(outcome(lines, decided(1, 2))).toEqual([{ kind: "nothing" }]);
   });
 
-  it("refused, with the message if it is safe to show", () => {
+  it("is refused, with the message if it is safe to show", () => {
     const refused = (message: string): readonly Omit<Recorded, "write">[] =>
       outcome([event("ADDED", 1.1, created("a", 2)), event("MODIFIED", 1.2, rs(3, { status: failed(message) }))], decided(3, 0));
     expect(refused(QUOTA)).toEqual([{ kind: "refused", afterMs: 200, what: QUOTA, made: 1 }]);
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("done, after a refusal", () => {
+  it("is done after a refusal", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
 
-  it("not refused if the failure was resolved before", () => {
+  it("is not refused if the failure was resolved before", () => {
     const lines = [event("MODIFIED", 0.1, rs(2, { status: failed(QUOTA) })), event("MODIFIED", 0.2, rs(3))];
     expect(outcome(lines, decided(3, 0))).toEqual([{ kind: "nothing" }]);
   });
@@ -263,7 +263,7 @@ describe("the author of a change", () => {
     },
   ])("$name", ({ before, after, changed, want }) => expect(by(before, after, changed)).toBe(want));
 
-  it("a user of an audit log before any manager", () => {
+  it("is the user of an audit log, before any manager", () => {
     const line = JSON.parse(event("ADDED", 0, object("Deployment", "web", 1))) as object;
     expect(changesIn(JSON.stringify({ ...line, by: "jane" })).map((change) => change.by)).toEqual(["jane"]);
   });
@@ -329,7 +329,7 @@ describe("a summary", () => {
   });
 });
 
-it("a repeated decision stays at its first position and is marked as repeated", () => {
+it("keeps a repeated decision at its first position, and marks it as repeated", () => {
   const subject: Subject = { resource: "deployments", namespace: "shop", name: "web" };
   const resize: Write = { kind: "PatchReplicaSet", ...of, replicas: 4 };
   const changes = changesIn(event("ADDED", 0, object("Deployment", "web", 1)));
@@ -356,7 +356,7 @@ describe("a point in time", () => {
     ["2026-03-01T10:00:11Z", 11_000],
   ])("%s", (text, want) => expect(momentIn("--at", text, startMs, endMs) - startMs).toBe(want));
 
-  it("past midnight", () => {
+  it("accepts times past midnight", () => {
     const late = Date.parse("2026-03-01T23:59:59Z");
     expect(momentIn("--at", "00:00:01", late, late + 60_000) - late).toBe(2000);
   });
@@ -396,5 +396,5 @@ describe("an object's name", () => {
     ["pod/x", "pod/x is not in the capture; it has no Pod"],
     ["deploy/web", "deploy/web is in the namespaces shop, test: add -n shop"],
     ["prod/deploy/web", "prod/deploy/web is not in the capture; its Deployments are shop/web, test/web"],
-  ])("%s is refused", (text, message) => expect(() => subjectOf(text)).toThrow(message));
+  ])("rejects %s", (text, message) => expect(() => subjectOf(text)).toThrow(message));
 });

@@ -172,7 +172,7 @@ describe("a watch", () => {
     ]);
   });
 
-  it('may contain bare Events, which are evidence, and Secrets, whose field "type" is their own', async () => {
+  it('accepts bare Events, which are evidence, and Secrets, whose field "type" is their own', async () => {
     const metadata = { name: "e", namespace: "shop", uid: "uid-e", resourceVersion: "5" };
     const event = { apiVersion: "v1", kind: "Event", type: "Normal", reason: "Scaled", message: "TOKEN", metadata };
     const secret = { apiVersion: "v1", kind: "Secret", type: "Opaque", metadata: { name: "s", namespace: "shop" } };
@@ -188,7 +188,7 @@ describe("a watch", () => {
     expect(report.join("\n")).toContain("its deletion cannot be detected");
   });
 
-  it("keeps the complete records of a truncated watch; a restarted watch repeats nothing", async () => {
+  it("keeps the complete records of a truncated watch, and repeats nothing after a restarted watch", async () => {
     const states = [3, 5].map((rv) => ({ type: rv === 3 ? "ADDED" : "MODIFIED", object: pod("a", rv) }));
     const whole = json(...states, ...states.slice(1), ...states);
     const { lines, report } = await imported([fileOf(`${whole}{"type":"MODIFIED","obj`)]);
@@ -287,7 +287,7 @@ describe("an audit log", () => {
     );
   });
 
-  it("shows the state after each write, in the order of versions, never before the write", async () => {
+  it("shows the state after each write, in the order of versions, and never before the write", async () => {
     const { lines } = await imported([
       fileOf(
         json(
@@ -363,7 +363,7 @@ describe("messages of the queue", () => {
   };
   const received = (...bodies: readonly string[]): string => fileOf(json({ Messages: bodies.map((Body) => ({ MessageId: "m", Body })) }));
 
-  it("yield each state as an event, once, in version order; a deletion has its item's version", async () => {
+  it("yield each state as an event, once, in version order, and a deletion with its item's version", async () => {
     const { lines, report } = await imported([
       received(
         pack(2, { items: [item("M", "a", 5)] }),
@@ -405,7 +405,7 @@ describe("messages of the queue", () => {
     );
   });
 
-  it("QM3 the first list is the initial state; a later complete manifest shows deletions", async () => {
+  it("QM3 show deletions by a later complete manifest, and the first list as the initial state", async () => {
     const rows = (...names: readonly string[]): readonly Line[] =>
       names.map((name) => ({ key: `shop/${name}`, uid: `u-${name}`, rv: "1" }));
     const first = [
@@ -509,7 +509,7 @@ describe("a .kshrk archive", () => {
     },
   );
 
-  it("is rejected with an error when truncated anywhere", async () => {
+  it("is rejected with an error wherever it is truncated", async () => {
     const whole = zipOf([poll(PODS, 1, 10, [pod("a", 3)])]);
     for (let length = 4; length < whole.length; length += 7)
       await expect(imported([fileOf(whole.subarray(0, length))])).rejects.toThrow(CaptureError);
@@ -530,7 +530,7 @@ it.each([
     name: "kshrk",
     content: zipOf([poll("/apis/apps/v1/deployments", 1, 9, [workload("Deployment", "web", 3)]), poll(PODS, 1, 9, [pod("a", 4)])]),
   },
-])("[informer T100] no secret leaves a $name without --no-redact", async ({ content }) => {
+])("[informer T100] exports no secret of a $name without --no-redact", async ({ content }) => {
   const path = fileOf(content);
   const { text, report } = await imported([path]);
   expect(text).toContain("u-web");
@@ -538,7 +538,7 @@ it.each([
   expect((await imported([path], false)).text).toContain(canary("env"));
 });
 
-it("an audit log names the writer: components always, users only without redaction", async () => {
+it("shows the writer in an audit log: components always, users only without redaction", async () => {
   const by = (username: string): object => ({ ...written("create", workload("Deployment", username, 3), 1), user: { username } });
   const whoIn = async (username: string, redact: boolean): Promise<string | undefined> =>
     /"by":"([^"]*)"/.exec((await imported([fileOf(json(by(username)))], redact)).text)?.[1];
@@ -546,7 +546,7 @@ it("an audit log names the writer: components always, users only without redacti
   expect([await whoIn("jane", true), await whoIn("jane", false)]).toEqual([undefined, "jane"]);
 });
 
-it("redaction in one import preserves equality and difference", async () => {
+it("preserves equality and difference by redaction in one import", async () => {
   const other = {
     ...workload("ReplicaSet", "c", 5),
     spec: { template: { ...template, spec: { containers: [canaryContainer("main", "shop:2")] } } },

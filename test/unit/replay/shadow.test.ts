@@ -154,7 +154,7 @@ describe("compared values", () => {
     );
   });
 
-  it("are complete: stripped objects are rejected, malformed ones omitted and reported", () => {
+  it("are complete: stripped objects are rejected, and malformed ones omitted and reported", () => {
     const flat = { kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" };
     expect(() => changed(lineOf(flat))).toThrow(CaptureError);
     expect(() => changed(lineOf({ ...rs(1), spec: { replicas: 1, template: { labels: {}, digest: "d" } } }))).toThrow(
@@ -227,7 +227,7 @@ describe("streamed", () => {
   });
 });
 
-it("SH1 a status that is sent again after a resize belongs to the version before", async () => {
+it("SH1 relates a status that is sent again after a resize to the version before", async () => {
   const resized = { metadata: { ...owned, generation: 2 }, spec: { replicas: 0 } };
   const changes = changed(
     lineOf(rs(1, { metadata: { ...owned, generation: 1 }, spec: { replicas: 1 } }), { k: "item" }),
@@ -311,7 +311,7 @@ describe("live comparison", () => {
     expect(await live([...endOfLists.slice(1), ...records])).toEqual([]);
   });
 
-  it("LV2 objects that appear or disappear in a relist are no client's write", async () => {
+  it("LV2 attributes objects that appear or disappear in a relist to no client", async () => {
     const at = (ms: number): string => new Date(nowMs + ms).toISOString();
     const item = (object: Fields, ms: number): string => lineOf(object, { k: "item", at: at(ms) });
     const listed = (r: string, ms: number): string => JSON.stringify({ t: at(ms), r, k: "listend", rv: String(10 + ms) });
@@ -341,7 +341,7 @@ describe("the command", () => {
     return path;
   };
 
-  it("reports a status that ours would not have written, and exits with 1", () => {
+  it("reports a status that our controllers would not have written, and exits with 1", () => {
     const lines = gunzipSync(readFileSync(CAPTURE)).toString().split("\n");
     const forged = lines.map((line) =>
       line.includes('"MODIFIED"') && line.includes('"r":"deployments"') ? line.replace('"updatedReplicas":3', '"updatedReplicas":2') : line,

@@ -122,7 +122,7 @@ describe("statusWrite", () => {
   const write = (owner: CachedReplicaSet): ReturnType<typeof statusWrite> =>
     statusWrite(owner, OWNER, calculateStatus(owner, { claimed: [pod()], terminating: [], nowMs: NOW_MS }));
 
-  it("writes nothing that is stored already", () => {
+  it("writes nothing that is already stored", () => {
     expect(write(rs({ status: stored }))).toBeUndefined();
   });
 
@@ -173,24 +173,24 @@ describe("manageReplicas", () => {
   const create = (count: number): object => ({ kind: "CreatePods", owner: OWNER, count, template: { generation: 1, digest: "k.1.d" } });
   const pods = (count: number): CachedPod[] => Array.from({ length: count }, (_, i) => pod({ uid: `u${i}`, name: `p${i}` }));
 
-  it("[replicaset 26] at most a burst: 5 of 30, and 5 of 30 that are too many", () => {
+  it("[replicaset 26] creates 5 of 30 missing and deletes 5 of 30 surplus pods, which is a burst", () => {
     expect(decide(rs({ replicas: 30 }), [], { burstReplicas: 5 })).toEqual([create(5)]);
     expect(decide(rs({ replicas: 0 }), pods(30), { burstReplicas: 5 })).toHaveLength(5);
   });
 
-  it("[replicaset 27] [replicaset 28] bursts 5, 5, 2 of 12, and 2 of 3", () => {
+  it("[replicaset 27] [replicaset 28] creates 12 in bursts of 5, 5 and 2, and 2 in a burst of 3", () => {
     const bursts = [0, 5, 10].map((have) => decide(rs({ replicas: 12 }), pods(have), { burstReplicas: 5 }));
     expect(bursts).toEqual([[create(5)], [create(5)], [create(2)]]);
     expect(decide(rs({ replicas: 2 }), [], { burstReplicas: 3 })).toEqual([create(2)]);
   });
 
-  it("creates 500 at most by default, and reads absent replicas as 1", () => {
+  it("creates at most 500 by default, and reads absent replicas as 1", () => {
     expect(decide(rs({ replicas: 1200 }), [])).toEqual([create(500)]);
     const { replicas: _, ...spec } = rs().spec;
     expect(decide({ ...rs(), spec }, [])).toEqual([create(1)]);
   });
 
-  it("[replicaset 22] [replicaset 37] nothing while a call may be in flight, for an owner being deleted, and when the count matches", () => {
+  it("[replicaset 22] [replicaset 37] writes nothing while a call may be in flight, for an owner being deleted, and when the count matches", () => {
     expect(decide(rs({ replicas: 2 }), [], { pending: 1 })).toEqual([]);
     expect(decide(rs({ replicas: 2, deletionTimestamp: NOW }), [])).toEqual([]);
     expect(decide(rs({ replicas: 2 }), pods(2))).toEqual([]);
@@ -311,7 +311,7 @@ describe("nextAvailabilityCheck", () => {
     expect(nextAvailabilityCheck(owner, status(2, 1), { claimed, ...at }).next).toEqual({ kind: "again", afterMs: 4000 });
   });
 
-  it("is due at once if the time passed during the status write; nothing is due without minReadySeconds", () => {
+  it("is due immediately if the time passed during the status write, and never without minReadySeconds", () => {
     expect(
       nextAvailabilityCheck(owner, status(1, 0), { claimed: [pod({ ready: ago(4) })], statusNowMs: NOW_MS, nowMs: NOW_MS + 3000 }).next,
     ).toEqual({ kind: "again", afterMs: 0 });

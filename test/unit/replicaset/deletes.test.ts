@@ -96,14 +96,14 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       if (queuedInMs !== undefined) expect(await harness.queuedInMs()).toBe(queuedInMs);
     });
 
-    it("of another size: the next run decides on it", async () => {
+    it("and leaves an owner of another size to the next run", async () => {
       await resize(2);
       await harness.sync();
       await harness.ring();
       expect(harness.api.writes).toEqual([`patch ${resource}/status`]);
     });
 
-    it("unreadable: the sync fails, and nothing was registered", async () => {
+    it("and fails the sync without registering anything when the owner cannot be read", async () => {
       harness.api.script = { [`get ${resource}`]: "never" };
       await harness.sync();
       expect(harness.api.writes).toEqual([]);
@@ -113,7 +113,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
   });
 
   describe("with a changed pod", () => {
-    it("still owned: deletes the current version, with one write-through for all", async () => {
+    it("deletes the current version if it is still owned, with one write-through for all", async () => {
       await touch("a");
       harness.storeCalls.length = 0;
       await harness.sync();
@@ -140,7 +140,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "of another kind's", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by another owner" },
       { name: "being deleted", spoil: () => harness.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
-    it.each(skipped)("and is $name: skips it with one line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
+    it.each(skipped)("skips one that is $name, with one line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
       // The first answer is the precondition's, also for a pod deleted before the read.
       harness.api.script = { "delete pods": CONFLICT };
       await spoil();
@@ -155,7 +155,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("and is answered with a conflict", () => {
+  describe("that is answered with a conflict", () => {
     const refused = (message: string) => ({
       events: [`Warning FailedDelete Error deleting: ${message}`],
       error: `unable to delete pods: ${message}`,
@@ -174,7 +174,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "not answered: planned", second: "never", want: { ...refused("no answer within 5s"), left: ["planned"] } },
       { name: "5xx: planned", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), left: ["planned"] } },
     ];
-    it.each(table)("the second try is $name", async ({ second, want }) => {
+    it.each(table)("the second attempt is $name", async ({ second, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? CONFLICT : second) };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a", "delete a"]);
@@ -188,7 +188,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("and the read is not answered: refused, because nothing was deleted", async () => {
+    it("counts as refused when the read is not answered, because nothing was deleted", async () => {
       harness.api.script = { "delete pods": CONFLICT, "get pods": "never" };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
@@ -197,7 +197,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual([]);
     });
 
-    it("and the lease ends before the second try: nothing more is sent, and nothing is left pending", async () => {
+    it("sends nothing more when the lease ends before the second attempt, and leaves nothing pending", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would start after 4.5 s
       harness.api.script = { "delete pods": CONFLICT, "get pods": () => void (harness.invocationMs = undefined) };
       harness.api.latencyMs = 1_500;
@@ -209,7 +209,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  describe("[replicaset 127] without an answer: sends it once more", () => {
+  describe("[replicaset 127] a delete without an answer is sent once more", () => {
     const OOPS = refusal(500, "InternalError", "oops");
     const deleted = { events: ["Normal SuccessfulDelete Deleted pod: a"], failures: 0, left: [] };
     const plannedAfter = (message: string) => ({
@@ -259,7 +259,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("but not when the lease ends first: planned", async () => {
+    it("but is only planned when the lease ends first", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;
@@ -269,7 +269,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  it("after a lost answer: reads the current pod of that name, and neither deletes it nor counts it as deleted", async () => {
+  it("reads the current pod of that name after a lost answer, and neither deletes it nor counts it as deleted", async () => {
     // A pod without a node is deleted at once.
     await harness.api.remove("pods", "a");
     await harness.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
@@ -285,7 +285,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     expect(await left()).toEqual([]);
   });
 
-  it("an unanswered delete is repeated by the next sync at once, though another pod would go first now", async () => {
+  it("repeats an unanswered delete in the next sync immediately, although another pod would now rank first", async () => {
     harness.api.script = { "delete pods": refusal(503, "ServiceUnavailable", "starting") };
     await harness.sync();
     harness.api.script = {};
@@ -300,14 +300,14 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     expect(await left()).toEqual([]);
   });
 
-  it("in shadow mode: decides, and reads nothing", async () => {
+  it("decides in shadow mode, and reads nothing", async () => {
     await start("shadow");
     await harness.sync();
     expect(harness.traced.flatMap((line) => (line.kind === "decided" ? [line.write.kind] : []))).toEqual(["DeletePod"]);
     expect(harness.api.calls).toEqual([]);
   });
 
-  it("all at once: 500 stale rows cost 500 reads and one write-through", async () => {
+  it("reads 500 stale rows with 500 reads and one write-through", async () => {
     await resize(0);
     for (let i = 0; i < 498; i++) await harness.api.put("pods", pod({ name: `p${i}`, owner: ownerNow() }));
     await harness.stream();

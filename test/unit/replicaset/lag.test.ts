@@ -16,7 +16,7 @@ const creates = (harness: SyncHarness): number => harness.api.writes.filter((wri
 const queue = (harness: SyncHarness): Promise<unknown> => harness.store.add(EPOCH, "replicaset", KEY, 0);
 
 describe("two workers on one key", () => {
-  it("[replicaset P4] the second one writes nothing while the first holds the lease; the key runs again after it", async () => {
+  it("[replicaset P4] the second one writes nothing while the first holds the lease, and the key runs again afterwards", async () => {
     const harness = await worldOf({ replicas: 3 });
     let asked: readonly unknown[] | undefined;
     harness.api.script = {
@@ -55,7 +55,7 @@ describe("two workers on one key", () => {
 });
 
 describe("a cache without a watch", () => {
-  it("[replicaset P8] is not acted on after five minutes of silence; once it resumes, syncs use what it received until then", async () => {
+  it("[replicaset P8] is not used after five minutes of silence, and later syncs use what it received until then", async () => {
     const harness = await worldOf({ replicas: 2 });
     await harness.clock.advance(301_000);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 5 } }));
@@ -68,7 +68,7 @@ describe("a cache without a watch", () => {
 });
 
 describe("lost messages", () => {
-  it("[replicaset P12] delay no availability: the sweeper finds the key when it is due", async () => {
+  it("[replicaset P12] delay no availability, because the sweeper finds the key when it is due", async () => {
     const harness = await worldOf({ replicas: 1, minReadySeconds: 3600 });
     const owner = { uid: harness.api.uid("replicasets", "web") };
     await harness.api.put("pods", pod({ name: "web-a", owner, readySince: "2026-03-01T10:00:00Z" }));

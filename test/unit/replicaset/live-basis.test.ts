@@ -35,7 +35,7 @@ describe.each([
     expect([harness.pods.length, writes("create pods"), writes("delete pods"), lists()]).toEqual([520, 0, 0, 1]);
   });
 
-  it("lists once, and its next creates and deletes rest on the cache", async () => {
+  it("lists once, and bases its next creates and deletes on the cache", async () => {
     await create(2);
     await harness.stream();
     await harness.sync();
@@ -59,7 +59,7 @@ describe.each([
     expect([writes("create pods"), lists(), harness.logged]).toEqual([2, 1, []]);
   });
 
-  it("lists before each delete where a loss of the Store is undetected: a pod whose end was lost costs no other", async () => {
+  it("lists before each delete while a loss of the Store is undetected, so that a pod whose end was lost causes no other deletion", async () => {
     const { take } = harness.ports.store;
     const losing: typeof take = async (...request) => {
       const result = await take(...request);
@@ -79,7 +79,7 @@ describe.each([
     expect([harness.pods.length, writes("delete pods"), lists()]).toEqual([2, 0, 2]);
   });
 
-  it("does not delete for pods that are gone: the list flags them, and a relabelled one is released", async () => {
+  it("does not delete for pods that are gone, which the list flags, and releases a relabelled one", async () => {
     await create(2);
     for (const name of ["a", "b", "c", "d"]) await owned(name);
     await harness.stream();

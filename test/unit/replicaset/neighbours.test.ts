@@ -36,7 +36,7 @@ it("[replicaset 102] two ReplicaSets with one selector each own and count only t
   expect(harness.pods.map(({ metadata }) => metadata.ownerReferences?.map(({ name }) => name))).toEqual([["a"], ["b"], ["b"]]);
 });
 
-it("[replicaset 43] registers deletes by name and uid of each pod before the first call, and none when there are none", async () => {
+it("[replicaset 43] registers deletes by name and uid of each pod before the first call, and none without deletes", async () => {
   const harness = await SyncHarness.create();
   await harness.api.put("replicasets", replicaSet({ replicas: 0 }));
   const owner = { uid: harness.api.uid("replicasets", "web") };

@@ -100,7 +100,7 @@ describe("getPodsToDelete", () => {
     expect(names(getPodsToDelete(pods, [], { count, nowMs: NOW_MS }).victims)).toEqual(want);
   });
 
-  it("[replicaset 58] the one on the node with more related pods", () => {
+  it("[replicaset 58] chooses the one on the node with more related pods", () => {
     const related = [
       pod({ uid: "r1", nodeName: "n1" }),
       pod({ uid: "r2", nodeName: "n2" }),
@@ -292,11 +292,11 @@ describe("helpers", () => {
     expect(deletionCost(pod())).toBe(0);
   });
 
-  it("puts ages in buckets at the bounds of §8.3", () => {
+  it("puts ages into buckets at the bounds of §8.3", () => {
     expect([0, -1, 1_073, 1_074, 2 * HOUR * 1000, 5 * HOUR * 1000, 8 * HOUR * 1000].map(ageBucket)).toEqual([-1, -1, 29, 30, 42, 44, 44]);
   });
 
-  it("reads the siblings' pods only where there is a choice", () => {
+  it("reads the siblings' pods only when there is a choice", () => {
     const two = [pod({ uid: "a" }), pod({ uid: "b" })];
     const ask = (replicas: number, pending = 0, deletionTimestamp?: string): boolean =>
       choosesVictims({ rs: rs({ replicas, ...(deletionTimestamp !== undefined && { deletionTimestamp }) }), pending }, two);

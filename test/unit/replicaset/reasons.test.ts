@@ -7,7 +7,7 @@ import { getPodsToDelete } from "../../../shared/controllers/replicaset/pods-to-
 import { expectChangesExplained } from "../../support/perturbed.ts";
 import { ago, NOW_MS, OWNER, pod, rs } from "./builders.ts";
 
-it("number of pods: the reasons contain each input that changes the decision", () => {
+it("the reasons of the number of pods contain each input that changes the decision", () => {
   expectChangesExplained(
     {
       replicas: { values: fc.nat(9), facts: ["replicas"] },
@@ -24,7 +24,7 @@ it("number of pods: the reasons contain each input that changes the decision", (
   );
 });
 
-it("[replicaset P15] choice of pod: the reason contains each input that changes it", () => {
+it("[replicaset P15] the reason of the choice of a pod contains each input that changes it", () => {
   const facts = ["its", "others", "by", "survivor"];
   // Later rules decide only where earlier ones do not.
   const mostly = <T>(usual: T, ...others: readonly T[]): fc.Arbitrary<T> =>
@@ -59,7 +59,7 @@ it("[replicaset P15] choice of pod: the reason contains each input that changes 
   );
 });
 
-it("requeue: the reason contains each input that changes it", () => {
+it("the reason of a requeue contains each input that changes it", () => {
   expectChangesExplained(
     {
       minReadySeconds: { values: fc.constantFrom(0, 10, 30), facts: ["minReadySeconds"] },

@@ -155,7 +155,7 @@ describe("creating", () => {
     expect(harness.pods.map(({ metadata }) => metadata.name)).toEqual(expect.arrayContaining(names));
   });
 
-  it("[replicaset P6] [informer T74] [informer T75] repeats a create with a lost answer under its own name: no surplus pod", async () => {
+  it("[replicaset P6] [informer T74] [informer T75] repeats a create with a lost answer under its own name, without a surplus pod", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? "lost" : undefined) };
     await harness.sync();
@@ -193,7 +193,7 @@ describe("creating", () => {
     },
   );
 
-  it("keeps the name where the second create is refused: the first may still take effect", async () => {
+  it("keeps the name when the second create is refused, because the first may still take effect", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = {
       "create pods": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "no") : refusal(403, "Forbidden", "quota")),
@@ -292,14 +292,14 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
-  it("[replicaset P7] [informer T73] uses its own writes: with the watch stopped it neither creates again nor miscounts the status", async () => {
+  it("[replicaset P7] [informer T73] uses its own writes: neither creates again nor miscounts the status while the watch is stopped", async () => {
     const harness = await harnessOf({ replicas: 2 });
     for (let i = 0; i < 3; i++) await harness.sync();
     expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
   });
 
-  it("creates nothing from a template that the decision did not see, and decides again at once", async () => {
+  it("creates nothing from a template that the decision did not see, and decides again immediately", async () => {
     const harness = await harnessOf({ replicas: 1 });
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 3 } }));
     await harness.sync();
@@ -341,7 +341,7 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(3);
   });
 
-  it("starts no delete that could not finish in time, and reports no failure for the rest", async () => {
+  it("starts no delete that could not finish in time, and reports no failure for the others", async () => {
     const pods = Array.from({ length: 100 }, (_, i) => ({ name: `web-${i}`, owned: true }));
     const harness = await harnessOf({ replicas: 0 }, pods);
     harness.api.latencyMs = 4_000;
@@ -358,7 +358,7 @@ describe("creating", () => {
     expect(harness.api.writes.filter((write) => write === "delete pods")).toHaveLength(100);
   });
 
-  it("does not report a call that was never sent: no Event or condition, and the next run sends it", async () => {
+  it("does not report a call that was never sent as an Event or condition, and sends it in the next run", async () => {
     const harness = await harnessOf({ replicas: 3 });
     harness.api.script = { "create pods": (_, nth) => (nth === 2 ? new NotSentError("not sent") : undefined) };
     await harness.sync();
@@ -437,7 +437,7 @@ describe("creating", () => {
     expect(harness.logged.filter((line) => line.startsWith("events not correlated"))).toHaveLength(2);
   });
 
-  it("a refused Event fails nothing", async () => {
+  it("succeeds although an Event is refused", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create events": refusal(403, "Forbidden", "no events") };
     await harness.sync();
@@ -445,7 +445,7 @@ describe("creating", () => {
     expect(await harness.failures()).toBe(0);
   });
 
-  it("keeps to the counting law: take, done, one registerIntents, one write-through a batch, one for the status", async () => {
+  it("uses no more commands than take, done, one registerIntents, one write-through per batch, and one for the status", async () => {
     const harness = await harnessOf({ replicas: 10 });
     harness.storeCalls.length = 0;
     await harness.sync();
@@ -516,27 +516,30 @@ describe("intents", () => {
     { verb: "registerIntents", named: "a delete", pods: 2, made: 0 },
     // The batches of 1 and 2 were in flight when the first answer was lost.
     { verb: "writeThrough", named: "a create", pods: 0, made: 7 },
-  ] as const)("$named whose $verb was executed without an answer blocks nothing: its calls are not sent", async ({ verb, pods, made }) => {
-    const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
-    const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
-    const carriedOut = harness.store[verb];
-    Object.assign(harness.store, {
-      async [verb](...given: unknown[]) {
-        Object.assign(harness.store, { [verb]: carriedOut });
-        await (carriedOut as (...each: unknown[]) => unknown)(...given);
-        throw new Error("timed out");
-      },
-    });
-    await harness.sync();
-    expect(await harness.failures()).toBe(1);
-    await harness.stream();
-    harness.api.calls.length = 0;
-    await harness.sync();
-    const calls = harness.api.calls.filter(({ resource, verb: call }) => resource === "pods" && call !== "get");
-    expect(calls).toHaveLength(made === 0 ? pods : made);
-    expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(made === 0 ? 0 : 10);
-    expect(await waitedFor(harness)).toEqual([]);
-  });
+  ] as const)(
+    "$named whose $verb was executed without an answer blocks nothing, and its calls are not sent",
+    async ({ verb, pods, made }) => {
+      const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
+      const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
+      const carriedOut = harness.store[verb];
+      Object.assign(harness.store, {
+        async [verb](...given: unknown[]) {
+          Object.assign(harness.store, { [verb]: carriedOut });
+          await (carriedOut as (...each: unknown[]) => unknown)(...given);
+          throw new Error("timed out");
+        },
+      });
+      await harness.sync();
+      expect(await harness.failures()).toBe(1);
+      await harness.stream();
+      harness.api.calls.length = 0;
+      await harness.sync();
+      const calls = harness.api.calls.filter(({ resource, verb: call }) => resource === "pods" && call !== "get");
+      expect(calls).toHaveLength(made === 0 ? pods : made);
+      expect(harness.pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)).toHaveLength(made === 0 ? 0 : 10);
+      expect(await waitedFor(harness)).toEqual([]);
+    },
+  );
 
   it("a delete of a dead run ends when its pod is deleted or replaced", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
@@ -595,7 +598,7 @@ describe("intents", () => {
 });
 
 describe("recreation", () => {
-  it("[replicaset 23] late answers for a deleted owner have no effect and its key does nothing", async () => {
+  it("[replicaset 23] late answers for a deleted owner have no effect, and its key does nothing", async () => {
     const harness = await harnessOf({ replicas: 1 });
     const { uid } = ownerIn(harness);
     await harness.sync();
@@ -681,7 +684,7 @@ describe("claiming", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, readyReplicas: 2 });
   });
 
-  it("[replicaset 36] a failed adoption ends the sync: tries every orphan, creates nothing, writes no status", async () => {
+  it("[replicaset 36] ends the sync after a failed adoption: tries every orphan, creates nothing, writes no status", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }]);
     harness.api.script = { "patch pods": refusal(500, "InternalError", "no") };
     await harness.sync();
@@ -689,7 +692,7 @@ describe("claiming", () => {
     expect(await harness.failures()).toBe(1);
   });
 
-  it("[replicaset 37] [replicaset P20] an owner that is being deleted adopts, releases and creates nothing, and keeps its status", async () => {
+  it("[replicaset 37] [replicaset P20] adopts, releases and creates nothing for an owner that is being deleted, and keeps its status", async () => {
     const harness = await harnessOf({ replicas: 2, deleting: true }, [
       { name: "a" },
       { name: "b", owned: true, labels: { app: "x" } },
@@ -712,7 +715,7 @@ describe("claiming", () => {
     expect(await harness.failures()).toBe(1);
   });
 
-  it("[replicaset P22] three orphans, one live read of another uid, three errors in one, no patch", async () => {
+  it("[replicaset P22] reads live once for three orphans, and returns three errors in one without a patch for another uid", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
     const wanted = ownerIn(harness).uid;
     await harness.api.remove("replicasets", "web");
@@ -725,7 +728,7 @@ describe("claiming", () => {
     expect(harness.logged[0]).toContain(`[${one("a")}, ${one("b")}, ${one("c")}]`);
   });
 
-  it("[replicaset P21] [replicaset 41] adopt: 404 is skipped, 422 and 409 are errors; release: 404 and 422 are done, 500 is an error", async () => {
+  it("[replicaset P21] [replicaset 41] skips 404 and fails on 422 and 409 when adopting; accepts 404 and 422 and fails on 500 when releasing", async () => {
     const table = [
       { orphan: true, error: refusal(404, "NotFound", "gone"), failures: 0 },
       { orphan: true, error: refusal(422, "Invalid", "another controller"), failures: 1 },
@@ -761,7 +764,7 @@ describe("claiming", () => {
     expect(harness.api.writes).toEqual(["patch replicasets/status"]);
   });
 
-  it("a pod whose adoption is answered with a deletionTimestamp is not claimed", async () => {
+  it("does not claim a pod whose adoption is answered with a deletionTimestamp", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a" }]);
     await harness.api.terminate("pods", "a");
     await harness.sync();
@@ -852,7 +855,7 @@ describe("deleting", () => {
 });
 
 describe("status", () => {
-  it("[replicaset 70] [replicaset 12] a status that is always refused: one live read, two attempts with the same counts, an error", async () => {
+  it("[replicaset 70] [replicaset 12] fails after one live read and two attempts with the same counts when a status is always refused", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     harness.api.script = { "patch replicasets/status": refusal(500, "InternalError", "no") };
     await harness.sync();
@@ -878,7 +881,7 @@ describe("status", () => {
     });
   });
 
-  it("decides again when the object was changed under a status write", async () => {
+  it("decides again when the object changed during a status write", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 2 } }));
     await harness.sync();
@@ -889,7 +892,7 @@ describe("status", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, observedGeneration: 2 });
   });
 
-  it("[replicaset 29] writes the counts from before its creates, and the rest with the next sync", async () => {
+  it("[replicaset 29] writes the counts from before its creates, and the others with the next sync", async () => {
     const harness = await harnessOf(
       {
         replicas: 2,
@@ -936,7 +939,7 @@ describe("status", () => {
     expect(await harness.queuedInMs()).toBe(700);
   });
 
-  it("an invalid selector and a missing owner end the sync without an error", async () => {
+  it("ends the sync without an error for an invalid selector and a missing owner", async () => {
     const harness = await harnessOf({});
     const live = harness.api.find("replicasets", "web");
     // Today's API servers reject it.
@@ -974,7 +977,7 @@ describe("the ReplicationController", () => {
   });
 });
 
-describe("shadow", () => {
+describe("sync in shadow mode", () => {
   it("decides, sends nothing, registers nothing, and reports what it could not decide", async () => {
     const harness = await SyncHarness.create({ mode: "shadow" });
     await harness.api.put("replicasets", replicaSet({ replicas: 2 }));

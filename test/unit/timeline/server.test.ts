@@ -61,7 +61,7 @@ it.each([
   for (const target of ["/", path, `${path}events`, `/${"x".repeat(32)}`]) expect((await get(target, headers)).status, target).toBe(401);
 });
 
-it("answers 403 to a foreign name that resolves to this machine, with the cookie and with the token", async () => {
+it("answers 403 to another host name that resolves to this machine, with the cookie and with the token", async () => {
   for (const host of ["attacker.example", "attacker.example:80", "127.0.0.1.attacker.example"])
     for (const target of [path, `${path}events`, new URL(server.url).pathname])
       expect(await get(target, { host, cookie }), host).toMatchObject({ status: 403, body: expect.not.stringContaining("page</p>") });
@@ -79,7 +79,7 @@ it.each(["POST", "PUT", "DELETE", "OPTIONS", "HEAD"])("answers 405 to %s", async
   expect((await get(path, { cookie }, { method })).status).toBe(405);
 });
 
-it("sends everything to each client that connects, then what is new, as harmless text", async () => {
+it("sends everything to each client that connects, and then updates, as harmless text", async () => {
   for (let time = 0; time < 2; time++) {
     const got = get(`${path}events`, { cookie }, { until: '"endMs":9' });
     await new Promise((resolve) => void setTimeout(resolve, 50));

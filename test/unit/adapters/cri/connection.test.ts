@@ -45,7 +45,7 @@ it("a runtime that stops reading times out every waiting call", async () => {
   connection.close();
 });
 
-it("a call of a month is not ended early, and ends when aborted", async () => {
+it("does not end a call of a month early, and ends it when aborted", async () => {
   await listening(createServer((socket) => socket.pause()));
   const connection = connect(path);
   const abort = new AbortController();
@@ -58,7 +58,7 @@ it("a call of a month is not ended early, and ends when aborted", async () => {
   connection.close();
 });
 
-it("sends a time-out of at most eight digits", async () => {
+it("sends a timeout of at most eight digits", async () => {
   const told: unknown[] = [];
   const http2 = createHttp2Server();
   http2.on("stream", (stream, headers) => {

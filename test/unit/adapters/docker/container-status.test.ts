@@ -65,7 +65,7 @@ describe("a container as Docker shows it [node-agent 410]", () => {
     expect(inspectedState(inspected(state))).toBe(status.state);
   });
 
-  it("is in a list, where created ones must be inspected", () => {
+  it("is complete in a list, except that created ones must be inspected", () => {
     const words = ["running", "paused", "exited", "dead", "created", "newer"];
     expect(words.map(listedState)).toEqual([
       ...["CONTAINER_RUNNING", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_EXITED"],
@@ -87,7 +87,7 @@ describe("a container as Docker shows it [node-agent 410]", () => {
   });
 });
 
-it("reads an image's user as number or name, and none of an untagged one [node-agent 410]", () => {
+it("reads an image's user as number or name, and no user of an untagged image [node-agent 410]", () => {
   const found = { Id: "sha256:2e", RepoTags: ["<none>:<none>"], RepoDigests: null, Size: 4 };
   expect(image(found, "12:34")).toEqual({
     id: "sha256:2e",
@@ -115,7 +115,7 @@ describe("output in chunks [node-agent 402]", () => {
   };
   const bytes = Buffer.concat([piece(1, "one "), piece(2, "err"), piece(1, ""), piece(1, "two")]);
 
-  it("is equal for any chunking", async () => {
+  it("is the same for any chunking", async () => {
     for (const size of [1, 3, 8, 11, bytes.length]) {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size));
       expect(await all(chunks)).toEqual(["stdout one two", "stderr err"]);

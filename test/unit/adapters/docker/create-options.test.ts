@@ -38,7 +38,7 @@ describe("create options of a container [node-agent 407]", () => {
     expect(container({ command: ["a"], args: ["b"] })).toMatchObject({ Entrypoint: ["a"], Cmd: ["b"] });
   });
 
-  it("name the variable whose value is not UTF-8, because Docker's JSON would change it", () => {
+  it("report the variable whose value is not UTF-8, because Docker's JSON would change it", () => {
     const envs = [
       { key: "A", value: "é" },
       { key: "SEAL", value: textOfBytes(Buffer.from([0xff, 0x61])) },
@@ -47,7 +47,7 @@ describe("create options of a container [node-agent 407]", () => {
     expect(() => container({ envs })).toThrow("the value of environment variable SEAL is not UTF-8");
   });
 
-  it("name the registry whose password is not UTF-8", async () => {
+  it("report the registry whose password is not UTF-8", async () => {
     const { pullImage } = createImages({} as Docker); // refused before Docker is called
     const auth = { auth: Buffer.from([0x6d, 0x65, 0x3a, 0xff]).toString("base64"), serverAddress: "r.test" };
     await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not UTF-8");
@@ -161,7 +161,7 @@ describe("create options of a sandbox [node-agent 407]", () => {
     expect(sandbox({}, { oomScoreAdjMin: 0 }).HostConfig?.OomScoreAdj).toBe(0);
   });
 
-  it("use the node's namespaces, without a hostname, where the pod asks for it", () => {
+  it("use the node's namespaces, without a hostname, where the pod requests it", () => {
     const all = sandbox({ namespaceOptions: { network: "NODE", pid: "NODE", ipc: "NODE" } });
     expect(all.HostConfig).toMatchObject({ NetworkMode: "host", UTSMode: "host", IpcMode: "host", PidMode: "host" });
     expect(all.Hostname).toBeUndefined();

@@ -66,13 +66,13 @@ describe("the proxy of a server", () => {
     expect(proxyFor(new URL("https://k8s.test:6443"), environment)).toEqual(proxy);
   });
 
-  it("of a server in the clear is that of HTTP_PROXY", () => {
+  it("of a server over plain HTTP is that of HTTP_PROXY", () => {
     const environment = { HTTP_PROXY: "http://p:1", HTTPS_PROXY: "http://q:1" };
     expect(proxyFor(new URL("http://k8s.test:8080"), environment)).toEqual({ host: "p", port: 1 });
   });
 
   it.each(["socks5://u:secret@p:1", "ftp://u:secret@p", "http://", "http://u:secret@p:99999"])(
-    "%s is rejected by the name of what holds it",
+    "%s is rejected with the name of the variable that contains it",
     (url) => {
       expect(() => proxyOf(url, "HTTPS_PROXY")).toThrow(
         /^HTTPS_PROXY does not name a proxy that can be used: write http:\/\/host:port or https:\/\/host:port$/,

@@ -50,7 +50,7 @@ it("reads as many pages as the server has, up to 400", async () => {
   expect(forever.calls()).toBe(400);
 });
 
-it("gives up a list with a repeated continue token at the second page", async () => {
+it("stops reading a list with a repeated continue token at the second page", async () => {
   let calls = 0;
   const json = async () => {
     calls++;

@@ -31,7 +31,7 @@ it("class B fails when no replica has the write, and waits again the next time",
   expect(server.waits).toHaveLength(2);
 });
 
-it.each(["A", "C"] as const)("class %s waits for nothing", async (durability) => {
+it.each(["A", "C"] as const)("class %s does not wait for replicas", async (durability) => {
   const server = connection(0);
   await createBarrier(server, durability)();
   expect(server.waits).toEqual([]);

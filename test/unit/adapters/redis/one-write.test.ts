@@ -23,7 +23,7 @@ function setUp() {
   return { writes, client, socket, send };
 }
 
-test("commands of one tick leave in one write, those of the next in another, in order", async () => {
+test("sends commands of one tick in one write and those of the next tick in another, in order", async () => {
   const { writes, send } = setUp();
   send("a");
   await Promise.resolve();
@@ -51,7 +51,7 @@ test("concurrent records share writes while their answers arrive together", asyn
   expect(writes).toEqual(["read-x read-y read-z", "apply-x apply-y apply-z"]);
 });
 
-test("a connection that is replaced within a tick delays nothing", async () => {
+test("does not delay commands when a connection is replaced within a tick", async () => {
   const { writes, client, socket, send } = setUp();
   send("a");
   const lost = client.stream;
@@ -64,7 +64,7 @@ test("a connection that is replaced within a tick delays nothing", async () => {
   expect(writes.join(" ").split(" ").toSorted()).toEqual(["a", "b", "c"]);
 });
 
-test("ignores a connection that is not ready: its handshake must not wait", async () => {
+test("ignores a connection that is not ready, because its handshake must not wait", async () => {
   const { client, send } = setUp();
   client.status = "connect";
   send("hello");

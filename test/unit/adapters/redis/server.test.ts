@@ -14,7 +14,7 @@ it("accepts noeviction, and a service that does not report its policy", () => {
   expect(evictionProblem("# Memory\r\nused_memory:1\r\n")).toBeUndefined();
 });
 
-it.each(["2.8.24", "5.0.14", "6.0.16", "6.1.240"])("rejects Redis %s, naming it and the remedy", (version) => {
+it.each(["2.8.24", "5.0.14", "6.0.16", "6.1.240"])("rejects Redis %s, and reports the version and the remedy", (version) => {
   expect(versionProblem(version)).toBe(`Redis ${version} is too old: use Redis 6.2 or newer, or Valkey`);
 });
 

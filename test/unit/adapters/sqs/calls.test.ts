@@ -57,7 +57,7 @@ async function scripted(...answers: readonly Answer[]) {
 }
 
 describe("QC1 a call", () => {
-  it("is one signed POST to the endpoint, over a kept-alive connection, and its answer", async () => {
+  it("is one signed POST to the endpoint over a kept-alive connection", async () => {
     const { send, asked } = await scripted(says(200, '{"Successful":[{"Id":"0"}],"Failed":[]}'));
     expect(await send()).toEqual({ Successful: [{ Id: "0" }], Failed: [] });
     await send();

@@ -37,7 +37,7 @@ describe("messages that several streams send in one tick", () => {
   it.each([
     { what: "more entries than one call holds", sent: [entries("a", 6), entries("b", 5), entries("c", 5)], calls: [6, 10] },
     { what: "more bytes", sent: [entries("a", 1, "x".repeat(700_000)), entries("b", 1, "x".repeat(700_000))], calls: [1, 1] },
-  ])("are split into calls without separating a stream: $what", async ({ sent, calls: expected }) => {
+  ])("are split into calls that do not separate a stream: $what", async ({ sent, calls: expected }) => {
     const { calls, queue } = harness();
     await Promise.all(sent.map((each) => queue.send(each)));
     expect(calls.map(({ length }) => length)).toEqual(expected);
@@ -50,7 +50,7 @@ describe("messages that several streams send in one tick", () => {
   });
 });
 
-it("messages of another tick use another call", async () => {
+it("use another call when they are sent in another tick", async () => {
   const { calls, queue } = harness();
   await queue.send(entries("a", 1));
   await queue.send(entries("b", 1));

@@ -13,7 +13,7 @@ function told(config: ResourceConfig, version: 1 | 2): ReturnType<typeof unitPro
 
 const ALL: ResourceConfig = { cpus: "0-2,9", memoryBytes: 67_108_864, cpuShares: 1024, cpuQuota: 50_000, cpuPeriod: 100_000, pidsMax: 17 };
 
-it("[node-agent 283] version 2: weight, bytes, tasks, CPU time and CPUs; huge pages are the kernel's alone", () => {
+it("[node-agent 283] version 2: sets weight, bytes, tasks, CPU time and CPUs, while huge pages belong to the kernel alone", () => {
   const { properties, files } = told(ALL, 2);
   expect(Object.fromEntries(properties)).toEqual({
     CPUWeight: ["t", 39n],
@@ -26,7 +26,7 @@ it("[node-agent 283] version 2: weight, bytes, tasks, CPU time and CPUs; huge pa
   expect(files.map(({ name }) => name)).toContain("hugetlb.2MB.max");
 });
 
-it("[node-agent 283] version 1: shares, and MemoryLimit", () => {
+it("[node-agent 283] version 1: sets shares and MemoryLimit", () => {
   const { properties } = told(ALL, 1);
   expect(Object.fromEntries(properties)).toMatchObject({ CPUShares: ["t", 1024n], MemoryLimit: ["t", 67_108_864n], TasksMax: ["t", 17n] });
   expect(Object.fromEntries(properties)).toMatchObject({ CPUQuotaPeriodUSec: ["t", 100_000n], CPUQuotaPerSecUSec: ["t", 500_000n] });
@@ -38,7 +38,7 @@ it.each([
   { quota: 1_001, perSecond: 20_000n, file: 2_000 },
   { quota: 250_000, perSecond: 2_500_000n, file: 250_000 },
 ])(
-  "[node-agent 283] CPU time of $quota µs in each 100 ms is rounded up to a percent, for both cgroup versions",
+  "[node-agent 283] rounds CPU time of $quota µs in each 100 ms up to a percent, for both cgroup versions",
   ({ quota, perSecond, file }) => {
     const config = { cpuQuota: quota, cpuPeriod: 100_000 };
     for (const version of [1, 2] as const)
@@ -48,7 +48,7 @@ it.each([
   },
 );
 
-it("[node-agent 283] an unlimited value is infinity for systemd, too; an absent one is kept", () => {
+it("[node-agent 283] sends an unlimited value to systemd as infinity, and keeps an absent one", () => {
   const none = { memoryBytes: -1, cpuQuota: -1, cpuPeriod: 100_000, pidsMax: -1 };
   expect(Object.fromEntries(told(none, 2).properties)).toEqual({
     MemoryMax: ["t", INFINITY],

@@ -25,7 +25,7 @@ async function modeAfter(path: string, isWhole: boolean): Promise<number> {
   return (await stat(path)).mode & 0o777;
 }
 
-it("a capture of whole objects is readable by its owner only, even where a file existed", async () => {
+it("makes a capture of whole objects readable by its owner only, even where a file existed", async () => {
   expect(await modeAfter(join(folder, "new.jsonl"), true)).toBe(0o600);
   await writeFile(join(folder, "old.jsonl"), "before", { mode: 0o644 });
   expect(await modeAfter(join(folder, "old.jsonl"), true)).toBe(0o600);
@@ -36,7 +36,7 @@ it.each([
   { existing: "refused", says: "exists and is not empty", before: "before", after: "before" },
   { existing: "overwritten", before: "before", after: "a line\n" },
   { existing: "replaced", before: "before", after: "a line\n" },
-] as const)("CF4 a file to be $existing is so at the first line and at the end", async ({ existing, says, before, after }) => {
+] as const)("CF4 an existing file is $existing at the first line and at the end", async ({ existing, says, before, after }) => {
   const path = join(await mkdtemp(join(folder, "there-")), "c.jsonl");
   const content = async (): Promise<string> => await readFile(path, "utf8");
   await writeFile(path, before);
@@ -54,15 +54,15 @@ it.each([
   expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
 });
 
-it("a stripped capture has the default file mode", async () => {
+it("gives a stripped capture the default file mode", async () => {
   expect(await modeAfter(join(folder, "stripped.jsonl"), false)).toBe(0o666 & ~process.umask());
 });
 
-it("a path that cannot be written is a usage error", () => {
+it("reports a path that cannot be written as a usage error", () => {
   expect(() => new CaptureFile(join(folder, "no", "folder"), { isWhole: true }, 0)).toThrow(UsageError);
 });
 
-it("CF1 flushed lines are readable while the file is open, even if compressed", async () => {
+it("CF1 makes flushed lines readable while the file is open, even if compressed", async () => {
   const path = join(folder, "open.jsonl.gz");
   const file = new CaptureFile(path, { isWhole: false }, 0);
   file.write("one");
@@ -150,7 +150,7 @@ it("reports a full device instead of an unhandled error", async () => {
   expect(file.error?.message).toContain("/dev/full: ");
 });
 
-it.each(["jsonl", "jsonl.gz"])("reports a full device to each caller that waits for room (%s)", async (ending) => {
+it.each(["jsonl", "jsonl.gz"])("reports a full device to each caller that waits for buffer space (%s)", async (ending) => {
   const path = join(folder, `full.${ending}`);
   await symlink("/dev/full", path);
   const file = new CaptureFile(path, { isWhole: false }, 0);
@@ -160,7 +160,7 @@ it.each(["jsonl", "jsonl.gz"])("reports a full device to each caller that waits 
   expect(file.error?.message).toContain("full.jsonl");
 });
 
-it("waiting for room leaves no listener behind", async () => {
+it("leaves no listener behind after waiting for buffer space", async () => {
   const path = join(folder, "long.jsonl.gz");
   const file = new CaptureFile(path, { isWhole: false }, 0);
   const warnings: Error[] = [];
@@ -182,8 +182,8 @@ it.each([
   ["64Mi", 64 * 2 ** 20],
   ["1Gi", 2 ** 30],
   ["1048576", 2 ** 20],
-])("%s is a size", (text, want) => expect(bytes("--s", 2 ** 20)(text)).toBe(want));
+])("accepts %s as a size", (text, want) => expect(bytes("--s", 2 ** 20)(text)).toBe(want));
 
-it.each(["", "64", "64MB", "1.5Gi", "-1Mi", "9007199254740993"])("%j is not a size", (text) => {
+it.each(["", "64", "64MB", "1.5Gi", "-1Mi", "9007199254740993"])("rejects %j as a size", (text) => {
   expect(() => bytes("--s", 2 ** 20)(text)).toThrow("--s takes a size of at least 1Mi");
 });

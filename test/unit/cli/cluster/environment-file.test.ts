@@ -31,7 +31,7 @@ it("reads back what it wrote, with any quotes, marks and spaces", () => {
   );
 });
 
-it("a missing file is a usage error", () => {
+it("reports a missing file as a usage error", () => {
   expect(() => readEnvironmentFile(join(folder, "no"))).toThrow(UsageError);
 });
 
@@ -71,7 +71,7 @@ describe("without --env", () => {
     utimesSync(join(path, "env"), at, at);
   }
 
-  it("reads that of the newest dev in a folder of this user only, with dev's access to the cluster, and reports it", () => {
+  it("reads and reports the environment of the newest dev in a folder of this user only, with dev's access to the cluster", () => {
     FILES.forEach(write);
     const { variables, kube } = watchersEnvironment({});
     expect(variables["DELTALOOP_DEPLOYMENT"]).toBe("deltaloop-dev-newer");

@@ -73,7 +73,7 @@ test.each([
   expect(decideResume(stops, newest, NOW_MS, isForced)).toEqual(want);
 });
 
-test("reads all pages of the three kinds, metadata only, and returns the newest write", async () => {
+test("reads all pages of the three kinds as metadata only, and returns the newest write", async () => {
   const asked: string[] = [];
   const item = (name: string, agoMs: number) => ({
     metadata: {

@@ -22,7 +22,7 @@ async function measured(hours?: number) {
   return measuredIn("host", await metrics.text(), Date.now() + 3_600_000, hours);
 }
 
-it("sums the function host's metrics over labels, since its process began", async () => {
+it("sums the function host's metrics over labels since its process started", async () => {
   expect(await measured(2)).toEqual({ hours: 2, messages: HEARTBEATS * 2 + 200, doorbells: 40, syncSeconds: 0.75, requests: 7 });
   const { hours } = await measured();
   expect(hours).toBeGreaterThan(1);
@@ -42,7 +42,7 @@ it("extrapolates a month: heartbeats when idle, one batch per other message and 
   expect([starts, workHours]).toEqual([doorbells, 730]);
 });
 
-it("a time with fewer messages than heartbeats is idle", async () => {
+it("treats a period with fewer messages than heartbeats as idle", async () => {
   const { work } = usageOfMeasured(COUNTS, await measured(1_000));
   expect(work.fifo).toBe(0);
 });

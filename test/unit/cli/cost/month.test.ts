@@ -17,7 +17,7 @@ function month(parameters: Parameters, rates: Rates = IDLE, prices = PRICES): re
   return monthOf(stack, madeOf(stack), usageOf(COUNTS, rates), { slower: 3, coldStartMs: 100, series: COUNTS.series }, prices);
 }
 
-it("an idle month has each item once, and five long polls of each queue all the time", () => {
+it("an idle month has each item once, and continuous long polls of each queue by five pollers", () => {
   expect(
     Object.fromEntries(month({}).map(({ name, idle, work }) => [name, work === 0 ? Math.round(idle * 1_000) / 1_000 : "work"])),
   ).toEqual({
@@ -91,7 +91,7 @@ it.each([
   expect(() => month(parameters)).toThrow(says);
 });
 
-it("compares a choice by the cost of the whole month", () => {
+it("compares alternatives by the cost of the whole month", () => {
   const savings = savingsOf({ natGateway: "false" }, (parameters) => month(parameters));
   expect(savings.map(({ parameter }) => parameter)).toEqual(["endpoints=false", "store=given", "metrics=none", "keyArn=none"]);
   expect(savings[1]?.usd).toBeCloseTo(1_460 + 3.65 + 5 + 7, 1);
@@ -161,7 +161,7 @@ it("prints a table, the most expensive item first, and states that a resident po
   );
 });
 
-it("states that deltaloop is cheaper, and not that no parameter can change it", () => {
+it("states that deltaloop is cheaper, without the claim that no parameter can change that", () => {
   const text = reportForPeople(report(IDLE, [item("SQS", 1, 0)]));
   expect(text).toContain("for an idle cluster, ");
   expect(text).toContain("more expensive by");

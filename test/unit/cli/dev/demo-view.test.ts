@@ -20,7 +20,7 @@ const scene: Scene = {
   lag: "",
 };
 
-test("without a terminal prints only changes", () => {
+test("prints only changes without a terminal", () => {
   const { out, text } = screen(false);
   const view = demoView(out);
   view.show(scene);
@@ -31,7 +31,7 @@ test("without a terminal prints only changes", () => {
   expect(once).toContain("6/6 updated, 3 ready   web-1 ●◐○×");
 });
 
-test("on a terminal redraws the picture, and prints permanent lines above it", () => {
+test("redraws the picture on a terminal, and prints permanent lines above it", () => {
   const { out, text } = screen(true);
   const view = demoView(out);
   view.show(scene);

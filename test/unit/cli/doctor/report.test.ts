@@ -57,7 +57,7 @@ it("lists the worst finding first with its remedy, a common cause once, and the 
   );
 });
 
-it("a healthy system fits one page and the terminal's width", () => {
+it("fits a healthy system into one page and the terminal's width", () => {
   const lines = reportForPeople(report(judge(HEALTHY)), 100).split("\n");
   expect(lines.length).toBeLessThanOrEqual(20);
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(100);

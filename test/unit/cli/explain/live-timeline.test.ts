@@ -43,7 +43,7 @@ it("sends updates that add up to everything, which fits the schema", () => {
   expect(whole.verdicts).toMatchObject([{ health: "complete" }]);
 });
 
-it("shows a sync that is reported before its object, and drops one of an object that never comes", () => {
+it("shows a sync that is reported before its object, and drops one whose object never arrives", () => {
   const live = begun();
   const atMs = START_MS ?? 0;
   const before = begun();
@@ -67,7 +67,7 @@ it("gives an object its owner, which arrives later", () => {
   expect(seen.objects.filter(({ owner }) => owner === undefined).map(({ kind }) => kind)).toEqual(["Deployment"]);
 });
 
-it("is full after 12 hours", () => {
+it("reports that it is full after 12 hours", () => {
   const live = begun();
   expect(live.isFull((START_MS ?? 0) + 11 * 3_600_000)).toBe(false);
   expect(live.isFull((START_MS ?? 0) + 13 * 3_600_000)).toBe(true);

@@ -44,7 +44,7 @@ async function run(url: string, ...parameters: readonly string[]): Promise<Ended
   return { code, stdout, stderr };
 }
 
-describe("of a running cluster", () => {
+describe("explain of a running cluster", () => {
   let api: HttpApiServer;
   const place = (server: ReturnType<typeof createApiServer>, [resource, fields]: Placed): void => {
     const { group, kind, apiVersion } = RESOURCES[resource];

@@ -39,27 +39,27 @@ function explain(
   return spawnSync(process.execPath, [MAIN, "explain", file, ...more], { cwd: folder, encoding: "utf8", ...(input && { input }) });
 }
 
-it("a kubectl list with its Events", () => {
+it("reads a kubectl list with its Events", () => {
   const { status, stdout, stderr } = explain("list.json", undefined, "deploy/web");
   expect(stdout.split("\n").slice(0, 2).join(" ")).toMatch(/STUCK, revision 2.*image app:v2 of container web cannot be pulled: access/);
   expect(stderr).toContain("read as watch\n");
   expect(status).toBe(0);
 });
 
-it("an audit log, with user names", () => {
+it("reads an audit log, with user names", () => {
   const { stdout, stderr } = explain(join(CAPTURES, "pause-resume.audit.jsonl.gz"), undefined, "deploy/web", "--until", "14:54:36");
   expect(stdout).toContain("the Deployment is paused");
   expect(stdout).toMatch(/at 14:54:34Z \(user \S+\):\n +- paused false → true\n/);
   expect(stderr).toContain("read as audit\n");
 });
 
-it("a k8shark archive", () => {
+it("reads a k8shark archive", () => {
   const { stdout, stderr } = explain(join(CAPTURES, "kshrk/basic-workloads.kshrk"));
   expect(stdout).toMatch(/^\d+ workloads?: /);
   expect(stderr).toContain("read as kshrk\n");
 });
 
-it("standard input, compressed or not", () => {
+it("reads standard input, compressed or not", () => {
   const packed = readFileSync(join(CAPTURES, "rolling-update.watch.jsonl.gz"));
   for (const input of [packed, gunzipSync(packed)]) {
     const { status, stdout } = explain("-", input, "deploy/web");
@@ -69,7 +69,7 @@ it("standard input, compressed or not", () => {
   expect(explain("-", Buffer.from("no capture\n")).stderr).toMatch(/^deltaloop: standard input:1: not JSON /);
 });
 
-it("a list of only pods, with a verdict for each", () => {
+it("reads a list of only pods, and prints a verdict for each", () => {
   const { items } = JSON.parse(readFileSync(join(folder, "list.json"), "utf8")) as { readonly items: readonly { readonly kind: string }[] };
   writeFileSync(
     join(folder, "pods.json"),
@@ -92,7 +92,7 @@ it.each<{ readonly words: readonly [string, ...string[]]; readonly says: string;
   },
   { words: [CAPTURE, "--since", "14:54:36", "--until", "14:54:33"], says: "--since 14:54:36 is after --until 14:54:33" },
   { words: [CAPTURE, "--watch"], says: `--watch needs a running cluster; ${CAPTURE} is a file` },
-])("reports in one line what is wrong with $words", ({ words: [file, ...more], says, code = 2 }) => {
+])("reports the error in one line for $words", ({ words: [file, ...more], says, code = 2 }) => {
   const { status, stderr } = explain(file, Buffer.alloc(0), ...more);
   expect(stderr).toBe(`deltaloop: ${says}\n`);
   expect(status).toBe(code);

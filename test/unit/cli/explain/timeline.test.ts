@@ -88,7 +88,7 @@ describe("the data of a page", () => {
     expect(input.marks.some(({ kind }) => kind === "refusal")).toBe(true);
   });
 
-  it("has a cause from its own time on, though evidence is read ahead of the moment", () => {
+  it("has a cause from its own time on, even when its evidence was read later", () => {
     const { input } = pageOf(join(import.meta.dirname, "../../../captures/incidents/node-lost.jsonl.gz"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^node node-b does not report/);
@@ -132,7 +132,7 @@ describe("secrets", () => {
   });
 });
 
-describe("the file", () => {
+describe("the file of a page", () => {
   it("allows its own script and style by their hashes, and no request", async () => {
     const { html } = pageOf(recorded("refused"));
     const { script, style } = await pageCode();
@@ -153,7 +153,7 @@ describe("the file", () => {
     expect(script).toContain("Jason Miller"); // Preact's licence
   });
 
-  it("has markup and reordering characters of names and messages as harmless text", () => {
+  it("contains markup and reordering characters of names and messages as harmless text", () => {
     const path = imagePullCapture(join(folder, "markup.jsonl"));
     writeFileSync(path, readFileSync(path, "utf8").replaceAll("app:v2", "</script><b>app\u202e"));
     const { html, input } = pageOf(path);
@@ -171,7 +171,7 @@ describe("the file", () => {
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
   });
 
-  it("is what the verdict points to, where something is wrong", () => {
+  it("is the link in the verdict when there is a finding", () => {
     imagePullCapture(join(folder, "wrong.jsonl"));
     const hint = "\nTimeline  deltaloop explain wrong.jsonl --html timeline.html\n";
     for (const words of [[], ["deploy/web"]]) expect(explain("wrong.jsonl", ...words).stdout).toContain(hint);
@@ -191,7 +191,7 @@ describe("the file", () => {
     expect(explain(path, "--html", "-")).toMatchObject({ status: 2, stdout: "" });
   });
 
-  it("is written of a capture with a cycle of owners", () => {
+  it("is written for a capture with a cycle of owners", () => {
     const path = imagePullCapture(join(folder, "cycle.jsonl"));
     const cyclic = { kind: "ReplicaSet", name: "web-a", uid: "uid-web-a", controller: true };
     const lines = readFileSync(path, "utf8").replaceAll(

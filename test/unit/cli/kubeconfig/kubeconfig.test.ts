@@ -76,11 +76,11 @@ current-context: x
   });
 });
 
-it("a cluster with insecure-skip-tls-verify, and a user without credentials", async () => {
+it("accepts a cluster with insecure-skip-tls-verify, and a user without credentials", async () => {
   expect(await configFor(SERVER, {}, { "insecure-skip-tls-verify": true })).toEqual({ server: SERVER, component: "test", insecure: true });
 });
 
-it("a token file is preferred to a token, both to a plugin", async () => {
+it("prefers a token file to a token, and both to a plugin", async () => {
   await writeFile(join(folder, "token"), "of-a-file\n");
   const exec = plugin(printing({ token: "of-a-plugin" }));
   const tokenOf = async (user: object): Promise<unknown> => await (await configFor(SERVER, { ...exec, ...user })).token?.();
@@ -302,7 +302,7 @@ describe("a plugin", () => {
       exec: { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "no-such-plugin" } },
       says: /plugin no-such-plugin was not found/,
     },
-  ])("that cannot be used is named: $says", async ({ exec, says }) => {
+  ])("is reported when it cannot be used: $says", async ({ exec, says }) => {
     const error: unknown = await configFor(SERVER, exec).catch((thrown: unknown) => thrown);
     expect(String(error)).toMatch(says);
     expect(String(error)).not.toContain("secret");
@@ -354,7 +354,7 @@ it.each([
   { what: "another context is the current one", now: "b", servers: ["https://a.test", "https://b.test"], tokens: ["of-a", "of-b"] },
   { what: "that one is of the same server", now: "b", servers: ["https://a.test", "https://a.test"], tokens: ["of-a", "of-b"] },
   { what: "its own names another server", now: "a", servers: ["https://c.test", "https://b.test"], tokens: ["of-c", "of-b"] },
-])("a token belongs to the context and server it was read for, when $what", async ({ now, servers, tokens }) => {
+])("a token belongs to the context and server that it was read for, when $what", async ({ now, servers, tokens }) => {
   const file = (current: string, [a, b]: readonly string[], [ofA, ofB]: readonly string[]): string =>
     JSON.stringify({
       "current-context": current,
@@ -464,7 +464,7 @@ it.each([
   expect(await config.token?.()).toBe("tok");
 });
 
-it("requests a plugin's credentials again that expired long ago", async () => {
+it("requests a plugin's credentials again when they have expired long ago", async () => {
   const script = `require("node:fs").appendFileSync(process.env.COUNT, "x"); ${printing({ token: "tok", expirationTimestamp: "1970-01-01T00:00:00Z" })}`;
   const count = join(folder, "runs");
   await writeFile(count, "");

@@ -87,7 +87,7 @@ describe("an expired certificate [node-agent 453]", () => {
     await rotating;
   });
 
-  it("a valid certificate is stored as a kubelet's, and used", async () => {
+  it("stores and uses a valid certificate like the kubelet", async () => {
     const access = await accessAfter(0, own());
     expect(await access.config.certificate?.()).toMatchObject({ key: certificate.key });
     const kept = join(folder, "pki", "kubelet-client-current.pem");
@@ -96,7 +96,7 @@ describe("an expired certificate [node-agent 453]", () => {
   });
 });
 
-it("[node-agent 453] a bootstrap kubeconfig requires a path for the node's own", async () => {
+it("[node-agent 453] requires a path for the node's own kubeconfig with a bootstrap kubeconfig", async () => {
   const flags = { bootstrapKubeconfig: join(folder, "b"), rootDir: folder, name: "n" };
   const means = { clock: createVirtualClock(0), random: createSeededRandom(1), log: recordingLog() };
   await expect(nodeAccess(flags, means, new AbortController().signal)).rejects.toThrow("--bootstrap-kubeconfig needs --kubeconfig");

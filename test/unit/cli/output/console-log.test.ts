@@ -23,12 +23,12 @@ function speak(log: Log): void {
 }
 
 describe("the log of a process", () => {
-  it("is text for users, one line each", () => {
+  it("is text for users, one line per message", () => {
     expect(linesOf("stderr", () => speak(consoleLog("watcher  ", "info")))).toEqual(["watcher  key not handed out key=shop/web count=2\n"]);
     expect(linesOf("stderr", () => consoleLog("", "warn").warn("a\nb", { why: "x y" }))).toEqual(['warn: a\\nb why="x y"\n']);
   });
 
-  it("is JSON for machines, one line each, with the fields of the functions' log", () => {
+  it("is JSON for machines, one line per message, with the fields of the functions' log", () => {
     const [ours = "", ...rest] = linesOf("stderr", () => speak(jsonLog("deltaloop-watch", "info")));
     expect(rest).toEqual([]);
     expect(ours).toMatch(/^[^\n]*\n$/);

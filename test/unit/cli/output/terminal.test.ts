@@ -14,14 +14,14 @@ it.each([
   expect(shortened(text, width)).toBe(want);
 });
 
-it("YAML contains no terminal control character, and keeps its value", () => {
+it("contains no terminal control character in YAML, and keeps the value", () => {
   const value = { name: "\x1b[31m\x9d\u202e\x7f\u200b\u{e0041}🚢\nkind: x", absent: undefined, list: [1, "yes", null], "a\u202eb": true };
   const text = objectText(value, "yaml");
   expect(text).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u);
   expect(parse(text)).toMatchObject({ name: value.name, list: value.list });
 });
 
-it("YAML has the same values for YAML 1.1 parsers, such as kubectl's and Go's", () => {
+it("writes YAML with the same values for YAML 1.1 parsers, such as kubectl's and Go's", () => {
   const value = {
     a: "yes",
     b: "12:30",

@@ -118,14 +118,14 @@ it.each<{
   expect(heard).toEqual(said);
 });
 
-it("[informer T116] ends at once on a signal, without a verdict on the watcher", async () => {
+it("[informer T116] ends immediately on a signal, without a verdict on the watcher", async () => {
   const { said, ending, waits } = scene();
   ending.abort();
   expect(await untilRebuilt(storeOf(["old"], [SHUT]), "new", waits)).toBe(false);
   expect([said, waits.now()]).toEqual([["interrupted; the key is written, and the watcher uses it without this command"], 0]);
 });
 
-it("writes a new key of 256 bits once, only to its own secret, and prints none", async () => {
+it("writes a new key of 256 bits once, only to its own secret, and prints no key", async () => {
   const server = await startSecretsStandIn({ [SECRET]: OLD, "deltaloop/test/mac-key": CONFIGURATION.macKeys[0] });
   ends.push(server.stop);
   const { said, ending, waits } = scene();

@@ -93,7 +93,7 @@ async function scene() {
   return { plan, access, server, refused, said, asked, names, bearers };
 }
 
-it("writes a token of its own service account, with the authority, to each function's secret, and prints none", async () => {
+it("writes a token of its own service account with the authority to each function's secret, and prints no token", async () => {
   const { plan, server, said, names } = await scene();
   expect(await renewTokens(plan)).toBe(0);
   for (const [index, name] of names.entries())

@@ -205,7 +205,7 @@ describe("admit", () => {
       expect(reason(given(tolerations))).toBe(want ? undefined : "TaintToleration");
     });
 
-    it("a static pod needs no tolerations, and NoSchedule rejects no pod", () => {
+    it("admits a static pod without tolerations, and rejects no pod for NoSchedule", () => {
       expect(reason(given([], { annotations: { "kubernetes.io/config.source": "file" } }))).toBeUndefined();
       expect(reason({ node: { ...NODE, taints: [{ key: "busy", effect: "NoSchedule" }] } })).toBeUndefined();
     });

@@ -89,7 +89,7 @@ describe("candidates for pre-emption", () => {
     expect(preemption.kind === "preempts" && preemption.pods.map(({ metadata }) => metadata.name)).toEqual(want);
   });
 
-  it("[node-agent 471] exclude critical pods of the same priority and those without a priority", () => {
+  it("[node-agent 471] exclude critical pods of the same priority and pods without a priority", () => {
     const unset = nodePod({
       name: "static",
       annotations: { "kubernetes.io/config.source": "file" },
@@ -138,7 +138,7 @@ describe("a critical pod with insufficient resources", () => {
     });
   });
 
-  it("[node-agent 471] any other pod is rejected without pre-emption", () => {
+  it("[node-agent 471] pre-empts no pod for a pod that is not critical, and rejects that pod", () => {
     expect(admitting(burstable("new", "500m"), [burstable("a", "600m")])).toMatchObject({ admitted: false, reason: "OutOfcpu" });
   });
 });

@@ -62,7 +62,7 @@ describe("[node-agent 164] PodResizeInProgress", () => {
     expect(withInProgress(failing, POD, { error: "no", nowMs: NOW_MS + 1 })).toBe(failing);
   });
 
-  it("restarts with the next grant", () => {
+  it("starts again with the next grant", () => {
     expect(withGranted(failing, atGeneration(4), NOW_MS).inProgress).toEqual({ observedGeneration: 4, sinceMs: NOW_MS });
   });
 });

@@ -64,14 +64,14 @@ describe("a certificate signing request [node-agent 420]", () => {
   });
 });
 
-describe("when a certificate is replaced [node-agent 421]", () => {
+describe("replacement of a certificate [node-agent 421]", () => {
   const facts: CertificateFacts = { ...clientTemplate("node-a"), notBeforeMs: 1_000, notAfterMs: 101_000 };
 
   test.each([
     { random: 0, wantMs: 71_000 },
     { random: 0.5, wantMs: 81_000 },
     { random: 0.999, wantMs: 90_980 },
-  ])("after 70 to 90 % of its life: $random", ({ random, wantMs }) => {
+  ])("is due after 70 to 90 % of its life: $random", ({ random, wantMs }) => {
     expect(rotationDeadlineMs(facts, random)).toBeCloseTo(wantMs, 3);
   });
 
@@ -83,7 +83,7 @@ describe("when a certificate is replaced [node-agent 421]", () => {
     { name: "an address more", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
   ])("$name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
 
-  it("immediately when it covers other names or addresses than needed", () => {
+  it("is due immediately when the certificate does not cover the required names and addresses", () => {
     const had = { ...facts, ...SERVER_TEMPLATE, ipAddresses: ["10.0.0.7", "2001:Db8:0:0:0:0:0:7", "10.0.0.8"] };
     expect(satisfies(had, SERVER_TEMPLATE)).toBe(true);
     expect(satisfies(had, { ...SERVER_TEMPLATE, dnsNames: ["node-c"] })).toBe(false);

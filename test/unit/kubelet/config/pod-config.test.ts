@@ -123,13 +123,13 @@ describe("classify", () => {
     expect(changes(knowing(...known), op, ...sent)).toEqual(want);
   });
 
-  it("[node-agent 61] the first empty list emits an empty ADD, and later ones do not", () => {
+  it("[node-agent 61] emits an empty ADD for the first empty list, and none for later ones", () => {
     const first = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [] }, NOW_MS);
     expect(first).toEqual({ state: { pods: new Map(), seen: true }, changes: [], emptyAdd: true, duplicates: [] });
     expect(classify(first.state, "file", { op: "SET", pods: [] }, NOW_MS).emptyAdd).toBe(false);
   });
 
-  it("a first list with a pod emits no empty ADD, and single pods do not make a source ready", () => {
+  it("emits no empty ADD for a first list with a pod, and does not make a source ready by single pods", () => {
     expect(classify(UNSEEN_SOURCE, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(false);
     const added = classify(UNSEEN_SOURCE, "api", { op: "ADD", pods: [pod("a")] }, NOW_MS);
     expect([added.emptyAdd, added.state.seen]).toEqual([false, false]);

@@ -65,7 +65,7 @@ describe("staticPod", () => {
     ]);
   });
 
-  it("an empty namespace becomes default", () => {
+  it("sets an empty namespace to default", () => {
     expect(staticPod(manifest({}, { namespace: "" }), FILE).metadata.namespace).toBe("default");
     expect(staticPod(manifest({}, { namespace: "shop" }), FILE).metadata.namespace).toBe("shop");
   });
@@ -98,11 +98,11 @@ describe("staticPod", () => {
           }),
         ),
       },
-    ])("is another one for $name", ({ other }) => {
+    ])("differs for $name", ({ other }) => {
       expect(other).not.toBe(uidOf(manifest()));
     });
 
-    it("[node-agent 126] changes when the file is edited: the old pod ends before the new one starts", () => {
+    it("[node-agent 126] changes when the file is edited, so that the old pod ends before the new one starts", () => {
       const [before, after] = [staticPod(manifest(), FILE), staticPod(manifest({ hostNetwork: true }), FILE)];
       const { state } = classify(UNSEEN_SOURCE, "file", { op: "SET", pods: [before] }, 0);
       const { changes } = classify(state, "file", { op: "SET", pods: [after] }, 1);

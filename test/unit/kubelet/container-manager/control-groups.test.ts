@@ -39,7 +39,7 @@ function events(node: NodeHarness, reason: string): readonly string[] {
 
 const ready = (node: NodeHarness, name: string): Promise<void> => node.until(`${name} is ready`, () => node.isReady(name));
 
-test("[node-agent 185] [node-agent 184] the node's cgroups of all pods and of both classes exist with their limits from the start", async () => {
+test("[node-agent 185] [node-agent 184] creates the cgroups of all pods and of both QoS classes with their limits at the start", async () => {
   const node = await startedNode();
   expect(node.cgroups.files("/kubepods")).toEqual({ "memory.limit_in_bytes": String(64 * 2 ** 30), "cpu.shares": "65536" });
   expect(node.cgroups.files("/kubepods/burstable")).toEqual({ "cpu.shares": "2" });
@@ -48,7 +48,7 @@ test("[node-agent 185] [node-agent 184] the node's cgroups of all pods and of bo
   expect(events(node, "NodeAllocatableEnforced")).toEqual(["Node: Updated Node Allocatable limit across pods"]);
 });
 
-test("[node-agent 188] a pod's cgroup exists with its limits before the sandbox, and is removed with the pod", async () => {
+test("[node-agent 188] creates a pod's cgroup with its limits before the sandbox, and removes it with the pod", async () => {
   const node = await startedNode();
   let atSandbox: unknown;
   let parent = "";
@@ -101,7 +101,7 @@ test("[node-agent 188] kills the remaining processes in the cgroup of an ended p
   expect(node.cgroups.files(`/kubepods/besteffort/pod${uid}`)).toBeUndefined();
 });
 
-test("[node-agent 188] a pod finishes only after its cgroup is removed", async () => {
+test("[node-agent 188] finishes a pod only after its cgroup is removed", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app()] });
   await ready(node, "p");
@@ -158,7 +158,7 @@ test("[node-agent 193] a restarted agent keeps the weights of QoS classes until 
   expect([...seen]).toEqual(["512"]);
 });
 
-test("[node-agent 193] QoS classes have the weight of their pods' requests: an increase applies at once, a decrease within a minute", async () => {
+test("[node-agent 193] gives QoS classes the weight of their pods' requests: increases apply immediately, decreases within a minute", async () => {
   const node = await startedNode();
   const weight = (): string | undefined => node.cgroups.files("/kubepods/burstable")?.["cpu.shares"];
   await node.create("p", { containers: [BURSTABLE] });
@@ -172,7 +172,7 @@ test("[node-agent 193] QoS classes have the weight of their pods' requests: an i
   expect(weight()).toBe("512");
 });
 
-test("[node-agent 190] reports a cgroup that cannot be created, and its pod waits", async () => {
+test("[node-agent 190] reports a cgroup that cannot be created, and does not start its pod before it can", async () => {
   const node = await startedNode();
   node.fateOf = ({ port, verb, args: [path] }) =>
     port === "cgroups" && verb === "create" && String(path).includes("/pod") ? { fail: new Error("read-only file system") } : "live";
@@ -268,7 +268,7 @@ test("[node-agent 185] enforces limits on reserved cgroups, and reports a missin
   ]);
 });
 
-test("[node-agent 187] without cgroups per QoS creates no cgroup, and no pod waits for one", async () => {
+test("[node-agent 187] creates no cgroup without cgroups per QoS, and delays no pod for one", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods"] });
   const manager = managerOf(cgroups, { cgroups: { ...OPTIONS.cgroups, perQos: false, enforce: [] } });
   await manager.maintain();
@@ -277,7 +277,7 @@ test("[node-agent 187] without cgroups per QoS creates no cgroup, and no pod wai
   expect(cgroups.files("/kubepods")).toBeUndefined();
 });
 
-test("[node-agent 281] with the systemd driver limits slices like cgroups, and reserved ones by their systemd name", async () => {
+test("[node-agent 281] limits slices like cgroups with the systemd driver, and reserved ones by their systemd name", async () => {
   const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice", "/kube.slice/kube-node.slice"] });
   await cgroups.create("/kube.slice/kube-node.slice");
   const told: string[] = [];
@@ -298,7 +298,7 @@ test("[node-agent 281] with the systemd driver limits slices like cgroups, and r
   expect(told).toContain("NodeAllocatableEnforced: Updated limits on kube reserved cgroup /kube-node");
 });
 
-test("[node-agent 188] the systemd driver removes a pod's slice with the pod, even if another process created it", async () => {
+test("[node-agent 188] removes a pod's slice with the pod under the systemd driver, even if another process created it", async () => {
   const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b2c3d_0000_4000_8000_000000000009.slice";
   const cgroups = createMemoryCgroups({ roots: ["/kubepods.slice"] });
   await cgroups.enter(`${slice}/container.scope`);

@@ -111,7 +111,7 @@ describe("qosConfigs", () => {
   const machine = { ...MACHINE, hugePageSizes: ["2MB"] };
   const unbounded = { hugePageBytes: { "2MB": 4_611_686_018_427_387_904n } };
 
-  it("[node-agent 184] burstable has the weight of its pods' total requests, and of no other pods", () => {
+  it("[node-agent 184] gives burstable the weight of its pods' total requests, and of no other pods", () => {
     const pods = [[asks(["1", "128Mi"], ["1", "128Mi"])], [asks(["1", "128Mi"], ["2", "256Mi"])], [asks(["2", "256Mi"])], [NONE]];
     const configs = qosConfigs(
       pods.map((containers) => podOf({ containers })),
@@ -124,7 +124,7 @@ describe("qosConfigs", () => {
     });
   });
 
-  it("[node-agent 184] both classes have the minimum weight without pods", () => {
+  it("[node-agent 184] gives both classes the minimum weight without pods", () => {
     expect(qosConfigs([], MACHINE)).toMatchObject({ Burstable: { cpuShares: 2 }, BestEffort: { cpuShares: 2 } });
   });
 });
@@ -140,15 +140,15 @@ describe("kubepodsConfig", () => {
   };
   const hugePageBytes = { "2MB": BigInt(8 * MIB), "1GB": 0n };
 
-  it("[node-agent 185] enforced: capacity minus reservations, without subtracting eviction thresholds", () => {
+  it("[node-agent 185] is capacity minus reservations when enforced, without subtracting eviction thresholds", () => {
     const want = { memoryBytes: 7_000_000_000, cpuShares: 3584, pidsMax: 32_000, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: true })).toEqual(want);
   });
-  it("[node-agent 185] not enforced: the whole capacity", () => {
+  it("[node-agent 185] is the whole capacity when not enforced", () => {
     const want = { memoryBytes: 8_000_000_000, cpuShares: 4096, pidsMax: 32_768, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: false })).toEqual(want);
   });
-  it("[node-agent 185] never below 0", () => {
+  it("[node-agent 185] is never below 0", () => {
     const reserved = { cpuMilli: 5000, memoryBytes: 9_000_000_000, pids: 40_000 };
     expect(kubepodsConfig({ ...machine, reserved }, { enforced: true })).toMatchObject({ memoryBytes: 0, cpuShares: 2, pidsMax: 0 });
   });

@@ -64,7 +64,7 @@ describe("recordEvent", () => {
     expect(unregistered).toEqual(["default", { kind: "Node", apiVersion: "v1", name: "n1" }]);
   });
 
-  it("ER1 counts an equal Event, and carries the whole Event in case the first one is gone", () => {
+  it("ER1 counts an equal Event, and sends the whole Event in case the first one has expired", () => {
     const [first, second, third] = recordAll([
       { event: event() },
       { atMinutes: 1, event: event() },
@@ -88,11 +88,11 @@ describe("recordEvent", () => {
     { name: "type", other: event({ type: "Normal" }) },
     { name: "object", other: event({}, "db") },
     { name: "container", other: event({ involved: { ...event().involved, fieldPath: "spec.containers{db}" } }) },
-  ])("ER1 one with another $name is another", ({ other }) => {
+  ])("ER1 does not count an Event with another $name as equal", ({ other }) => {
     expect(kinds(recordAll([{ event: event() }, { event: other }]).requests)).toEqual(["create", "create"]);
   });
 
-  it("names are unique, even within one millisecond", () => {
+  it("generates unique names, even within one millisecond", () => {
     const { requests } = recordAll(many(9, (index) => event({ message: `${index}` })));
     expect(new Set(requests.map((request) => request?.kind === "create" && request.body.metadata.name)).size).toBe(9);
   });
@@ -109,7 +109,7 @@ describe("recordEvent", () => {
     expect(kinds(recordAll(apart).requests)).toEqual(Array(12).fill("create"));
   });
 
-  it("ER3 allows 25, then one in five minutes, and counts suppressed ones", () => {
+  it("ER3 sends 25 Events, then one in five minutes, and counts suppressed ones", () => {
     const { requests, memory } = recordAll(many(30, () => event()));
     expect(kinds(requests)).toEqual(["create", ...Array<string>(24).fill("patch"), ...Array<string>(5).fill("nothing")]);
     const later = recordAll(
@@ -129,7 +129,7 @@ describe("recordEvent", () => {
     expect(requests).toMatchObject([undefined, { kind: "patch", ifMissing: { reason: "Killing", count: 2 } }]);
   });
 
-  it("ER3 the budget is per object and type, and never above 25", () => {
+  it("ER3 keeps the budget per object and type, and never above 25", () => {
     const { memory } = recordAll(many(30, () => event()));
     expect(kinds(recordAll([{ event: event({}, "db") }, { event: event({ type: "Normal" }) }], memory).requests)).toEqual([
       "create",
@@ -142,7 +142,7 @@ describe("recordEvent", () => {
     expect(kinds(rested.requests).filter((kind) => kind === "nothing")).toHaveLength(1);
   });
 
-  it("a clock set back neither adds nor removes tokens", () => {
+  it("neither adds nor removes tokens when the clock is set back", () => {
     const { memory } = recordAll([{ event: event() }]);
     const { requests } = recordAll(
       many(25, () => event(), -60),

@@ -52,7 +52,7 @@ function events(node: NodeHarness, reason: string): readonly EventBody[] {
   return sent.filter((event) => event.reason === reason);
 }
 
-test("[node-agent 213] low memory: evicts the pods of the lowest priority one at a time until enough memory is free", async () => {
+test("[node-agent 213] evicts the pods of the lowest priority one at a time when memory is low, until enough is free", async () => {
   const node = await startedNode({ eviction: MEMORY });
   await node.create("low", { containers: [APP], priority: 1 });
   await node.create("lower", { containers: [APP], priority: 0 });
@@ -67,7 +67,7 @@ test("[node-agent 213] low memory: evicts the pods of the lowest priority one at
   expect([evicted(node), node.isReady("high")]).toEqual([["low", "lower"], true]);
 });
 
-test("[node-agent 251] all pods near their memory limit, free memory on the node: evicts one as for the node's memory", async () => {
+test("[node-agent 251] evicts a pod when all pods are near their memory limit, although the node has free memory", async () => {
   const node = await startedNode({
     eviction: { ...MEMORY, thresholds: parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true }) },
   });
@@ -100,7 +100,7 @@ test("[node-agent 251] a percentage refers to the limit of all pods", async () =
   await node.until("it is gone", () => evicted(node).length > 0);
 });
 
-test("[node-agent 251] without a limit of all pods the signal is absent", async () => {
+test("[node-agent 251] omits the signal when all pods have no limit", async () => {
   const thresholds = parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true });
   const node = await startedNode({ eviction: { ...MEMORY, thresholds } });
   await node.create("p", { containers: [APP] });
@@ -132,7 +132,7 @@ test("[node-agent 214] reports an eviction in status, condition and Events", asy
   expect(await node.running(uid)).toEqual([]);
 });
 
-test("[node-agent 215] the node reports pressure, and does so for the transition period afterwards", async () => {
+test("[node-agent 215] the node reports pressure until the transition period has passed", async () => {
   const node = await startedNode({ eviction: MEMORY });
   leave(node, GI - 1);
   await node.until("it is said", () => conditions(node).length > 0, 25 * SECONDS);
@@ -145,7 +145,7 @@ test("[node-agent 215] the node reports pressure, and does so for the transition
   expect(events(node, "NodeHasSufficientMemory")).toHaveLength(1);
 });
 
-test("[node-agent 216] under memory pressure rejects a BestEffort pod and admits others", async () => {
+test("[node-agent 216] rejects a BestEffort pod under memory pressure, and admits others", async () => {
   const node = await startedNode({ eviction: MEMORY });
   leave(node, GI - 1);
   await node.advance(15 * SECONDS);
@@ -195,7 +195,7 @@ test("[node-agent 218] a pod that is never cleaned up does not block further evi
   await node.until("b is gone", () => evicted(node).includes("b"), 90 * SECONDS);
 });
 
-test("[node-agent 219] a full disk: removes unused images and dead containers first, and evicts no pod if that suffices", async () => {
+test("[node-agent 219] removes unused images and dead containers first when the disk is full, and evicts no pod if that suffices", async () => {
   const node = await startedNode({ eviction: policy("nodefs.available<10%"), images: { "old:1": {} } });
   await node.create("p", { containers: [APP] });
   await running(node, "p");
@@ -214,7 +214,7 @@ test("[node-agent 219] a full disk: removes unused images and dead containers fi
   await node.until("the pod is gone", () => evicted(node).length > 0);
 });
 
-test("[node-agent 219] image disk: evicts the next pod only after the runtime has measured again", async () => {
+test("[node-agent 219] evicts the next pod for a full image disk only after the runtime has measured again", async () => {
   const node = await startedNode({ eviction: policy("imagefs.available<10%") });
   await node.create("a", { containers: [APP], priority: 0 });
   await node.create("b", { containers: [APP], priority: 1 });
@@ -240,7 +240,7 @@ test("[node-agent 220] evicts all pods above their own disk limits at once, with
   expect(status?.conditions?.map(({ type }) => type)).not.toContain("DisruptionTarget");
 });
 
-test("[node-agent 493] a volume that takes for ever to measure keeps no pod from being evicted, for want of memory or by its own limit", async () => {
+test("[node-agent 493] a volume whose measurement never ends does not prevent evictions for memory or by the pod's own limit", async () => {
   const node = await startedNode({ eviction: MEMORY });
   const volumes = [{ name: "scratch", emptyDir: { sizeLimit: "1Mi" } }];
   const [endless, greedy] = [await node.create("endless", { containers: [APP], volumes, priority: 9 }), "greedy"];
@@ -257,7 +257,7 @@ test("[node-agent 493] a volume that takes for ever to measure keeps no pod from
   expect([evicted(node), node.isReady("endless")]).toEqual([["greedy", "low"], true]);
 });
 
-test("[node-agent 221] a soft threshold: evicts after its grace period, with the shortened pod grace period", async () => {
+test("[node-agent 221] evicts after the grace period of a soft threshold, with the shortened pod grace period", async () => {
   const thresholds = parseThresholds({
     hard: new Map(),
     soft: new Map([["memory.available", "1Gi"]]),
@@ -283,7 +283,7 @@ test("[node-agent 219] removes the last dead container of ended pods, too, and k
   expect([await node.containers(uid), (await node.cri.listImages()).length]).toEqual([[], 3]);
 });
 
-test("[node-agent 507] measures only pods with disk limits; all pods once the node runs short", async () => {
+test("[node-agent 507] measures only pods with disk limits, and all pods once the node is low on disk", async () => {
   const node = await startedNode({ eviction: MEMORY });
   const asked: string[] = [];
   node.fateOf = ({ verb, args: [uid] }) => {

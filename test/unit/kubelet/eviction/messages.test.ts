@@ -28,7 +28,7 @@ const USAGE: PodUsage = {
   containers: ["a", "b", "s", "debug"].map((name) => ({ name, memoryBytes: 20 * MI, rootfs: disk(3000), logs: disk(1096) })),
 };
 
-it("[node-agent 210] memory: lists usage above the requests", () => {
+it("[node-agent 210] lists usage above the requests for memory", () => {
   expect(evictionMessage(POD, USAGE, "memory", { met: [NODEFS, MEMORY], observations: OBSERVATIONS })).toEqual({
     message:
       "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. " +
@@ -65,7 +65,7 @@ it.each([
   expect([words.message, words.annotations["offending_containers"]]).toEqual([message, offending]);
 });
 
-it("[node-agent 210] a pod without measurements: only the node's values, no annotations", () => {
+it("[node-agent 210] contains only the node's values and no annotations for a pod without measurements", () => {
   expect(evictionMessage(POD, undefined, "memory", { met: [MEMORY], observations: OBSERVATIONS })).toEqual({
     message: "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
     annotations: {},

@@ -47,7 +47,7 @@ describe("a threshold is met", () => {
   it.each([
     { available: 149, want: 1 },
     { available: 150, want: 0 },
-  ])("[node-agent 203] and is resolved only when the minimum reclaim is free, too: $available", ({ available, want }) => {
+  ])("[node-agent 203] and is resolved only when the minimum reclaim is also free: $available", ({ available, want }) => {
     const reclaiming = threshold("memory.available", 100, { minReclaim: { share: 0.05 } });
     expect(thresholdsMet([reclaiming], seen({ "memory.available": available }), { withReclaim: true })).toHaveLength(want);
   });
@@ -69,7 +69,7 @@ function rounds(thresholds: readonly Threshold[], available: readonly number[], 
 }
 
 describe("over time", () => {
-  it("[node-agent 204] a hard threshold is met at once, and its condition lasts for the transition period", () => {
+  it("[node-agent 204] a hard threshold is met immediately, and its condition lasts for the transition period", () => {
     expect(rounds([MEMORY], [100, 99, 100, 100, 100], 30_000)).toEqual([
       "0 ",
       "1 MemoryPressure",
@@ -79,7 +79,7 @@ describe("over time", () => {
     ]);
   });
 
-  it("[node-agent 204] a soft threshold is met after its whole grace period; its condition is reported at once", () => {
+  it("[node-agent 204] a soft threshold is met after its whole grace period, but its condition is reported immediately", () => {
     const want = [...Array<string>(6).fill("0 MemoryPressure"), "1 MemoryPressure"];
     expect(rounds([SOFT], Array<number>(7).fill(150))).toEqual(want);
     expect(rounds([SOFT], [150, 150, 150, 200, 150, 150, 150, 150]).at(-1)).toBe("0 MemoryPressure");
@@ -109,7 +109,7 @@ describe("over time", () => {
     ]);
   });
 
-  it("[node-agent 204] EP4 evicts once per measurement; the threshold stays met and its condition is reported", () => {
+  it("[node-agent 204] EP4 evicts once per measurement, while the threshold stays met and its condition is reported", () => {
     const policy = { thresholds: [threshold("imagefs.available", 100)], pressureTransitionMs: 0 };
     let pressure = NO_PRESSURE;
     const acted = [5, 5, 14, undefined, undefined].map((takenSeconds, round) => {
@@ -135,7 +135,7 @@ it.each<{ readonly met: readonly Signal[]; readonly want: string | undefined }>(
   { met: ["imagefs.inodesFree", "nodefs.available"], want: "imagefs.inodesFree inodes" },
   { met: ["containerfs.available"], want: "containerfs.available ephemeral-storage" },
   { met: ["pid.available"], want: "pid.available pids" },
-])("[node-agent 205] of $met goes first: $want", ({ met, want }) => {
+])("[node-agent 205] relieves $want first when $met are met", ({ met, want }) => {
   const chosen = thresholdToReclaim(met.map((signal) => threshold(signal, 1)));
   expect(chosen && `${chosen.threshold.signal} ${chosen.resource}`).toBe(want);
 });
@@ -146,6 +146,9 @@ it.each([
   { of: SOFT, max: 5, spec: 30, want: 5 },
   { of: SOFT, max: 0, spec: 30, want: 0 },
   { of: SOFT, max: 45, spec: undefined, want: 45 },
-])("[node-agent 206] grace period of a pod: $of.gracePeriodMs ms, at most $max s, spec $spec s: $want s", ({ of, max, spec, want }) => {
-  expect(evictionGraceSeconds(of, max, spec)).toBe(want);
-});
+])(
+  "[node-agent 206] evicts with a grace period of $want s for a threshold of $of.gracePeriodMs ms, at most $max s, spec $spec s",
+  ({ of, max, spec, want }) => {
+    expect(evictionGraceSeconds(of, max, spec)).toBe(want);
+  },
+);

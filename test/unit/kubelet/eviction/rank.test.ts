@@ -167,7 +167,7 @@ it.each<{
   expect(ranked(signal, pods, disks)).toBe(want);
 });
 
-it("[node-agent 209] processes: lower priority first, then more processes; requests do not count", () => {
+it("[node-agent 209] processes: ranks lower priority first, then more processes, and ignores requests", () => {
   expect(
     ranked("pid.available", { a: { processes: 900, priority: 2 }, b: { processes: 1 }, c: { processes: 5 }, d: { unmeasured: true } }),
   ).toBe("d c b a");

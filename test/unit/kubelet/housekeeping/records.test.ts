@@ -30,7 +30,7 @@ async function kept({ agent: { ports, queues } }: NodeHarness): Promise<Readonly
   };
 }
 
-test("keeps no row of a pod after its end, whatever happened to it", async () => {
+test("keeps no row of a pod after its end, in any history", async () => {
   const node = await startedNode({
     manifests: true,
     prober: { httpGet: async () => ({ result: "Success", output: "" }) },
@@ -71,7 +71,7 @@ test("keeps no row of a pod after its end, whatever happened to it", async () =>
   expect(await kept(node)).toEqual(before);
 });
 
-test("[node-agent 505] keeps nothing of a sandbox that another client removed, nor of its container", async () => {
+test("[node-agent 505] keeps nothing of a sandbox that another client removed, nor of its containers", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("it runs", () => node.isReady("p"));

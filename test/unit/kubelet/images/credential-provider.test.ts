@@ -82,7 +82,7 @@ describe("credentials selected for an image [node-agent 444]", () => {
     { image: "web", places: ["https://index.docker.io/v1/", "r.test"], want: ["https://index.docker.io/v1/"] },
     { image: "web", places: ["docker.io", "https://index.docker.io/v1/"], want: ["docker.io"] },
     { image: "r.test/web", places: ["https://index.docker.io/v1/"], want: [] },
-  ])("$image of $places", ({ image, places, want }) => expect(names(image, ...places)).toEqual(want));
+  ])("returns the credentials for $image of $places", ({ image, places, want }) => expect(names(image, ...places)).toEqual(want));
 });
 
 describe("a docker configuration [node-agent 445]", () => {
@@ -95,7 +95,7 @@ describe("a docker configuration [node-agent 445]", () => {
   });
 
   test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
-    "without auths is valid and has no credentials: %s",
+    "is valid without auths, and then has no credentials: %s",
     (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
   );
 

@@ -146,7 +146,7 @@ describe("unused images", () => {
     expect(node.left()).toBe("b");
   });
 
-  it("[node-agent 144] with a maximum age removes images unused for longer; none before the agent is that old", async () => {
+  it("[node-agent 144] removes images unused for longer than a maximum age, but none before the agent has run that long", async () => {
     const node = machine({ ...POLICY, maxAgeMs: 10 * MINUTE });
     node.used.add("a").add("b");
     await node.collect();

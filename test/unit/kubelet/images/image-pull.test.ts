@@ -41,7 +41,7 @@ describe("imageDecision", () => {
 
 describe("afterFailedPull", () => {
   const NONE = { reason: "ErrImagePull", message: "none" } as const;
-  it("waits 10, 20, 40, 80, 160, 300, 300 s, and 10 s again after more than 10 min of quiet", () => {
+  it("waits 10, 20, 40, 80, 160, 300, 300 s, and 10 s again when no pull failed for more than 10 min", () => {
     const seconds: number[] = [];
     let entry: BackOffEntry | undefined;
     let nowMs = NOW_MS;

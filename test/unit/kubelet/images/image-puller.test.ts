@@ -54,7 +54,7 @@ describe("the pull queue", () => {
     expect(await advance(10)).toEqual(["c took 10"]);
   });
 
-  it("[node-agent 234] IP1 two in parallel: starts the third when either ends, first come, first served", async () => {
+  it("[node-agent 234] IP1 two in parallel: starts the third pull when one of two ends, in order of arrival", async () => {
     const { pull, advance } = line({ maxParallel: 2 });
     pull("slow", 30);
     for (const name of ["a", "b", "c"]) pull(name, 10);
@@ -64,7 +64,7 @@ describe("the pull queue", () => {
     expect(await advance(10)).toEqual(["slow took 30", "c took 10"]);
   });
 
-  it("[node-agent 234] IP1 all in parallel without a limit", async () => {
+  it("[node-agent 234] IP1 runs all pulls in parallel without a limit", async () => {
     const { pull, advance } = line({});
     for (const name of ["a", "b", "c", "d"]) pull(name, 10);
     expect(await advance(9)).toEqual(["a begins", "b begins", "c begins", "d begins"]);
@@ -86,7 +86,7 @@ describe("the pull queue", () => {
     expect(await advance(10)).toEqual(["d: Error: the pod is to end", "e begins", "e took 10"]);
   });
 
-  it("[node-agent 234] IP3 takes a token when a pull starts, only for those still waiting", async () => {
+  it("[node-agent 234] IP3 takes a token when a pull starts, and none for pulls that no longer wait", async () => {
     const { pull, advance } = line({ serialize: true, registryQps: 1, registryBurst: 2 });
     pull("a", 100);
     pull("left", 100).abort(new Error("left"));
@@ -100,7 +100,7 @@ describe("the pull queue", () => {
     expect(await advance(0)).toEqual(["f begins"]);
   });
 
-  it("[node-agent 234] IP3 a rate of 0 per second is unlimited", async () => {
+  it("[node-agent 234] IP3 treats a rate of 0 per second as unlimited", async () => {
     const { pull, advance } = line({ registryQps: 0, registryBurst: 1 });
     for (let i = 0; i < 50; i++) pull("a", 10);
     expect(await advance(0)).toEqual(Array<string>(50).fill("a begins"));

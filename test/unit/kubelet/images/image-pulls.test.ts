@@ -40,7 +40,7 @@ const one = (image: string, more: object = {}): { readonly containers: (typeof A
 });
 
 describe("the pull queue", () => {
-  test("[node-agent 235] serialised: the second pod's pull starts when the first one's has ended, and a pod without a pull does not wait", async () => {
+  test("[node-agent 235] serialised: starts the second pod's pull when the first one's has ended, and does not delay a pod without a pull", async () => {
     const node = await startedNode({ remoteImages: remote(20 * SECONDS, "a:1", "b:1") });
     await node.create("a", one("a:1"));
     await node.advance(SECONDS);
@@ -66,7 +66,7 @@ describe("the pull queue", () => {
     expect(["p", "q"].map((name) => said(node, name).filter((text) => text.includes("already present")))).toEqual([[], []]);
   });
 
-  test("[node-agent 236] two in parallel: the third starts when one has ended", async () => {
+  test("[node-agent 236] two in parallel: starts the third pull when one has ended", async () => {
     const node = await startedNode({
       remoteImages: { ...remote(20 * SECONDS, "a:1"), ...remote(10 * SECONDS, "b:1", "c:1") },
       imagePulls: { serialize: false, maxParallel: 2, registryQps: 5, registryBurst: 10 },
@@ -76,7 +76,7 @@ describe("the pull queue", () => {
     expect(pulls(node)).toEqual(["a:1 +0", "b:1 +0", "c:1 +10"]);
   });
 
-  test("[node-agent 237] above the registry's rate the pull fails and backs off like any other", async () => {
+  test("[node-agent 237] fails a pull above the registry's rate, with the usual back-off", async () => {
     const node = await startedNode({
       remoteImages: remote(SECONDS, "a:1", "b:1"),
       imagePulls: { serialize: false, registryQps: 1, registryBurst: 1 },
@@ -94,7 +94,7 @@ describe("the pull queue", () => {
     await node.until("both are ready", () => node.isReady("a") && node.isReady("b"), 30 * SECONDS);
   });
 
-  test("[node-agent 238] a deleted pod leaves the queue at once", async () => {
+  test("[node-agent 238] removes a deleted pod from the queue immediately", async () => {
     const node = await startedNode({ remoteImages: remote(30 * SECONDS, "a:1", "b:1", "c:1") });
     for (const name of ["a", "b", "c"]) {
       await node.create(name, one(`${name}:1`));
@@ -106,7 +106,7 @@ describe("the pull queue", () => {
     expect(pulls(node)).toEqual(["a:1 +0", "c:1 +30"]);
   });
 
-  test("[node-agent 238] a pod deleted during its pull frees its slot", async () => {
+  test("[node-agent 238] frees the slot of a pod that is deleted during its pull", async () => {
     const node = await startedNode({ remoteImages: remote(90 * SECONDS, "a:1", "b:1") });
     await node.create("a", one("a:1"));
     await node.advance(SECONDS);
@@ -117,7 +117,7 @@ describe("the pull queue", () => {
     expect(pulls(node)).toEqual(["a:1 +0", "b:1 +10"]);
   });
 
-  test("[node-agent 239] after an agent crash the next agent restores the queue", async () => {
+  test("[node-agent 239] restores the queue when the next agent starts after a crash", async () => {
     const node = await startedNode({ remoteImages: remote(20 * SECONDS, "a:1", "b:1", "c:1") });
     for (const name of ["a", "b", "c"]) await node.create(name, one(`${name}:1`));
     await node.advance(5 * SECONDS);
@@ -138,7 +138,7 @@ describe("back-off", () => {
   const CAUSE = 'failed to pull and unpack image "bad:1": no such image';
   const BACK_OFF = `Back-off pulling image "bad:1": ErrImagePull: ${CAUSE}`;
 
-  test("[node-agent 240] containers of one pod share the back-off and its cause; pods do not", async () => {
+  test("[node-agent 240] is shared with its cause by the containers of one pod, but not between pods", async () => {
     const node = await startedNode({ remoteImages: BAD });
     const second = { name: "second", image: "bad:1" };
     await node.create("p", { containers: [{ ...APP, image: "bad:1" }, second] });
@@ -180,7 +180,7 @@ describe("back-off", () => {
     }
   });
 
-  test("[node-agent 243] an unused entry is kept for 10 min", async () => {
+  test("[node-agent 243] keeps an unused entry for 10 min", async () => {
     const node = await startedNode();
     const { store, clock } = node.agent.ports;
     const entry = { delayMs: 300_000, lastUpdateMs: clock.now(), cause: "ErrImagePull: no" };

@@ -67,7 +67,7 @@ describe("failures", () => {
     expect(pullFailure("foo", text)).toEqual(want);
   });
 
-  it("[node-agent 232] other runtime errors include their code, even Unknown", () => {
+  it("[node-agent 232] includes the code of other runtime errors, even Unknown", () => {
     expect(criErrorText(new CriError("Unknown", "no"))).toBe("rpc error: code = Unknown desc = no");
   });
 
@@ -77,11 +77,11 @@ describe("failures", () => {
     [["denied", "gone"], "[denied, gone]"],
     [["denied", "gone", "denied"], "[denied, gone]"],
   ] as const;
-  it.each(several)("[node-agent 232] with several credentials, %j", (texts, want) => {
+  it.each(several)("[node-agent 232] reports a failure with several credentials, %j", (texts, want) => {
     expect(aggregateText(texts)).toBe(want);
   });
 
-  it("[node-agent 232] a back-off contains the cause of the failure before", () => {
+  it("[node-agent 232] includes the cause of the previous failure in a back-off", () => {
     expect(backOffMessage("foo", undefined)).toBe('Back-off pulling image "foo"');
     expect(backOffMessage("foo", "RegistryUnavailable: no")).toBe('Back-off pulling image "foo": RegistryUnavailable: no');
   });

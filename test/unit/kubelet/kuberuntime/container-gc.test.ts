@@ -168,7 +168,7 @@ describe("deadInstancesOf", () => {
     exited("foo2", 0, { restartCount: 1 }),
   ];
 
-  it("after a container died, removes all dead instances of that name but the newest", () => {
+  it("removes all dead instances of that name except the newest after a container died", () => {
     expect(deadInstancesOf(containers, { diedId: "foo1-2" }, all)).toEqual(["foo1-0", "foo1-1"]);
     expect(deadInstancesOf(containers, { diedId: "foo2-1" }, all)).toEqual(["foo2-0"]);
   });

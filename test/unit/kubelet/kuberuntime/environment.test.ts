@@ -105,7 +105,7 @@ describe("expand", () => {
     it(`[node-agent 106] expands ${JSON.stringify(text)} to ${JSON.stringify(want)}`, () =>
       expect(expand(text, (name) => values.get(name))).toBe(want));
 
-  it("[node-agent 483] references that never close cost what their length costs", () => {
+  it("[node-agent 483] expands references that never close in time proportional to their length", () => {
     const text = `$(VAR_A)${"$(".repeat(200_000)}$$`;
     const begun = performance.now();
     expect(expand(text, (name) => values.get(name))).toBe(`A${"$(".repeat(200_000)}$`);

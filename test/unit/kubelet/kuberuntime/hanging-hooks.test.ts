@@ -32,7 +32,7 @@ const KINDS = [
 ];
 
 test.each(KINDS)(
-  "[node-agent 501] a preStop hook by $kind that has years ends with its pod, when somebody has no more patience",
+  "[node-agent 501] a preStop hook by $kind with a grace period of years ends with its pod when the period is shortened",
   async ({ handler }) => {
     const { node, asked } = await silentNode();
     const app = { name: "app", image: "hangs:1", lifecycle: { preStop: handler } };

@@ -307,7 +307,7 @@ describe("sidecars", () => {
     expect(computePodActions(pod, seen, NO_PROBES)).toEqual(init([0, 1], { containersToKill: [kill("s1", "definition changed")] }));
   });
 
-  it("mixed with plain ones: a plain one in progress blocks later ones, a sidecar before it is restarted", () => {
+  it("a plain init container in progress blocks later ones, while a sidecar before it is restarted", () => {
     const pod = nodePod({ initContainers: [sidecarSpec("s1"), "init2", "init3"] });
     const at = (...containers: readonly ObservedContainer[]): PodActions => computePodActions(pod, observed({ containers }), NO_PROBES);
     expect(at(s("s1"), container({ name: "init2" }))).toEqual(podActions());

@@ -154,7 +154,7 @@ describe("hostsFile", () => {
   it("[node-agent 103] adds the aliases, all names of an address in one line", () =>
     expect(hostsFile(nodePod({ spec: { hostAliases } }), ["10.0.0.12"], "", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\n${aliases}`));
 
-  it("[node-agent 104] is the node's file under another header on the host network", () =>
+  it("[node-agent 104] is the node's file with another header on the host network", () =>
     expect(hostsFile(nodePod({ hostNetwork: true, spec: { hostAliases } }), ["10.0.0.12"], "127.0.0.1\tlocalhost\n", OPTIONS)).toBe(
       `# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n${aliases}`,
     ));

@@ -117,7 +117,7 @@ describe("[node-agent 161] the actions for a pod", () => {
     expect([...containersToKill, ...containersToStart]).toEqual([]);
   });
 
-  it("a restart starts the container again regardless of the pod's policy", () => {
+  it("restarts the container for a resize regardless of the pod's policy", () => {
     const pod = nodePod({ restartPolicy: "Never", containers: [wanting("app", "2", "1Gi", { resizePolicy: restartOf("cpu") }), "other"] });
     const now = observed({ containers: [having("app", "1", "1Gi"), container({ name: "other" })] });
     const actions = computePodActions(pod, now, NO_PROBES);
@@ -144,7 +144,7 @@ describe("[node-agent 161] the actions for a pod", () => {
     expect(actions.containersToKill).toEqual([]);
   });
 
-  it("restarts a container with a failed probe only for that", () => {
+  it("restarts a container with a failed probe only because of the probe", () => {
     const pod = nodePod({ containers: [wanting("app", "2", "1Gi")] });
     const probes = { ...NO_PROBES, liveness: () => "Failure" as const };
     const actions = computePodActions(pod, observed({ containers: [having("app", "1", "1Gi")] }), probes);

@@ -120,7 +120,7 @@ test("[node-agent 165] reports a resize above the node's capacity as infeasible,
   expect(updates(node)).toEqual([]);
 });
 
-test("[node-agent 170] sets no memory limit below the usage, and sets the next one", async () => {
+test("[node-agent 170] sets no memory limit below the usage, but sets the next one", async () => {
   const { node } = await started(both("100m", "64Mi"), { image: "fat:1" }, { images: { "fat:1": { memoryBytes: 40 * MB } } });
   await resize(node, both("100m", "32Mi"));
   await node.until("it is said", () => conditionsOf(node).includes("PodResizeInProgress Error"), 20 * SECONDS);
@@ -199,7 +199,7 @@ test("[node-agent 173] sets the resources of an earlier agent's container once, 
 });
 
 test.each(["dieBefore", "dieAfter"] as const)(
-  "[node-agent 172] killed (%s) at each call, the next agent completes the resize",
+  "[node-agent 172] the next agent completes a resize when its predecessor was killed (%s) at any call",
   async (fate) => {
     for (let at = 0, died = true; died; at++) {
       const { node } = await started(both("100m", "64Mi"));
@@ -222,7 +222,7 @@ test.each(["dieBefore", "dieAfter"] as const)(
   },
 );
 
-test("[node-agent 174] the status does not observe the resize's generation before its decision", async () => {
+test("[node-agent 174] does not observe the resize's generation in the status before the decision", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [app(cpuOf("10"))] }, { generation: 1 });
   await node.until("ready", () => node.isReady("p"));
@@ -232,7 +232,7 @@ test("[node-agent 174] the status does not observe the resize's generation befor
   expect(conditionsOf(node).length > 0 || has(node, cpuOf("20"))()).toBe(true);
 });
 
-test("[node-agent 174] an iteration before the decision uses and reports the allocated resources", async () => {
+test("[node-agent 174] uses and reports the allocated resources in an iteration before the decision", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app(cpuOf("10"))] });
   await node.until("ready", () => node.isReady("p"));
@@ -258,7 +258,7 @@ test("[node-agent 171] removes the allocation with its pod", async () => {
   expect(node.files.read(FILE)).toBe('{"version":1,"pods":{}}');
 });
 
-test("[node-agent 178] the pod's cgroup has the larger limits before its containers change, and the allocated ones afterwards", async () => {
+test("[node-agent 178] gives the pod's cgroup the larger limits before its containers change, and the allocated ones afterwards", async () => {
   const { node, uid } = await started(both("100m", "64Mi"));
   const path = `/kubepods/pod${uid}`;
   const group = () => [node.cgroups.files(path)?.["memory.limit_in_bytes"], node.cgroups.files(path)?.["cpu.cfs_quota_us"]];
@@ -279,7 +279,7 @@ const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m
 test.each([
   { name: "with a turn that goes on", dies: false },
   { name: "by an agent that comes back before the container does", dies: true },
-])("[node-agent 178] the cgroup has the allocated limits before a container starts, $name", async ({ dies }) => {
+])("[node-agent 178] gives the cgroup the allocated limits before a container starts, $name", async ({ dies }) => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app(both("100m", "64Mi"), { resizePolicy: RESTARTS }), SIDE] });
   await node.until("ready", () => node.isReady("p"));

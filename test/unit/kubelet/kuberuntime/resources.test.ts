@@ -140,7 +140,7 @@ describe("sandboxResources", () => {
   const pair = (cpu: string, memory?: string) => ({ cpu, ...(memory !== undefined && { memory }) });
   const both = (name: string, cpu: string, memory?: string) => ({ name, resources: { requests: pair(cpu), limits: pair(cpu, memory) } });
 
-  it("sum containers that run together", () => {
+  it("sum the requests of containers that run together", () => {
     const pod = nodePod({
       containers: [both("foo1", "250m", "64Mi"), both("foo2", "250m", "64Mi")],
       initContainers: [{ ...both("s1", "500m", "1Mi"), restartPolicy: "Always" }],
@@ -153,7 +153,7 @@ describe("sandboxResources", () => {
     });
   });
 
-  it("use an init container with the sidecars before it if that is larger", () => {
+  it("use an init container with the sidecars before it if their sum is larger", () => {
     const pod = nodePod({
       containers: [both("foo1", "250m")],
       initContainers: [{ ...both("s1", "500m"), restartPolicy: "Always" }, both("init1", "1")],

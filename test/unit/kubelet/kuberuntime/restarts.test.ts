@@ -103,7 +103,7 @@ describe("restartsOf", () => {
   });
 });
 
-describe("computePodActions of a container stopped for its restart that exited with 0", () => {
+describe("computePodActions of a container that was stopped for its restart and exited with 0", () => {
   const cut = exited("foo1", 0, { endedForRestart });
 
   it.each(["Always", "OnFailure", "Never"] as const)("[node-agent 127] %s: starts it", (restartPolicy) => {
@@ -117,7 +117,7 @@ describe("computePodActions of a container stopped for its restart that exited w
     expect(computePodActions(nodePod({ restartPolicy: "OnFailure" }), seen, NO_PROBES)).toEqual(want);
   });
 
-  it("[node-agent 127] an init container is not completed", () => {
+  it("[node-agent 127] does not treat an init container as completed", () => {
     const pod = nodePod({ restartPolicy: "OnFailure", initContainers: ["init1", "init2"] });
     const seen = observed({ containers: [exited("init1", 0, { endedForRestart })] });
     expect(computePodActions(pod, seen, NO_PROBES)).toEqual(podActions({ initContainersToStart: [0] }));

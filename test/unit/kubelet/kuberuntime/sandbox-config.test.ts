@@ -157,7 +157,7 @@ describe("podSandboxConfig", () => {
 });
 
 describe("podLogDirectory", () => {
-  it("separates logs of pods with one name", () => expect(podLogDirectory(nodePod())).toBe("new_foo_12345678"));
+  it("separates logs of pods with the same name", () => expect(podLogDirectory(nodePod())).toBe("new_foo_12345678"));
 });
 
 describe("podDns", () => {
@@ -260,7 +260,7 @@ describe("podDns", () => {
       expect(resolvConfProblem("/r", `search ${searches.join(" ")}`, domain)).toBe(want));
 
   const tooMuch = (searches: string[]) => podDns(nodePod({ spec: { dnsPolicy: "None", dnsConfig: { searches } } }), OPTIONS, "");
-  it("keeps three servers and reports the excess", () => {
+  it("keeps three name servers, and reports the others", () => {
     const { config: cut, problems } = podDns(
       nodePod({ spec: { dnsPolicy: "None", dnsConfig: { nameservers: ["1", "2", "3", "4"] } } }),
       OPTIONS,
@@ -271,7 +271,7 @@ describe("podDns", () => {
       "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 1 2 3",
     ]);
   });
-  it("keeps 32 search domains and reports the excess", () => {
+  it("keeps 32 search domains, and reports the others", () => {
     const { config: cut, problems } = tooMuch(Array.from({ length: 33 }, (_unused, index) => `d${index}`));
     expect(cut.searches).toHaveLength(32);
     expect(problems[0]).toMatch(

@@ -19,7 +19,7 @@ function pulls(node: NodeHarness): readonly (readonly [string, number])[] {
   );
 }
 
-test("[node-agent 131] an app starts after the proxy before it is pulled and its postStart hook has ended", async () => {
+test("[node-agent 131] starts an app after the proxy before it is pulled and that proxy's postStart hook has ended", async () => {
   let hookEndedMs = Number.NaN;
   const exec = () => {
     hookEndedMs = node.clock.now() + 5 * SECONDS;
@@ -33,7 +33,7 @@ test("[node-agent 131] an app starts after the proxy before it is pulled and its
   expect(created(node)[1]?.[1]).toBeGreaterThanOrEqual(hookEndedMs);
 });
 
-test("[node-agent 131] pulls of one pod run one after the other, in spec order", async () => {
+test("[node-agent 131] runs pulls of one pod one after the other, in spec order", async () => {
   const node = await startedNode({
     remoteImages: { "a:1": { pullMs: 8 * SECONDS }, "b:1": { pullMs: SECONDS }, "c:1": { pullMs: SECONDS } },
   });
@@ -56,7 +56,7 @@ test("[node-agent 131] a failing pull does not block other containers, even duri
   expect(bad?.state?.waiting?.reason).toBe("ErrImagePull");
 });
 
-test("[node-agent 132] during a pull, containers with present images restart, and another pull waits", async () => {
+test("[node-agent 132] restarts containers with present images during a pull, while another pull waits", async () => {
   const node = await startedNode({
     images: { "ends:1": { exitAfterMs: 5 * SECONDS } },
     remoteImages: { "slow:1": { pullMs: 30 * SECONDS }, "always:1": { exitAfterMs: 5 * SECONDS } },

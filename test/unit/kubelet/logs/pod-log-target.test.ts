@@ -108,6 +108,6 @@ describe("a container of a pod", () => {
     metadata: { name: "p", namespace: "default", uid: "u" },
     spec: { containers: [{ name: "main" }], initContainers: [{ name: "init" }], ephemeralContainers: [{ name: "debug" }] },
   });
-  it.each(["main", "init", "debug"])("is one of its spec, of any kind: %s", (name) => expect(containerNamed(pod, name)?.name).toBe(name));
+  it.each(["main", "init", "debug"])("is any container in its spec: %s", (name) => expect(containerNamed(pod, name)?.name).toBe(name));
   it("is not found under any other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
 });

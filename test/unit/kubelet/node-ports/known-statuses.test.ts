@@ -67,7 +67,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(await known.container(listedContainer("c"))).toMatchObject({ startedAtMs: 9 });
   });
 
-  it("that ends between list and status is not cached as running", async () => {
+  it("is not cached as running when it ends between list and status", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_NOTREADY", ...address });
     containers.set("c", { state: "CONTAINER_EXITED" });
@@ -101,7 +101,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(asked).toEqual(["c", "c", "c"]);
   });
 
-  it("is removed from the cache when it is gone, and not added if it goes during the inspection", async () => {
+  it("is removed from the cache when it is gone, and not added if it disappears during the inspection", async () => {
     const { sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     for (const id of ["a", "b"]) containers.set(id, { state: "CONTAINER_RUNNING" });

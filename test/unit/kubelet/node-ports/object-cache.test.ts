@@ -37,7 +37,7 @@ test("OC4 drops entries unused for ten minutes and keeps used ones, whatever the
   expect(read).toEqual(["used", "unused", "unused"]);
 });
 
-test("[node-agent 488] OC5 ten thousand names of one namespace drop nothing of another's", async () => {
+test("[node-agent 488] OC5 ten thousand names of one namespace evict no name of another", async () => {
   const { read, cache, ask } = emptyCache();
   await ask("own");
   for (let name = 0; name < 10_000; name++) await cache.get("configmaps", "greedy", `c${name}`);
@@ -46,7 +46,7 @@ test("[node-agent 488] OC5 ten thousand names of one namespace drop nothing of a
   expect(read.filter((name) => name === "own")).toHaveLength(1);
 });
 
-test("[node-agent 488] OC5 a thousand names of one namespace that are not answered keep no other's waiting, and each other for ten seconds", async () => {
+test("[node-agent 488] OC5 a thousand unanswered names of one namespace delay no other namespace, and each other by ten seconds", async () => {
   const clock = createVirtualClock(0);
   const read: string[] = [];
   const kube = {

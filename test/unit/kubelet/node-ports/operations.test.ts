@@ -43,7 +43,7 @@ describe("operations", () => {
     expect([woken, operations.names("u")]).toEqual([[], []]);
   });
 
-  it("OP1 OP2 continues after its iteration has ended, enqueues its pod, and returns the outcome to the next iteration, once", async () => {
+  it("OP1 OP2 continues after its iteration has ended, enqueues its pod, and returns the outcome once to the next iteration", async () => {
     const { promise, resolve } = gate();
     let begun = 0;
     const ask = () => operations.run({ ...PULL, waitMs: 10, act: () => (begun++, promise) });
@@ -61,7 +61,7 @@ describe("operations", () => {
     expect([await again, begun]).toEqual(["image", 2]);
   });
 
-  it("OP3 cancel ends the wait at once, and aborts an abortable operation", async () => {
+  it("OP3 cancel ends the wait immediately, and aborts an abortable operation", async () => {
     const kill = gate();
     const killing = paused(operations.run({ ...KILL, waitMs: 1_000, act: () => kill.promise }));
     const pulling = Promise.allSettled([

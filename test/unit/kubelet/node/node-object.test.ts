@@ -255,7 +255,7 @@ describe("Lease", () => {
     });
   });
 
-  it("a renewal changes only the time", () => {
+  it("changes only the time in a renewal", () => {
     const stored = { ...lease, metadata: { ...lease.metadata, resourceVersion: "7" } };
     const renewed = renewedLease(stored, NOW_MS + 1_234);
     expect(renewed).toEqual({ ...stored, spec: { ...stored.spec, renewTime: "2026-03-01T10:00:01.234000Z" } });

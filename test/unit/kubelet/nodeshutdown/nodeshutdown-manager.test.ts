@@ -65,7 +65,7 @@ function ended(node: NodeHarness): readonly string[] {
     .toSorted();
 }
 
-test("[node-agent 456] the shutdown proceeds after the pods have ended, low priorities first, and each reports the reason", async () => {
+test("[node-agent 456] lets the shutdown proceed after the pods have ended, low priorities first, and each pod reports the reason", async () => {
   const { node, logind } = await started();
   const uid = await node.create("low", { containers: [APP] });
   await node.create("critical", { containers: [APP], priority: CRITICAL });
@@ -88,7 +88,7 @@ test("[node-agent 456] the shutdown proceeds after the pods have ended, low prio
   expect(events(node, "NodeShutdown")).toEqual(["Shutdown manager detected shutdown event"]);
 });
 
-test("[node-agent 456] the node is NotReady and rejects pods at once", async () => {
+test("[node-agent 456] makes the node NotReady and rejects pods immediately", async () => {
   const { node, logind } = await started();
   await node.create("slow", { containers: [STUBBORN] });
   await running(node, "slow");
@@ -144,7 +144,7 @@ test("[node-agent 456] a runtime that does not stop a pod delays neither other p
   await node.until("the other one is told", () => ended(node).includes("critical"), 2 * SECONDS);
 });
 
-test("[node-agent 456] a pod that has just succeeded, unobserved so far, stays Succeeded", async () => {
+test("[node-agent 456] keeps a pod Succeeded that has just succeeded and was not observed yet", async () => {
   const { node, logind } = await started({ images: { "job:1": { exitAfterMs: 3_100 } } });
   const uid = await node.create("job", { containers: [{ name: "app", image: "job:1" }], restartPolicy: "Never" });
   await running(node, "job");
@@ -155,7 +155,7 @@ test("[node-agent 456] a pod that has just succeeded, unobserved so far, stays S
   expect(node.pod("job")?.status).toMatchObject({ phase: "Succeeded", reason: "Terminated" });
 });
 
-test("[node-agent 456] after a cancelled shutdown the node is Ready, admits pods, and holds a lock", async () => {
+test("[node-agent 456] makes the node Ready, admits pods and takes a lock after a cancelled shutdown", async () => {
   const { node, logind } = await started();
   await node.create("p", { containers: [APP] });
   await running(node, "p");
@@ -173,7 +173,7 @@ test("[node-agent 456] after a cancelled shutdown the node is Ready, admits pods
   expect(node.phase("p")).toBe("Failed");
 });
 
-test("[node-agent 456] a shutdown cancelled midway spares the pods of later groups", async () => {
+test("[node-agent 456] keeps the pods of later groups running when a shutdown is cancelled midway", async () => {
   const { node, logind } = await started();
   await node.create("low", { containers: [STUBBORN] });
   await node.create("critical", { containers: [APP], priority: CRITICAL });

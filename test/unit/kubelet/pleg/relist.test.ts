@@ -83,7 +83,7 @@ describe("relist", () => {
     });
   });
 
-  it("[node-agent 87] repeats in the next relist only what failed to be inspected", () => {
+  it("[node-agent 87] repeats only failed inspections in the next relist", () => {
     const before = relist(undefined, [], [container("a", RUNNING, "one"), container("b", RUNNING, "two")]).record;
     const now = [container("a", EXITED, "one"), container("a2", RUNNING, "one"), container("b", EXITED, "two")];
     const first = relist(before, [], now);

@@ -73,7 +73,7 @@ test.each(restarted)("[node-agent 127] restarts a container that $name and exits
 });
 
 test.each(["OnFailure", "Never"] as const)(
-  "[node-agent 127] restarts a container with a changed image, %s, that exits at once while the new image takes 5 s to pull",
+  "[node-agent 127] restarts a container with a changed image, %s, that exits immediately while the new image takes 5 s to pull",
   async (restartPolicy) => {
     const node = await startedNode({ remoteImages: { "far:1": { pullMs: 5 * SECONDS } } });
     await node.create("p", { restartPolicy, containers: [{ ...APP, image: "app:1" }] });
@@ -103,7 +103,7 @@ test.each([
     act: async (node: NodeHarness) => await node.patch("p", { spec: { activeDeadlineSeconds: 1 } }),
     phase: "Failed",
   },
-])("[node-agent 127] a pod that $how during the stop ends, and starts nothing", async ({ act, phase }) => {
+])("[node-agent 127] ends a pod that $how during the stop, and starts nothing", async ({ act, phase }) => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
   await node.until("it runs", () => status(node)?.state?.running !== undefined);
@@ -129,7 +129,7 @@ test("[node-agent 127] starts the stopped container also if the image is changed
   expect(node.phase("p")).toBe("Running");
 });
 
-test("[node-agent 127] the back-off counts from the previous exit, however long the stop takes", async () => {
+test("[node-agent 127] counts the back-off from the previous exit, however long the stop takes", async () => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { containers: [{ ...APP, image: "sick:1", livenessProbe: CHECK }] });
   await node.until("the fifth runs", async () => (await node.containers(uid)).at(-1)?.metadata.attempt === 4, 200 * SECONDS);
@@ -162,7 +162,7 @@ async function crashed(kept: boolean, { verb, nth }: { readonly verb: string; re
   return node;
 }
 
-test.each(KEPT)("[node-agent 128] the agent dies $when, its NodeStore survives: restarts the container", async ({ fatal }) => {
+test.each(KEPT)("[node-agent 128] restarts the container when the agent dies $when and its NodeStore survives", async ({ fatal }) => {
   const node = await crashed(true, fatal);
   await node.until("the next one runs", () => {
     expect(status(node)?.state?.terminated).toBeUndefined();
@@ -170,7 +170,7 @@ test.each(KEPT)("[node-agent 128] the agent dies $when, its NodeStore survives: 
   });
 });
 
-test("[node-agent 128] a container that no longer needs a stop is complete when it exits by itself", async () => {
+test("[node-agent 128] treats a container as complete that no longer needs a stop and exits by itself", async () => {
   const node = new NodeHarness({ images: { ...IMAGES, "ends:1": { ...SLOW, exitAfterMs: 40 * SECONDS } } });
   const store = createMemoryNodeStore();
   node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
@@ -204,12 +204,12 @@ test("[node-agent 128] the restart intent is removed with its pod, even if that 
   await node.until("nothing is kept of it", async () => (await store.rows("restarts")).size === 0);
 });
 
-test("[node-agent 128] agent and NodeStore die between stop and start: the exit counts, as after a kubelet restart", async () => {
+test("[node-agent 128] counts the exit, as after a kubelet restart, when agent and NodeStore die between stop and start", async () => {
   const node = await crashed(false, { verb: "createContainer", nth: 2 });
   await node.until("it ended", () => node.phase("p") === "Succeeded");
 });
 
-test("[node-agent 128] agent and NodeStore die before the stop: the container keeps running, and its probe decides again", async () => {
+test("[node-agent 128] keeps the container running, and its probe decides again, when agent and NodeStore die before the stop", async () => {
   const node = await crashed(false, { verb: "stopContainer", nth: 1 });
   await node.until("the next one runs", () => status(node)?.restartCount === 1 && status(node)?.state?.running !== undefined);
 });
@@ -218,7 +218,7 @@ test.each([
   { code: 1, phase: "Failed" },
   { code: 0, phase: "Pending" },
 ])(
-  "[node-agent 129] a sandbox that dies during init under Never, init exits with $code: creates no other, the pod is $phase",
+  "[node-agent 129] creates no other sandbox when it dies during init under Never and init exits with $code: the pod is $phase",
   async ({ code, phase }) => {
     const node = await startedNode({ images: { ...IMAGES, "init:2": { ...SLOW, stopExitCode: code } } });
     const uid = await node.create("p", { restartPolicy: "Never", initContainers: [{ name: "init", image: "init:2" }], containers: [APP] });
@@ -251,7 +251,7 @@ function hooked(): { readonly node: NodeHarness; readonly hooks: readonly number
   return { node, hooks };
 }
 
-test("[node-agent 130] the agent dies between start and postStart hook: the container keeps running without the hook, as after a kubelet restart", async () => {
+test("[node-agent 130] keeps the container running without the hook, as after a kubelet restart, when the agent dies between start and postStart hook", async () => {
   const { node, hooks } = hooked();
   node.fateOf = ({ verb }) => (verb === "startContainer" && node.lives === 1 ? "dieAfter" : "live");
   node.start();
@@ -267,7 +267,7 @@ test("[node-agent 130] the agent dies between start and postStart hook: the cont
   ]);
 });
 
-test("[node-agent 130] an iteration abandoned between start and postStart hook: the hook runs once, and later containers wait", async () => {
+test("[node-agent 130] runs the hook once, while later containers wait, when an iteration is abandoned between start and postStart hook", async () => {
   const { node, hooks } = hooked();
   let held = false;
   node.fateOf = ({ verb }) => {
@@ -285,7 +285,7 @@ test("[node-agent 130] an iteration abandoned between start and postStart hook: 
   expect(next?.startedAtMs).toBeGreaterThanOrEqual((hooks[0] ?? 0) + 5 * SECONDS);
 });
 
-test("[node-agent 130] a start that waited for its postStart hook succeeds: the reason of an earlier failure is removed", async () => {
+test("[node-agent 130] removes the reason of an earlier failure when a start that waited for its postStart hook succeeds", async () => {
   const { node, hooks } = hooked();
   let failures = 0;
   node.fateOf = ({ verb }) => (verb === "createContainer" && ++failures === 1 ? { fail: new CriError("Unknown", "no space") } : "live");

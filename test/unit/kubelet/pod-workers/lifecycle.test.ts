@@ -72,7 +72,7 @@ test("[node-agent 91] waits 0, 10, 20, 40, 80, 160, 300, 300 s from each exit, a
   }
 });
 
-test("when an instance dies, removes earlier dead ones at once, with their logs", async () => {
+test("removes earlier dead instances immediately, with their logs, when an instance dies", async () => {
   const output = [{ stream: "stdout", text: "here I am" }] as const;
   const node = await startedNode({ images: { "fails:1": { exitAfterMs: 3 * SECONDS, exitCode: 1, output } } });
   const uid = await node.create("p", { containers: [{ ...APP, image: "fails:1" }] });
@@ -90,7 +90,7 @@ test("when an instance dies, removes earlier dead ones at once, with their logs"
   expect(await node.containers(uid)).toHaveLength(1);
 });
 
-test("[node-agent 93] the termination message is the file's, at any path; on failure the end of the log; on success none", async () => {
+test("[node-agent 93] reports the termination message of the file at any path, on failure the end of the log, and on success none", async () => {
   const node = await startedNode({
     images: {
       "file:1": { exitAfterMs: 5 * SECONDS },
@@ -118,7 +118,7 @@ test("[node-agent 93] the termination message is the file's, at any path; on fai
 });
 
 test.each(["Always", "Never"])(
-  "[node-agent 94] init containers run one after the other and then the app, restartPolicy %s",
+  "[node-agent 94] runs init containers one after the other and then the app, restartPolicy %s",
   async (restartPolicy) => {
     const node = await startedNode({ images: { "init:1": { exitAfterMs: 2 * SECONDS } } });
     const uid = await node.create("p", {
@@ -141,7 +141,7 @@ test.each([
   { restartPolicy: "Always", phase: "Pending", retried: true },
   { restartPolicy: "Never", phase: "Failed", retried: false },
 ])(
-  "[node-agent 95] an init container that fails, $restartPolicy: the app never starts, phase $phase",
+  "[node-agent 95] never starts the app when an init container fails under $restartPolicy: phase $phase",
   async ({ restartPolicy, phase, retried }) => {
     const node = await startedNode({ images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 } } });
     const uid = await node.create("p", { restartPolicy, initContainers: [{ name: "init1", image: "fails:1" }], containers: [APP] });
@@ -154,7 +154,7 @@ test.each([
   },
 );
 
-test("[node-agent 96] not ready before the readiness probe's initial delay, and ready after it", async () => {
+test("[node-agent 96] is not ready before the readiness probe's initial delay, and ready after it", async () => {
   const node = await startedNode();
   await node.create("p", {
     containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, initialDelaySeconds: 30, periodSeconds: 5 } }],
@@ -166,7 +166,7 @@ test("[node-agent 96] not ready before the readiness probe's initial delay, and 
   expect(node.clock.now() - startedMs).toBeLessThan(38 * SECONDS);
 });
 
-test("[node-agent 96] a readiness probe that always fails: never ready, never restarted", async () => {
+test("[node-agent 96] never becomes ready and is never restarted when the readiness probe always fails", async () => {
   const node = await startedNode({ images: { "sick:1": { exec: () => ({ exitCode: 1 }) } } });
   await node.create("p", { containers: [{ ...APP, image: "sick:1", readinessProbe: { exec: { command: ["false"] }, periodSeconds: 1 } }] });
   for (let second = 0; second < 60; second++) {
@@ -217,7 +217,7 @@ test("[node-agent 97] the restart count of a failing liveness probe reaches 5 an
 });
 
 test.each(["exec", "http"])(
-  "[node-agent 98] postStart and preStop by %s: the first runs before the next container starts, the other before the stop",
+  "[node-agent 98] runs postStart by %s before the next container starts, and preStop before the stop",
   async (kind) => {
     const heard: { readonly what: string; readonly atMs: number }[] = [];
     const hear = (what: string): void => void heard.push({ what, atMs: node.clock.now() });
@@ -284,7 +284,7 @@ test("[node-agent 99] a deleted pod is observed terminating before it is gone, a
   expect(await node.files.podsWithDirectories()).toEqual([]);
 });
 
-test("[node-agent 100] new labels reach the agent without restarts", async () => {
+test("[node-agent 100] passes new labels to the agent without restarts", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -294,7 +294,7 @@ test("[node-agent 100] new labels reach the agent without restarts", async () =>
   expect(await node.containers(uid)).toHaveLength(1);
 });
 
-test("[node-agent 100] a deadline set on a running pod ends it: Failed, DeadlineExceeded", async () => {
+test("[node-agent 100] ends a running pod when a deadline is set on it: Failed, DeadlineExceeded", async () => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));

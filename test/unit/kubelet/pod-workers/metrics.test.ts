@@ -83,7 +83,7 @@ test("[node-agent 475] counts each exit of a container once, by code and reason"
   });
 });
 
-test("[node-agent 475] counts each exit of a restarted container, and no repetition of an unchanged one", async () => {
+test("[node-agent 475] counts each exit of a restarted container, and does not count an unchanged one again", async () => {
   const metrics = countedMetrics();
   const node = await startedNode({ metrics, images: { "app:1": { exitAfterMs: 1_000, exitCode: 3 } } });
   await node.create("p", { containers: [APP] });

@@ -39,7 +39,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, gracePeriodSeconds: 30, restartRequested: true });
   });
 
-  it("[node-agent 41] records it also for a finished pod, and ignores other updates of that", () => {
+  it("[node-agent 41] records this for a finished pod too, and ignores its other updates", () => {
     const finished = started({ terminatingAtMs: NOW_MS, terminatedAtMs: NOW_MS, finished: true });
     expect(acceptUpdate(finished, update({ kind: "create" }))).toEqual({
       record: { ...finished, restartRequested: true },
@@ -108,7 +108,7 @@ describe("acceptUpdate", () => {
     expect(acceptUpdate(started(), update({ kind: "kill", abnormal: EVICTED })).record).not.toHaveProperty("evicted");
   });
 
-  it("[node-agent 45] terminates a pod of terminal phase while the runtime may have a part of it", () => {
+  it("[node-agent 45] terminates a pod of terminal phase while the runtime may have parts of it", () => {
     const worker = new Worker();
     const { record: first } = worker.update({ kind: "create", phaseIsTerminal: true, mayRun: true });
     expect(first).toMatchObject({ terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 });
@@ -116,7 +116,7 @@ describe("acceptUpdate", () => {
     expect(worker.drain().works).toEqual(["terminating", "terminated"]);
   });
 
-  it("[node-agent 45] a pod that has stopped starts as terminated, and is cleaned up", () => {
+  it("[node-agent 45] starts a pod that has stopped as terminated, and cleans it up", () => {
     const worker = new Worker();
     const accepted = worker.update({ kind: "create", phaseIsTerminal: true });
     expect(accepted).toMatchObject({ cancel: false, enqueue: true });
@@ -184,7 +184,7 @@ describe("acceptUpdate", () => {
   it.each<{ name: string; before?: WorkerRecord; rest: Partial<PodUpdate> }>([
     { name: "it is syncing", before: started(), rest: { abnormal: EVICTED, graceOverrideSeconds: 3, evict: true } },
     { name: "it is terminated", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: { kind: "kill", abnormal: EVICTED } },
-  ])("drops what a kill asks for while $name", ({ before, rest }) => {
+  ])("ignores the options of a kill while $name", ({ before, rest }) => {
     const { record: after, cancel, enqueue } = acceptUpdate(before, update(rest));
     expect(after).toEqual({ ...before, pending: { kind: rest.kind ?? "update", sinceMs: NOW_MS } });
     expect([cancel, enqueue]).toEqual([false, true]);
@@ -234,7 +234,7 @@ describe("startSync", () => {
     expect(worker.record).toBe(finished);
   });
 
-  it("does not start a pod that the gate holds back", () => {
+  it("does not start a pod that the start gate blocks", () => {
     expect(startSync(waiting, "notYet", NOW_MS)).toEqual({ record: waiting, work: "idle" });
   });
 
@@ -313,7 +313,7 @@ describe("endSync", () => {
       want: { finished: true },
       transition: false,
     },
-  ])("moves on after $name", ({ before, end, want, transition }) => {
+  ])("continues after $name", ({ before, end, want, transition }) => {
     expect(endSync(before, end, NOW_MS)).toEqual({ record: { ...before, lastTurnEndedAtMs: NOW_MS, ...want }, transition });
   });
 
@@ -329,7 +329,7 @@ describe("endSync", () => {
 });
 
 describe("lost records", () => {
-  it("[node-agent 116] an iteration that lost its message changes nothing any more", async () => {
+  it("[node-agent 116] an iteration that lost its message has no further effect", async () => {
     const store = createMemoryNodeStore();
     const accept = () => store.update("workers", "u1", (row) => acceptUpdate(row, update({ kind: "sync", mayRun: true })).record);
     const begin = async () => {

@@ -35,7 +35,7 @@ describe("restartDecision", () => {
     expect(waits([0, 0, 0, 0, 0, 0, 0, 0, 660_000])).toEqual([0, 10, 20, 40, 80, 160, 300, 300, 0]);
   });
 
-  it("[node-agent 91] restarts at 10 s after a long run; a run of exactly 10 min is not long", () => {
+  it("[node-agent 91] restarts after 10 s after a long run, and treats a run of exactly 10 min as not long", () => {
     expect(waits([0, 0, 660_000, 0, 0])).toEqual([0, 10, 0, 10, 20]);
     expect(waits([0, 0, 600_000, 600_001])).toEqual([0, 10, 20, 0]);
   });
@@ -71,18 +71,18 @@ describe("restartDecision", () => {
     expect(decide(instances, entry)).toMatchObject({ start: false, untilMs: NOW_MS + 15_000 });
   });
 
-  it("keeps doubling after a long time without an agent: only the running time counts", () => {
+  it("keeps doubling after a long time without an agent, because only the running time counts", () => {
     const entry = { delayMs: 80_000, lastUpdateMs: NOW_MS - 900_000 };
     const foo1 = exited("foo1", 1, { finishedAtMs: NOW_MS - 890_000 });
     expect(decide([foo1], entry)).toEqual({ start: true, entry: { delayMs: 160_000, lastUpdateMs: NOW_MS } });
   });
 
-  it("starts at once and stores nothing without an exited instance", () => {
+  it("starts immediately and stores nothing without an exited instance", () => {
     const entry = { delayMs: 300_000, lastUpdateMs: NOW_MS };
     expect([decide([], entry), decide([container({ state: "CONTAINER_UNKNOWN" })], entry)]).toEqual([{ start: true }, { start: true }]);
   });
 
-  it("exit 0 backs off like any other; a missing exit time does not delay", () => {
+  it("backs off after exit 0 like after any other, and does not delay without an exit time", () => {
     const entry = { delayMs: 10_000, lastUpdateMs: NOW_MS - 1000 };
     const { finishedAtMs: _, ...timeless } = exited("foo1", 0);
     expect(decide([exited("foo1", 0, { finishedAtMs: NOW_MS - 500 })], entry).start).toBe(false);

@@ -140,7 +140,7 @@ describe("the start row of a full name", () => {
     },
     { name: "the last that waits", start: { waitingUids: ["b"] }, uid: "b" },
     { name: "a stranger", start: { startedUid: "a", waitingUids: ["b"] }, uid: "x", want: { startedUid: "a", waitingUids: ["b"] } },
-  ])("[node-agent 53] [node-agent 126] gives up $name", ({ start, uid, want }) => {
+  ])("[node-agent 53] [node-agent 126] releases $name", ({ start, uid, want }) => {
     expect(releaseFullName(start, uid)).toEqual(want);
   });
 

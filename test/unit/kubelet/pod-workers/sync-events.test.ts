@@ -26,7 +26,7 @@ test.each([
   { verb: "makePodDirectories", fail: TROUBLE, want: "Failed: error making pod data directories: the disk says no" },
   { verb: "podSandboxStatus", fail: REFUSED, want: "FailedPodSandBoxStatus: Unable to get pod sandbox status: no" },
   { verb: "listContainers", fail: REFUSED, want: "FailedSync: error determining status: no" },
-])("[node-agent 136] $verb fails: one Warning, $want", async ({ verb, fail, want }) => {
+])("[node-agent 136] emits one Warning when $verb fails: $want", async ({ verb, fail, want }) => {
   const node = await startedNode();
   let times = 0;
   node.fateOf = (call) => (call.verb === verb && ++times <= (verb === "podSandboxStatus" ? 1 : 4) ? { fail } : "live");
@@ -35,7 +35,7 @@ test.each([
   expect(warnings(node)).toEqual([want]);
 });
 
-test("[node-agent 136] a pod that cannot be stopped emits only that Event", async () => {
+test("[node-agent 136] emits only that Event for a pod that cannot be stopped", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP] });
   await node.until("ready", () => node.isReady("p"));
@@ -45,7 +45,7 @@ test("[node-agent 136] a pod that cannot be stopped emits only that Event", asyn
   expect(warnings(node).map((text) => text.split(":")[0])).toEqual(["FailedKillPod"]);
 });
 
-test("[node-agent 439] a cluster without DNS emits Events of pod and node, too many name servers one of the pod", async () => {
+test("[node-agent 439] emits Events of pod and node for a cluster without DNS, and one of the pod for too many name servers", async () => {
   const node = await startedNode({ nodeOptions: { clusterDns: [] } });
   await node.create("p", { containers: [APP], dnsConfig: { nameservers: ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"] } });
   await node.until("ready", () => node.isReady("p"));
@@ -59,7 +59,7 @@ test("[node-agent 439] a cluster without DNS emits Events of pod and node, too m
   ]);
 });
 
-test("[node-agent 443] a missing or unreadable runtime class: the pod waits, with an Event", async () => {
+test("[node-agent 443] keeps the pod waiting with an Event when its runtime class is missing or unreadable", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [APP], runtimeClassName: "gvisor" });
   await node.advance(4 * SECONDS);

@@ -38,7 +38,7 @@ async function flush(store: NodeStore): Promise<void> {
     for (const key of (await store.agenda(agenda)).keys()) await store.unschedule(agenda, key);
 }
 
-test("[node-agent 39] a failed sandbox of a terminating pod is not reported", async () => {
+test("[node-agent 39] does not report a failed sandbox of a terminating pod", async () => {
   const node = await startedNode();
   let held = false;
   node.fateOf = ({ verb }) => {
@@ -146,7 +146,7 @@ test.each(["imageStatus", "createContainer"] as const)("[node-agent 119] stops s
 });
 
 test.each(["under a living host", "with the host"])(
-  "[node-agent 120] the NodeStore is lost %s: running pods stay, terminating ones end, back-off starts over",
+  "[node-agent 120] keeps running pods, ends terminating ones and restarts the back-off when the NodeStore is lost %s",
   async (how) => {
     const node = await startedNode({
       images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 }, "slow:1": { stopAfterMs: 20 * SECONDS } },
@@ -201,7 +201,7 @@ test("[node-agent 121] kills nothing while a source is not ready", async () => {
   expect(await node.running(uid)).toEqual(["app"]);
 });
 
-test("[node-agent 122] a host that was down for 60 s restarts no running container, and reports earlier exits with their codes", async () => {
+test("[node-agent 122] restarts no running container after 60 s of downtime of the host, and reports earlier exits with their codes", async () => {
   const node = await startedNode({ images: { "ends:1": { exitAfterMs: 50 * SECONDS, exitCode: 3 } } });
   const uid = await node.create("runs", { containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, periodSeconds: 5 } }] });
   await node.create("ends", { restartPolicy: "Never", containers: [{ ...APP, image: "ends:1" }] });
@@ -228,7 +228,7 @@ test("[node-agent 122] a host that was down for 60 s restarts no running contain
   expect(node.isReady("runs")).toBe(true);
 });
 
-test("[node-agent 122] ready containers stay ready over an agent restart", async () => {
+test("[node-agent 122] keeps ready containers ready over an agent restart", async () => {
   const node = await startedNode();
   await node.create("p", { containers: [{ ...APP, readinessProbe: { exec: { command: ["true"] }, periodSeconds: 10 } }] });
   await node.until("ready", () => node.isReady("p"));
@@ -250,7 +250,7 @@ test("[node-agent 124] restores lost due times within 2 s", async () => {
   expect([...(await store.agenda("pods")).keys()].toSorted()).toEqual(uids.toSorted());
 });
 
-test("[node-agent 126] a changed manifest: the old pod ends completely before the new one starts, with one mirror pod", async () => {
+test("[node-agent 126] ends the old pod completely before the new one starts after a manifest change, with one mirror pod", async () => {
   const node = await startedNode({ manifests: true, images: { "slow:1": { stopAfterMs: 8 * SECONDS } } });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [{ ...APP, image: "slow:1" }] } });
   await node.until("ready", () => node.isReady("web-n1"));
@@ -285,7 +285,7 @@ test("[node-agent 126] the new pod does not inherit restarts or status of the ol
   expect(node.pod("web-n1")?.status?.containerStatuses?.[0]?.restartCount).toBe(0);
 });
 
-test("[node-agent 117] an instance that never started counts as a restart, and is removed after its successor exists", async () => {
+test("[node-agent 117] counts an instance that never started as a restart, and removes it after its successor exists", async () => {
   const node = await startedNode();
   let failures = 0;
   node.fateOf = ({ verb }) => (verb === "startContainer" && ++failures <= 3 ? { fail: new CriError("Unavailable", "no answer") } : "live");
@@ -295,7 +295,7 @@ test("[node-agent 117] an instance that never started counts as a restart, and i
   expect(node.pod("p")?.status?.containerStatuses?.[0]?.restartCount).toBe(3);
 });
 
-test("a removed manifest: its pod ends, and so does its mirror", async () => {
+test("ends the pod and its mirror when its manifest is removed", async () => {
   const node = await startedNode({ manifests: true });
   node.setManifest("web.yaml", { name: "web", spec: { containers: [APP] } });
   await node.until("ready", () => node.isReady("web-n1"));

@@ -64,7 +64,7 @@ describe("PodManager", () => {
     expect(manager.get("unknown")).toBeUndefined();
   });
 
-  it("[node-agent 126] PM3 an edited static pod takes over the name, and its mirror belongs to the old one until it is replaced", () => {
+  it("[node-agent 126] PM3 gives the name to an edited static pod, and its mirror to the old one until it is replaced", () => {
     const manager = managing(staticOf("h1"), mirrorOf("h1"));
     manager.set(staticOf("h2"));
     expect(manager.staticOf(mirrorOf("h1"))).toEqual(staticOf("h2"));

@@ -63,7 +63,7 @@ test("[node-agent 485] aborts a probe command that does not end with its pod", a
   expect(call()?.signal?.aborted).toBe(true);
 });
 
-test("[node-agent 485] a probe that nobody answers is given up with its container, and the next one is probed", async () => {
+test("[node-agent 485] abandons an unanswered probe with its container, and probes the next container", async () => {
   const { node, asked } = await silentNode();
   const probes = { readinessProbe: { httpGet: { port: 80 }, ...FOREVER } };
   await node.create("p", { containers: [{ name: "app", image: "ends:1", ...probes }] });

@@ -158,13 +158,13 @@ describe("[node-agent 98] hookRequest", () => {
 });
 
 describe("outcomes", () => {
-  it("[node-agent 97] of a command: its exit code, and both its outputs, truncated", () => {
+  it("[node-agent 97] of a command contain its exit code and both its outputs, truncated", () => {
     expect(execOutcome({ exitCode: 0, stdout: "a", stderr: "b" })).toEqual({ result: "Success", output: "ab" });
     expect(execOutcome({ exitCode: 1, stdout: "x".repeat(10_000), stderr: "y".repeat(10_000) }).output).toHaveLength(10 * 1024);
     expect(execOutcome({ exitCode: 127, stdout: "", stderr: "" }).result).toBe("Failure");
   });
 
-  it("[node-agent 486] keep 10 KiB of a command's output, in whole characters, and nothing else in memory", () => {
+  it("[node-agent 486] contain 10 KiB of a command's output in whole characters, and nothing else is kept in memory", () => {
     const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
     expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
     setFlagsFromString("--expose-gc");
@@ -182,7 +182,7 @@ describe("outcomes", () => {
     expect(kept).toHaveLength(20);
   });
 
-  it("[node-agent 85] a failure, an error and a warning emit events, a success does not", () => {
+  it("[node-agent 85] emit events for a failure, an error and a warning, and none for a success", () => {
     expect(probeNote("liveness", { result: "Success", output: "ok" })).toBeUndefined();
     const note = { type: "Warning", reason: "Unhealthy" };
     expect(probeNote("liveness", { result: "Failure", output: "no" })).toEqual({ ...note, message: "Liveness probe failed: no" });

@@ -16,7 +16,7 @@ describe("nextDueMs", () => {
     expect(nextDueMs(due, period, now)).toBe(want);
   });
 
-  it("[node-agent 123] is the first slot on the grid that is not missed", () => {
+  it("[node-agent 123] is the first slot on the grid that is not in the past", () => {
     const ms = fc.integer({ min: 0, max: 2 ** 41 });
     fc.assert(
       fc.property(ms, fc.integer({ min: 1, max: 3600 }), ms, (due, period, late) => {
@@ -29,7 +29,7 @@ describe("nextDueMs", () => {
     );
   });
 
-  it("[node-agent 123] 110 pods with a period of 1 s, each run 5 ms, one at a time: none is later than a period", () => {
+  it("[node-agent 123] delays none of 110 pods with a period of 1 s by more than a period, each run 5 ms, one at a time", () => {
     const due = Array.from({ length: 110 }, (_, pod) => firstDueMs({ agentStartedAtMs: 0, periodSeconds: 1, nowMs: 0, random: pod / 110 }));
     const runs = due.map(() => 0);
     let [nowMs, latestMs] = [0, 0];

@@ -293,7 +293,7 @@ describe("afterProbe", () => {
     expect(kills).toBe(5);
   });
 
-  it("PB4 a crash does not reset the run: two failures before it and one after make three", () => {
+  it("PB4 keeps the run over a crash, so that two failures before it and one after make three", () => {
     const crashed = play("liveness", "FF").record;
     const step = before("liveness", { record: crashed, container: running("liveness", { id: "c2" }) });
     expect(step).toEqual({ run: true, record: { containerId: "c2", result: "Success", lastOutcome: "Failure", run: 2 } });
@@ -318,7 +318,7 @@ describe("probesOf", () => {
     ]);
   });
 
-  it("keys identify the probe", () => {
+  it("returns keys that identify the probe", () => {
     expect(probeKey("u-1", "app", "readiness")).toBe("u-1/app/readiness");
     for (const kind of KINDS) expect(splitProbeKey(probeKey("u-1", "app", kind))).toEqual({ uid: "u-1", container: "app", kind });
   });

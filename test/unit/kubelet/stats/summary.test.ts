@@ -65,7 +65,7 @@ const WITH_DISK: Measured = {
 const onImages = { ...shown, capacityBytes: 200 };
 
 describe("the stats summary", () => {
-  it("[node-agent 309] contains everything", () => {
+  it("[node-agent 309] contains every measurement", () => {
     const { node, pods } = summaryOf(WITH_DISK);
     const [, eth0] = MEASURED.machine.network;
     expect(node).toEqual({

@@ -33,13 +33,13 @@ function status(fields: Partial<PodStatus> = {}): PodStatus {
 }
 
 describe("versions", () => {
-  it("[node-agent 75] an equal status keeps its entry", () => {
+  it("[node-agent 75] keeps the entry for an equal status", () => {
     const first = accept(undefined, status());
     expect(first).toMatchObject({ version: 1, sentVersion: 0, changedAtMs: NOW_MS });
     expect(accept(first, status(), { nowMs: LATER_MS })).toBe(first);
   });
 
-  it("[node-agent 77] each change is a new version of the unsent status", () => {
+  it("[node-agent 77] creates a new version of the unsent status for each change", () => {
     const first = accept(undefined, status());
     const second = accept(first, status({ phase: "Failed" }), { nowMs: LATER_MS });
     expect(second).toMatchObject({ version: 2, sentVersion: 0, changedAtMs: NOW_MS, status: { phase: "Failed" } });
@@ -47,7 +47,7 @@ describe("versions", () => {
     expect(third).toMatchObject({ version: 3, sentVersion: 2, changedAtMs: LATER_MS });
   });
 
-  it("[node-agent 82] force makes a version of an equal status, and finished is sticky", () => {
+  it("[node-agent 82] creates a version of an equal status with force, and keeps finished", () => {
     const first = accept(undefined, status());
     const finished = accept(first, status(), { force: true, finished: true });
     expect(finished).toMatchObject({ version: 2, podIsFinished: true });
@@ -83,7 +83,7 @@ describe("unchanged statuses", () => {
   });
 });
 
-describe("[node-agent 76] times", () => {
+describe("[node-agent 76] times of an accepted status", () => {
   const all = (readiness: "True" | "False"): PodStatus =>
     status({
       conditions: [
@@ -93,7 +93,7 @@ describe("[node-agent 76] times", () => {
       ],
     });
 
-  it("startTime is set once; only Ready's time changes when Ready flips", () => {
+  it("contain startTime once, and change only Ready's time when Ready flips", () => {
     const first = accept(undefined, all("False"));
     expect(first.status.startTime).toBe(ago(0));
     const flipped = accept(first, all("True"), { nowMs: LATER_MS });
@@ -170,7 +170,7 @@ describe("leaving Terminated", () => {
     expect(accept(cached, status({ initContainerStatuses: [running("i"), failed("s")] }), { pod })).toBe(cached);
   });
 
-  it("without a cache leaves nothing to send, if the API status is Terminated", () => {
+  it("leaves nothing to send without a cache, if the API status is Terminated", () => {
     const api: PodStatus = { phase: "Running", containerStatuses: [failed("a")] };
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never", status: api });
     const entry = accept(undefined, status({ containerStatuses: [running("a")] }), { pod });
@@ -198,7 +198,7 @@ describe("messages", () => {
     }
   });
 
-  it("within the limit are unchanged", () => {
+  it("are unchanged within the limit", () => {
     const { status: kept } = accept(undefined, status({ containerStatuses: [ended("a", 1, { state: ending("bye") ?? {} })] }));
     expect(kept.containerStatuses?.[0]?.state?.terminated?.message).toBe("bye");
   });

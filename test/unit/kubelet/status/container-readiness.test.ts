@@ -51,7 +51,7 @@ describe.each(["regular", "sidecar"])("a running %s container", (role) => {
 });
 
 it.each([waiting("a"), succeeded("a"), failed("a"), backOff("a", 1), ended("a", 0, { ready: true, started: true })])(
-  "[node-agent 92] a container that is not running is neither started nor ready, whatever its previous status: %o",
+  "[node-agent 92] is neither started nor ready while it is not running, whatever its previous status: %o",
   (status) => expect(judged(containerSpec("a"), status, { readiness: "Success", startup: "Success" })).toEqual([false, false]),
 );
 
@@ -59,6 +59,6 @@ it.each([
   { name: "ended with 0", status: succeeded("a"), want: [false, true] },
   { name: "failed", status: failed("a"), want: [false, false] },
   { name: "running", status: running("a"), want: [true, false] },
-])("a plain init container that $name → started, ready = $want", ({ status, want }) => {
+])("treats a plain init container that $name → started, ready = $want", ({ status, want }) => {
   expect(judged(containerSpec("a"), status, { isInit: true })).toEqual(want);
 });

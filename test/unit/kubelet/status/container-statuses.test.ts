@@ -89,7 +89,7 @@ describe("with instances", () => {
     });
   });
 
-  it("[node-agent 137] ids have the runtime's name as prefix, and are compared without it", () => {
+  it("[node-agent 137] prefixes ids with the runtime's name, and compares them without it", () => {
     const pod = nodePod({ containers: ["a"] });
     const previous = [ended("a", 3, { containerID: "containerd://a-1" })];
     const known = { pod, observed: observed({ containers: [exited("a", 3, { restartCount: 1 }), exited("a", 2)] }), reasons: {} };
@@ -160,7 +160,7 @@ describe("with instances", () => {
   it.each(table)("$name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
 });
 
-describe("a start that failed", () => {
+describe("a failed start", () => {
   it("[node-agent 92] moves the termination to lastState", () => {
     expect(statusOf({ instances: [exited("a", 1)], reason: CRASH })).toMatchObject({
       state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } },
@@ -179,7 +179,7 @@ describe("a start that failed", () => {
       name: "of a pod that is being deleted",
       given: { pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }), instances: [exited("a", 1)] },
     },
-  ])("is old news $name", ({ given }) => {
+  ])("is outdated $name", ({ given }) => {
     expect(statusOf({ ...given, reason: CRASH })).toEqual(statusOf(given));
   });
 });
@@ -196,26 +196,26 @@ describe("init containers", () => {
     return containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous, isInit: true });
   }
 
-  it("[node-agent 92] one that exited with 0 stays completed, although its last start failed", () => {
+  it("[node-agent 92] keep one completed that exited with 0, although its last start failed", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     expect(initStatuses({ pod, instances: [exited("i", 0)] })[0]?.state?.terminated?.exitCode).toBe(0);
     expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
   });
 
-  it("a plain one without an instance counts as completed if a regular one was created; a sidecar will be started", () => {
+  it("treat a plain one without an instance as completed if a regular one was created, and a sidecar as to be started", () => {
     const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"] });
     const [plain, sidecar] = initStatuses({ pod, instances: [container({ name: "a", state: "CONTAINER_CREATED" })] });
     expect(plain?.state?.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
     expect(sidecar?.state).toEqual({ waiting: { reason: "PodInitializing" } });
   });
 
-  it("one without an instance keeps its last status", () => {
+  it("keep the last status of one without an instance", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     const instances = [container({ name: "a" })];
     expect(initStatuses({ pod, instances, previous: [ended("i", 0)], reasons: {} })[0]).toEqual(ended("i", 0));
   });
 
-  it("are in spec order, others sorted by name", () => {
+  it("are in spec order, and other containers are sorted by name", () => {
     const pod = nodePod({ initContainers: ["z", "b"], containers: ["y", "c", "a"], ephemeralContainers: ["e2", "e1"] });
     const known = { ...RUNTIME, pod, observed: observed({ containers: [] }), reasons: {} };
     const names = (containers: NodePod["spec"]["containers"], isInit: boolean): readonly string[] =>
@@ -235,14 +235,14 @@ describe("stopped for a restart", () => {
     expect(statusOf({ pod, instances: [cut], reason: CRASH })).toMatchObject({ state: { waiting: CRASH }, lastState });
   });
 
-  it("[node-agent 127] a container that is being stopped is reported as running, and its successor continues from it", () => {
+  it("[node-agent 127] reports a container that is being stopped as running, and continues from it for its successor", () => {
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never" });
     expect(statusOf({ pod, instances: [container({ name: "a", endedForRestart: true })] }).state?.running).toBeDefined();
     const next = statusOf({ pod, instances: [cut, container({ name: "a", restartCount: 1 })], previous: backOff("a", 0) });
     expect(next).toMatchObject({ restartCount: 1, state: { running: {} }, lastState });
   });
 
-  it("[node-agent 127] an init container is also Waiting", () => {
+  it("[node-agent 127] reports an init container as Waiting too", () => {
     const pod = nodePod({ initContainers: ["a"], containers: ["b"], restartPolicy: "OnFailure" });
     const known = { pod, observed: observed({ containers: [cut] }), reasons: {}, ...RUNTIME };
     const [status] = containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous: undefined, isInit: true });
@@ -250,7 +250,7 @@ describe("stopped for a restart", () => {
   });
 });
 
-it("volume mounts equal the spec's", () => {
+it("returns volume mounts that equal the spec's", () => {
   const mounts = [
     { name: "v", mountPath: "/v" },
     { name: "r", mountPath: "/r", readOnly: true },

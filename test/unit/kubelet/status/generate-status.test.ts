@@ -142,7 +142,7 @@ describe("an abnormal termination", () => {
     observedGeneration: 1,
   };
 
-  it("an eviction fails the pod and sets DisruptionTarget, which later statuses keep", () => {
+  it("fails the pod on an eviction and sets DisruptionTarget, which later statuses keep", () => {
     const first = generate({ abnormal: evict });
     expect(phaseOf(first)).toEqual(["Failed", "Evicted", "low on memory"]);
     expect(first.conditions).toContainEqual(disruption);
@@ -202,7 +202,7 @@ describe("conditions", () => {
   const foreign: PodCondition = { type: "example.com/g", status: "True", lastTransitionTime: ago(9) };
   const disruption = (message: string): PodCondition => ({ type: "DisruptionTarget", status: "True", message });
 
-  it("[node-agent 79] of other owners stay as in the API; ours are computed again", () => {
+  it("[node-agent 79] keep the API's conditions of other owners, and compute the kubelet's again", () => {
     const status: PodStatus = { conditions: [foreign, { type: "Ready", status: "False" }, { type: "PodResizePending", status: "True" }] };
     const { conditions = [] } = generate({ pod: nodePod({ containers: ["a"], status }) });
     expect(conditions[0]).toEqual(foreign);
@@ -211,7 +211,7 @@ describe("conditions", () => {
     expect(statusOf({ conditions }, "PodResizePending")).toBeUndefined();
   });
 
-  it("DisruptionTarget of the cache wins over the API server's", () => {
+  it("prefer DisruptionTarget of the cache to the API server's", () => {
     const status: PodStatus = { conditions: [disruption("api"), foreign] };
     const pod = nodePod({ containers: ["a"], status });
     const messages = (previous: PodStatus | undefined) =>

@@ -72,7 +72,7 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     expect(conditions).toEqual([cached.conditions?.[1]]);
   });
 
-  it("is sent completely when they have stopped: current DisruptionTarget, and not ready", () => {
+  it("is sent completely when they have stopped, with the current DisruptionTarget and not ready", () => {
     const { phase, reason, message, conditions } = merge(api, cached);
     expect([phase, reason, message]).toEqual(["Failed", "Evicted", "low on memory"]);
     expect(conditions).toEqual([
@@ -88,7 +88,7 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     expect(merge(off, cached).conditions?.[0]).toEqual(disruption("low on memory", ago(0)));
   });
 
-  it("already in the API: holds nothing back and does not send DisruptionTarget again", () => {
+  it("delays nothing and does not send DisruptionTarget again when the API already has the phase", () => {
     const over: PodStatus = { phase: "Failed", conditions: [] };
     const { phase, conditions } = merge(over, cached, true);
     expect(phase).toBe("Failed");
@@ -123,7 +123,7 @@ describe("statusPatch", () => {
     expect(statusPatch({ uid: "u" }, undefined, { phase: "Running" })).toEqual({ metadata: { uid: "u" }, status: { phase: "Running" } });
   });
 
-  it("[node-agent 79] contains only differences; removed fields are null or deleted, others' conditions are absent", () => {
+  it("[node-agent 79] contains only differences: null or a deletion for removed fields, and no conditions of others", () => {
     const api: PodStatus = {
       phase: "Pending",
       reason: "old",
@@ -193,7 +193,7 @@ describe("statusPatch", () => {
     );
   const TYPES = ["Ready", "Initialized", "PodResizePending", "DisruptionTarget", "example.com/g"];
 
-  it("transforms any status into any merged one, after which it is empty", () => {
+  it("transforms any status into any merged one, and is then empty", () => {
     fc.assert(
       fc.property(statuses(TYPES), statuses(TYPES), fc.boolean(), (api, cached, mayRun) => {
         const merged = merge(api, cached, mayRun);

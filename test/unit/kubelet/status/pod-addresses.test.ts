@@ -24,7 +24,7 @@ const runtime: readonly { name: string; hostIps: readonly string[]; ips: readonl
   { name: "only the other family", hostIps: [V6], ips: ["10.1.0.5"], want: ["10.1.0.5"] },
   { name: "no word of the node", hostIps: [], ips: ["fd00::5", "10.1.0.5"], want: ["10.1.0.5", "fd00::5"] },
 ];
-it.each(runtime)("a sandbox's addresses: $name", ({ hostIps, ips: [ip = "", ...additionalIps], want }) => {
+it.each(runtime)("returns the addresses of a sandbox: $name", ({ hostIps, ips: [ip = "", ...additionalIps], want }) => {
   const current = observed({ sandboxes: [sandbox({ network: { ip, additionalIps } })] });
   const { podIP, podIPs } = podAddresses({ pod: nodePod(), observed: current, hostIps, previous: [{ ip: "10.9.9.9" }] });
   expect([podIP, podIPs]).toEqual([want[0], want.map((one) => ({ ip: one }))]);
@@ -42,7 +42,7 @@ it.each(host)("a pod on the host's network $name", ({ hostIps, previous, want })
   expect([podIP, podIPs]).toEqual([want[0], want.map((ip) => ({ ip }))]);
 });
 
-it("keeps its address while no sandbox is READY, and loses it to a READY one without an address", () => {
+it("keeps its address while no sandbox is READY, and removes it for a READY one without an address", () => {
   const previous = [{ ip: "10.1.0.5" }];
   const dead = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })] });
   expect(podAddresses({ pod: nodePod(), observed: dead, hostIps: [V4], previous })).toEqual({ podIP: "10.1.0.5", podIPs: previous });

@@ -93,7 +93,7 @@ describe("Ready with gates", () => {
     expect(brief(podReadyCondition(pod, conditions, [ready("a")], "Running"))).toEqual(want);
   });
 
-  it("[node-agent 84] container readiness comes first", () => {
+  it("[node-agent 84] reports container readiness first", () => {
     const want: Said = ["False", "ContainersNotReady", "containers with unready status: [a]"];
     expect(brief(podReadyCondition(pod, [], [running("a")], "Running"))).toEqual(want);
   });
@@ -135,7 +135,7 @@ describe("Initialized", () => {
   });
 });
 
-it("PodReadyToStartContainers is False if a sandbox must be created; PodScheduled is always True", () => {
+it("PodReadyToStartContainers is False if a sandbox must be created, and PodScheduled is always True", () => {
   const types = (current: typeof NOTHING): readonly string[] =>
     ownedConditions(nodePod(), current, { phase: "Pending", statuses: [], others: [] })
       .filter(({ status }) => status === "True")
@@ -166,7 +166,7 @@ it.each([
   expect(brief(conditions.find(({ type }) => type === "PodReadyToStartContainers"))).toEqual(["False", "PodSandboxNotReady", message]);
 });
 
-it("every condition has the generation it was computed from, if known", () => {
+it("sets on every condition the generation that it was computed from, if known", () => {
   const conditions = (pod: NodePod): readonly PodCondition[] =>
     ownedConditions(pod, NOTHING, { phase: "Pending", statuses: [], others: [] });
   const generations = (pod: NodePod) => new Set(conditions(pod).map(({ observedGeneration }) => observedGeneration));

@@ -62,7 +62,7 @@ describe("regular containers", () => {
     expect(POLICIES.map((policy) => phase(pod(policy), { name, statuses, want: "" }))).toEqual(want);
   });
 
-  it("[node-agent 69] a static pod whose containers exited stays Running, even when terminal", () => {
+  it("[node-agent 69] keeps a static pod Running whose containers exited, even when terminal", () => {
     const pod = nodePod({ containers: ["a", "b"], annotations: { "kubernetes.io/config.source": "file" } });
     expect(podPhase(pod, [succeeded("a"), failed("b")], NOTHING, true)).toBe("Running");
   });
@@ -105,7 +105,7 @@ describe("with a plain init container x", () => {
     expect(phases).toEqual(want);
   });
 
-  it("succeeded, regular ones running", () => {
+  it("is Running after x succeeded while regular ones run", () => {
     expect(podPhase(pod("Always"), [succeeded("x"), running("a"), running("b")], NOTHING, false)).toBe("Running");
   });
 
@@ -196,23 +196,23 @@ describe("with a sidecar x", () => {
     expect(phase(nodePod({ initContainers: ["x", sidecarSpec("y")], containers: ["a"] }), row)).toBe(row.want);
   });
 
-  it("a sandbox that is not READY is not current", () => {
+  it("is Pending when the sandbox is not READY", () => {
     const pod = nodePod({ initContainers: [sidecarSpec("x")], containers: ["a"] });
     const dead = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [container({ name: "a" })] });
     expect(podPhase(pod, [running("x"), running("a")], dead, false)).toBe("Pending");
   });
 });
 
-describe("containers stopped for a restart", () => {
+describe("containers that were stopped for a restart", () => {
   const cut = observed({ containers: [exited("a", 0, { endedForRestart: true }), exited("x", 0, { endedForRestart: true })] });
-  it.each(POLICIES)("[node-agent 127] %s: the pod is not terminal, whatever the exit code", (restartPolicy) => {
+  it.each(POLICIES)("[node-agent 127] %s: keep the pod non-terminal, whatever the exit code", (restartPolicy) => {
     const pod = nodePod({ containers: ["a", "b"], restartPolicy });
     expect(podPhase(pod, [backOff("a", 0), succeeded("b")], cut, false)).toBe("Running");
     expect(podPhase(pod, [backOff("a", 0), waiting("b")], cut, false)).toBe("Pending");
     expect(podPhase(pod, [backOff("a", 1), running("b")], cut, false)).toBe("Running");
   });
 
-  it("[node-agent 127] an init container is pending", () => {
+  it("[node-agent 127] keep an init container pending", () => {
     const pod = nodePod({ initContainers: ["x"], containers: ["a"], restartPolicy: "OnFailure" });
     expect(podPhase(pod, [backOff("x", 0), backOff("a", 0)], cut, false)).toBe("Pending");
   });

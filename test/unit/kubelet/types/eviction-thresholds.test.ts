@@ -85,7 +85,7 @@ it.each<Settings & { readonly want: string }>([
   { reclaim: "nothing=1", want: "unsupported eviction signal nothing" },
   { reclaim: "memory.available=-1", want: "negative eviction minimum reclaim specified for memory.available" },
   { reclaim: "memory.available=0%", want: "eviction percentage minimum reclaim memory.available must be positive: 0%" },
-])("[node-agent 201] refused: $want", ({ want, ...settings }) => {
+])("[node-agent 201] rejects invalid thresholds: $want", ({ want, ...settings }) => {
   expect(() => parsed(settings)).toThrow(expect.objectContaining({ name: "EvictionSettingError", message: want }));
 });
 
@@ -125,7 +125,7 @@ it.each([
   { disks: { hasImageFs: false, splitsContainerFs: false }, want: ["nodefs.available 10", "nodefs.inodesFree 5"] },
   { disks: { hasImageFs: true, splitsContainerFs: true }, want: ["nodefs.available 10", "nodefs.inodesFree 5"] },
   { disks: { hasImageFs: true, splitsContainerFs: false }, want: ["imagefs.available 15", "imagefs.inodesFree 4"] },
-])("[node-agent 202] containerfs: $disks as $want", ({ disks, want }) => {
+])("[node-agent 202] containerfs: treats $disks as $want", ({ disks, want }) => {
   const text = "nodefs.available<10,nodefs.inodesFree<5,imagefs.available<15,imagefs.inodesFree<4,containerfs.available<99";
   const like = want[0]?.split(".")[0] ?? "";
   const shown = withContainerFs(parsed({ hard: text }), disks)

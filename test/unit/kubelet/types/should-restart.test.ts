@@ -29,7 +29,7 @@ describe("shouldContainerBeRestarted", () => {
     { name: "EXITED 0, ended for it", restarts: ["Always", "OnFailure", "Never"] },
     { name: "EXITED 0, the one before ended for it", restarts: ["Always"] },
   ];
-  it.each(table)("$name: under $restarts", ({ name, restarts }) => {
+  it.each(table)("$name: restarts under $restarts", ({ name, restarts }) => {
     const spec = containerSpec("foo1");
     const seen = observed({ containers: newest[name] ?? [] });
     const policies: readonly Policy[] = ["Always", "OnFailure", "Never"];

@@ -45,7 +45,7 @@ function measuring(answer: (volume: string) => { readonly afterMs?: number; read
   };
 }
 
-it("[node-agent 493] measures a pod again after a minute and a half, with a limit of its own at each check, and never without a use", async () => {
+it("[node-agent 493] measures a pod again after 90 s, one with its own limit at each check, and none without use", async () => {
   const { measures, asked, look } = measuring(() => ({ usage: disk(5) }));
   const plain = podOf("plain", scratch("s"), { name: "token", secret: { secretName: "x" } });
   for (let round = 0; round < 18; round++) await look(plain, podOf("limited", limited("l")), podOf("none"));
@@ -55,7 +55,7 @@ it("[node-agent 493] measures a pod again after a minute and a half, with a limi
   expect([measures.of("plain"), measures.of("none"), measures.of("unknown")]).toEqual([new Map([["s", disk(5)]]), new Map(), new Map()]);
 });
 
-it("[node-agent 493] does not repeat a measurement of 20 s meanwhile, nor for nine times as long afterwards, and does not delay others", async () => {
+it("[node-agent 493] does not repeat a measurement of 20 s while it runs, nor for nine times as long afterwards, and delays no other", async () => {
   const { measures, asked, look } = measuring((volume) => ({ afterMs: volume.startsWith("great") ? 20_000 : 0, usage: disk(7) }));
   const pods = [podOf("great", limited("g")), podOf("small", limited("s"))];
   await look(...pods);
@@ -67,7 +67,7 @@ it("[node-agent 493] does not repeat a measurement of 20 s meanwhile, nor for ni
   expect(asked.filter((one) => one === "great/g").length).toBe(2);
 });
 
-it("[node-agent 492] a volume that cannot be measured, or only in part, is told once, and the pod's others count", async () => {
+it("[node-agent 492] a volume that cannot be measured, or only in part, is reported once, and the pod's other volumes count", async () => {
   let isWell = false;
   const { measures, said, look } = measuring((volume) => {
     if (volume === "p/broken" && !isWell) return { usage: new Error("the disk says no") };

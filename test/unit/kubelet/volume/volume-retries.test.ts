@@ -36,7 +36,7 @@ test("[node-agent 134] retries a failed volume after half a second, and then aft
   expect(mountEvents(node)).toBeGreaterThan(0);
 });
 
-test("[node-agent 134] doubles the delay up to 122 s while the failure lasts; a success resets it", async () => {
+test("[node-agent 134] doubles the delay up to 122 s while the failure lasts, and resets it after a success", async () => {
   const node = await startedNode();
   let isBroken = true;
   const times = watched(node, "makeEmptyDir", () => isBroken);
@@ -77,7 +77,7 @@ test("[node-agent 134] mounts a ConfigMap that is created a second after its pod
   await node.until("ready", () => node.isReady("p"), 2.5 * SECONDS);
 });
 
-test("[node-agent 134] a pod deleted while it waits for a volume stops waiting", async () => {
+test("[node-agent 134] stops waiting for a volume when the pod is deleted", async () => {
   const node = await startedNode();
   const times = watched(node, "makeEmptyDir", () => true);
   await node.create("p", DATA);
@@ -114,7 +114,7 @@ test("[node-agent 135] housekeeping does not remove volumes while the pod's work
   expect([removals, await node.files.podsWithDirectories()]).toEqual([1, []]);
 });
 
-test("[node-agent 494] volumes that take a minute to remove block no iteration, and their pod finishes after it", async () => {
+test("[node-agent 494] volumes that take a minute to remove block no iteration, and their pod finishes afterwards", async () => {
   const node = await startedNode();
   await node.create("p", DATA);
   await node.until("ready", () => node.isReady("p"));

@@ -17,7 +17,7 @@ import {
   podTemplate,
 } from "./fixture.ts";
 
-test("a created object has uid, resourceVersion, generation and a creation time in seconds", async () => {
+test("gives a created object uid, resourceVersion, generation and a creation time in seconds", async () => {
   const { post } = setUp();
   const { status, body } = await post(DEPLOYMENTS, deployment("web"));
   expect(status).toBe(201);
@@ -30,13 +30,13 @@ test("a created object has uid, resourceVersion, generation and a creation time 
   expect(metaText(body, "uid")).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/u);
 });
 
-test("generateName appends five of upstream's characters to at most 58 of the base", async () => {
+test("appends five of upstream's characters to at most 58 of generateName", async () => {
   const { post } = setUp();
   const { body } = await post(PODS, pod("", { name: "", generateName: `${"x".repeat(70)}-` }));
   expect(metaText(body, "name")).toMatch(/^x{58}[bcdfghjklmnpqrstvwxz2456789]{5}$/u);
 });
 
-test("the same seed gives the same names and uids", async () => {
+test("returns the same names and uids for the same seed", async () => {
   const [a, b] = await Promise.all([setUp(), setUp()].map(({ post }) => post(PODS, pod("", { name: "", generateName: "p-" }))));
   expect(a?.body).toEqual(b?.body);
 });
@@ -159,7 +159,7 @@ test.each([
   { name: "annotations", change: { metadata: { annotations: { a: "b" } } }, generation: 2 },
   { name: "labels", change: { metadata: { labels: { a: "b" } } }, generation: 1 },
   { name: "status through the main resource", change: { status: { replicas: 9 } }, generation: 1 },
-])("a Deployment's generation after a change of $name is $generation", async ({ change, generation }) => {
+])("sets a Deployment's generation after a change of $name to $generation", async ({ change, generation }) => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const { body } = await patch(`${DEPLOYMENTS}/web`, MERGE, change);
@@ -167,7 +167,7 @@ test.each([
   expect(body["status"]).toEqual({});
 });
 
-test("increments it for a label named like a member of every object, when added and when removed", async () => {
+test("increments the generation for a label named like a member of every object, when added and when removed", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const change = async (constructor: string | null): Promise<unknown> => {
@@ -178,7 +178,7 @@ test("increments it for a label named like a member of every object, when added 
   expect(await change(null)).toBe(3);
 });
 
-test("a ReplicaSet's annotations do not change its generation", async () => {
+test("keeps a ReplicaSet's generation when its annotations change", async () => {
   const { post, patch } = setUp();
   await post(REPLICASETS, replicaSet("rs"));
   const { body } = await patch(`${REPLICASETS}/rs`, MERGE, { metadata: { annotations: { a: "b" } } });
@@ -227,7 +227,7 @@ test.each([
   expect(answer.body["message"]).toContain(message);
 });
 
-test("a write without a change uses no revision", async () => {
+test("uses no revision for a write without a change", async () => {
   const { post, patch, server } = setUp();
   const { body } = await post(DEPLOYMENTS, deployment("web"));
   const before = server.resourceVersion;
@@ -265,7 +265,7 @@ test.each([
     code: 422,
     message: 'metadata.uid: Invalid value: "other": field is immutable',
   },
-] as const)("$name is $code", async ({ send, meta, code, message }) => {
+] as const)("answers $code to $name", async ({ send, meta, code, message }) => {
   const { post, put, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const answer =
@@ -276,7 +276,7 @@ test.each([
   expect(answer.body["message"]).toContain(message);
 });
 
-test("a selector is immutable, with upstream's message", async () => {
+test("rejects a change of a selector, with upstream's message", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const labels = { app: "web", b: "c" };
@@ -294,7 +294,7 @@ test("a selector is immutable, with upstream's message", async () => {
   });
 });
 
-test("/scale reads and writes a size, and bumps the generation", async () => {
+test("reads and writes a size through /scale, and increments the generation", async () => {
   const { post, get, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web", { replicas: 3 }));
   const scale = await get(`${DEPLOYMENTS}/web/scale`);
@@ -310,7 +310,7 @@ test("/scale reads and writes a size, and bumps the generation", async () => {
   expect([at(body, "spec.replicas"), at(body, "metadata.generation")]).toEqual([0, 2]);
 });
 
-test("a ReplicationController takes selector and labels from its template", async () => {
+test("takes selector and labels of a ReplicationController from its template", async () => {
   const { post } = setUp();
   const { body } = await post(RCS, {
     apiVersion: "v1",
@@ -323,7 +323,7 @@ test("a ReplicationController takes selector and labels from its template", asyn
   expect(at(body, "spec.replicas")).toBe(1);
 });
 
-test("/binding sets a pod's node once", async () => {
+test("sets a pod's node once through /binding", async () => {
   const { post, get } = setUp();
   await post(PODS, pod("p"));
   const binding = { apiVersion: "v1", kind: "Binding", metadata: { name: "p" }, target: { kind: "Node", name: "n1" } };
@@ -338,7 +338,7 @@ test("/binding sets a pod's node once", async () => {
   expect(again.body["message"]).toBe('Operation cannot be fulfilled on pods/binding "p": pod p is already assigned to node "n1"');
 });
 
-test("dry runs store nothing", async () => {
+test("stores nothing for dry runs", async () => {
   const { post, get, server } = setUp();
   const before = server.resourceVersion;
   expect((await post(DEPLOYMENTS, deployment("web"), { dryRun: "All" })).status).toBe(201);
@@ -367,7 +367,7 @@ test("listeners receive the author of a write", async () => {
   expect(seen).toEqual(["create deployments web 201 me test", "create deployments web 409  test"]);
 });
 
-test("[informer T126] keys named like members of every object are keys: rejected as labels where invalid, kept as data", async () => {
+test("[informer T126] treats keys named like members of every object as keys: rejects them as labels where invalid, keeps them as data", async () => {
   const { get, post, patch } = setUp();
   const wire = (text: string): object => JSON.parse(text) as object; // in source code `{ __proto__: … }` would have another meaning
   await post(PODS, pod("web"));
@@ -394,7 +394,7 @@ test.each([
   ["just at the limit", 262_144, 201],
   ["one byte more", 262_145, 422],
   ["a large last-applied", 400_000, 422],
-])("annotations of keys and values together: %s", async (_, bytes, want) => {
+])("limits annotations by keys and values together: %s", async (_, bytes, want) => {
   const { post } = setUp();
   const key = "kubectl.kubernetes.io/last-applied-configuration";
   const body = deployment("web");

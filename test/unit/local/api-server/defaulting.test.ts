@@ -41,7 +41,7 @@ const CREATE_DEPLOYMENT = Buffer.from(
   "hex",
 );
 
-test("the template of kubectl create deployment is H1, sent as JSON", async () => {
+test("the template of kubectl create deployment, sent as JSON, has hash H1", async () => {
   const { post } = setUp();
   const template = {
     metadata: { creationTimestamp: null, labels: { app: "nginx" } },
@@ -56,7 +56,7 @@ test("the template of kubectl create deployment is H1, sent as JSON", async () =
   expect([at(body, "spec.revisionHistoryLimit"), at(body, "spec.progressDeadlineSeconds")]).toEqual([10, 600]);
 });
 
-test("the same sent as protobuf, as kubectl does", async () => {
+test("the template has the same hash when sent as protobuf, as kubectl does", async () => {
   const { server } = setUp();
   const response = await server.request({
     method: "POST",
@@ -70,7 +70,7 @@ test("the same sent as protobuf, as kubectl does", async () => {
   expect([at(body, "metadata.name"), at(body, "spec.replicas"), at(body, "metadata.labels")]).toEqual(["nginx", 1, { app: "nginx" }]);
 });
 
-test("a long integer of a template keeps its digits in protobuf, too, and no other number is a bigint", () => {
+test("a long integer of a template keeps its digits in protobuf too, and no other number is a bigint", () => {
   const field = (number: number, value: Buffer): Buffer => Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value]);
   const max = Buffer.from([...Array.from({ length: 8 }, () => 0xff), 0x7f]); // 2^63 - 1
   const podSpec = Buffer.concat([Buffer.from([4 << 3]), max]);
@@ -116,7 +116,7 @@ test.each([
   expect(at(body, "spec.template.spec.containers.0.imagePullPolicy")).toBe(want);
 });
 
-test("a pod, unlike a template, gets requests from its limits, a service account and tolerations", async () => {
+test("gives a pod, unlike a template, requests from its limits, a service account and tolerations", async () => {
   const { post } = setUp();
   const containers = [{ name: "a", image: "a:1", resources: { limits: { cpu: 2, memory: "1024Mi" } } }];
   const { body } = await post(PODS, pod("p", {}, { containers }));
@@ -148,6 +148,6 @@ test.each([
   ["+5", "+5"],
   ["-1", "-1"],
   ["a", undefined],
-])("the quantity %s is served as %s", (text, want) => {
+])("serves the quantity %s as %s", (text, want) => {
   expect(canonicalQuantity(text)).toBe(want);
 });

@@ -24,7 +24,7 @@ async function status({ get }: Fixture, path: string): Promise<number> {
   return (await get(path)).status;
 }
 
-test("a running pod is marked and stays until its node deletes it with grace 0", async () => {
+test("marks a running pod, which remains until its node deletes it with grace 0", async () => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", {}, { nodeName: "n1", terminationGracePeriodSeconds: 7 }));
   const marked = await fixture.remove(`${PODS}/p`);
@@ -42,7 +42,7 @@ test.each([
   { name: "not bound", spec: {}, phase: undefined },
   { name: "succeeded", spec: { nodeName: "n1" }, phase: "Succeeded" },
   { name: "failed", spec: { nodeName: "n1" }, phase: "Failed" },
-])("a pod that is $name is deleted at once, after a mark", async ({ spec, phase }) => {
+])("deletes a pod that is $name immediately, after a mark", async ({ spec, phase }) => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", {}, spec));
   if (phase !== undefined) await fixture.patch(`${PODS}/p/status`, MERGE, { status: { phase } });
@@ -60,7 +60,7 @@ test.each([
     preconditions: { resourceVersion: "1" },
     message: "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record",
   },
-])("a failed precondition is 409: $preconditions", async ({ preconditions, message }) => {
+])("answers 409 to a failed precondition: $preconditions", async ({ preconditions, message }) => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p"));
   const { status: code, body } = await fixture.remove(`${PODS}/p`, { preconditions });
@@ -68,7 +68,7 @@ test.each([
   expect(body["message"]).toContain(message);
 });
 
-test("a finalizer holds an object until the last one is removed", async () => {
+test("keeps an object until its last finalizer is removed", async () => {
   const fixture = setUp();
   await fixture.post(CONFIGMAPS, { metadata: { name: "c", finalizers: ["a.b/c", "a.b/d"] } });
   expect(at((await fixture.remove(`${CONFIGMAPS}/c`)).body, "metadata.deletionTimestamp")).toBe("2026-01-02T03:04:05Z");
@@ -87,7 +87,7 @@ async function family(): Promise<Fixture> {
   return fixture;
 }
 
-test("background: the owner is deleted at once, dependents follow", async () => {
+test("background: deletes the owner immediately, and its dependents afterwards", async () => {
   const fixture = await family();
   await fixture.remove(`${DEPLOYMENTS}/web`);
   expect([await status(fixture, `${DEPLOYMENTS}/web`), await status(fixture, `${REPLICASETS}/web-1`)]).toEqual([404, 200]);
@@ -95,7 +95,7 @@ test("background: the owner is deleted at once, dependents follow", async () => 
   expect([await status(fixture, `${REPLICASETS}/web-1`), await status(fixture, `${PODS}/web-1-a`)]).toEqual([404, 404]);
 });
 
-test("foreground: the owner waits for its dependents", async () => {
+test("foreground: deletes the owner after its dependents", async () => {
   const fixture = await family();
   await fixture.patch(`${PODS}/web-1-a`, MERGE, { metadata: { finalizers: ["a.b/c"] } });
   const { body } = await fixture.remove(`${DEPLOYMENTS}/web`, { propagationPolicy: "Foreground" });
@@ -115,7 +115,7 @@ test("foreground: the owner waits for its dependents", async () => {
   ]).toEqual([404, 404, 404]);
 });
 
-test("orphan: dependents lose the reference and stay", async () => {
+test("orphan: removes the reference from dependents, and keeps them", async () => {
   const fixture = await family();
   await fixture.remove(`${DEPLOYMENTS}/web`, { propagationPolicy: "Orphan" });
   await fixture.clock.advance(1_000);
@@ -124,7 +124,7 @@ test("orphan: dependents lose the reference and stay", async () => {
   expect([at(body, "metadata.ownerReferences"), await status(fixture, `${PODS}/web-1-a`)]).toEqual([undefined, 200]);
 });
 
-test("a ReplicationController orphans when the request has no policy", async () => {
+test("orphans the pods of a ReplicationController when the request has no policy", async () => {
   const fixture = setUp();
   const rc = await fixture.post(RCS, {
     apiVersion: "v1",
@@ -139,7 +139,7 @@ test("a ReplicationController orphans when the request has no policy", async () 
   expect(at((await fixture.get(`${PODS}/c-a`)).body, "metadata.ownerReferences")).toBeUndefined();
 });
 
-test("an object created for an owner that is already deleted is collected", async () => {
+test("deletes an object that was created for an already deleted owner", async () => {
   const fixture = setUp();
   const rs = await fixture.post(REPLICASETS, replicaSet("rs"));
   await fixture.remove(`${REPLICASETS}/rs`);
@@ -148,7 +148,7 @@ test("an object created for an owner that is already deleted is collected", asyn
   expect(await status(fixture, `${PODS}/late`)).toBe(404);
 });
 
-test("an owner of the same name and another uid does not count; a second, existing one does", async () => {
+test("ignores an owner with the same name and another uid, but not a second, existing owner", async () => {
   const fixture = setUp();
   const rs = await fixture.post(REPLICASETS, replicaSet("rs"));
   const other = { ...ownedBy(rs.body), uid: "gone", controller: false };
@@ -166,7 +166,7 @@ test("ignores owners of kinds that are not served here", async () => {
   expect(await status(fixture, `${PODS}/p`)).toBe(200);
 });
 
-test("a namespace empties itself, rejects new objects, and is deleted", async () => {
+test("empties a terminating namespace, rejects new objects in it, and deletes it", async () => {
   const fixture = setUp();
   await fixture.post("/api/v1/namespaces", { metadata: { name: "shop" } });
   await fixture.clock.advance(100);
@@ -181,7 +181,7 @@ test("a namespace empties itself, rejects new objects, and is deleted", async ()
   expect([await status(fixture, `${inShop}/web`), await status(fixture, "/api/v1/namespaces/shop")]).toEqual([404, 404]);
 });
 
-test("a quota of pods counts active ones and refuses the next with upstream's message", async () => {
+test("counts active pods for a quota of pods, and refuses the next pod with upstream's message", async () => {
   const fixture = setUp();
   await fixture.post(QUOTAS, { metadata: { name: "q" }, spec: { hard: { pods: "2" } } });
   for (const name of ["a", "b"]) await fixture.post(PODS, pod(name, {}, { nodeName: "n1" }));

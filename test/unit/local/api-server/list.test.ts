@@ -7,7 +7,7 @@ function names({ body }: Answer): string[] {
   return Array.isArray(items) ? items.map((item) => String(at(item, "metadata.name"))) : [];
 }
 
-test("pages show the state of the first page, whatever happens meanwhile", async () => {
+test("shows the state of the first page in all pages, whatever happens meanwhile", async () => {
   const { get, post, remove } = setUp();
   for (const name of ["a", "c", "e"]) await post(CONFIGMAPS, { metadata: { name } });
   const first = await get(CONFIGMAPS, { limit: "1" });
@@ -19,7 +19,7 @@ test("pages show the state of the first page, whatever happens meanwhile", async
   expect(metaText(second.body, "resourceVersion")).toBe(metaText(first.body, "resourceVersion"));
 });
 
-test("an expired page token answers 410 with a token to continue inconsistently", async () => {
+test("answers an expired page token with 410 and a token to continue inconsistently", async () => {
   const { get, post, server } = setUp();
   for (const name of ["a", "b"]) await post(CONFIGMAPS, { metadata: { name } });
   const first = await get(CONFIGMAPS, { limit: "1" });
@@ -31,7 +31,7 @@ test("an expired page token answers 410 with a token to continue inconsistently"
   expect([names(rest), metaText(rest.body, "resourceVersion")]).toEqual([["b", "c"], server.resourceVersion]);
 });
 
-test("Exact returns the state at that revision, or 410", async () => {
+test("returns for Exact the state at that revision, or 410", async () => {
   const { get, post, server } = setUp();
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -57,7 +57,7 @@ test("waits three seconds for a future revision, then answers 504 with the cause
   });
 });
 
-test("answers at once when the revision is reached", async () => {
+test("answers immediately when the revision is reached", async () => {
   const { get, post, server } = setUp();
   const answer = get(CONFIGMAPS, { resourceVersion: String(BigInt(server.resourceVersion) + 1n) });
   await post(CONFIGMAPS, { metadata: { name: "a" } });
@@ -73,7 +73,7 @@ test.each([
   ["app notin (web),!tier", ["p3"]],
   ["constructor", []],
   ["!constructor,app=api", ["p3"]],
-])("labels select: %s", async (labelSelector, want) => {
+])("selects by labels: %s", async (labelSelector, want) => {
   const { get, post } = setUp();
   await post(PODS, pod("p1", { labels: { app: "web" } }));
   await post(PODS, pod("p2", { labels: { app: "web", tier: "db" } }));
@@ -87,12 +87,12 @@ test.each([
   { query: { resourceVersion: "abc" }, code: 400 },
   { query: { continue: "zzz" }, code: 400 },
   { query: { resourceVersionMatch: "Exact" }, code: 422 },
-])("$query is refused with $code", async ({ query, code }) => {
+])("refuses $query with $code", async ({ query, code }) => {
   const { get } = setUp();
   expect((await get(PODS, query as unknown as Record<string, string>)).status).toBe(code);
 });
 
-test("resourceVersions beyond 2^53 stay exact", async () => {
+test("keeps resourceVersions beyond 2^53 exact", async () => {
   const { post, get } = setUp({ firstRevision: 9_007_199_254_740_993n });
   const a = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });

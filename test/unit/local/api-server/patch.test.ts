@@ -109,7 +109,7 @@ test.each(STRATEGIC)("strategic merge: $name", ({ object, patch, want }) => {
   expect(object).toEqual(before);
 });
 
-test("a Service's ports merge by port, a container's by containerPort", () => {
+test("merges a Service's ports by port, and a container's by containerPort", () => {
   const object: JsonObject = { ports: [{ port: 80, containerPort: 1 }] };
   const patch: JsonObject = { ports: [{ port: 81, containerPort: 1 }] };
   expect(applyStrategicMergePatch("Service", object, patch)["ports"]).toHaveLength(2);
@@ -179,7 +179,7 @@ test.each<readonly [how: string, apply: (object: JsonObject, patch: JsonObject) 
         Object.entries(patch).map(([key, value]) => ({ op: "add", path: `/${key}`, value })),
       ),
   ],
-])("[informer T126] %s: a key named like a member of every object is a key", (_how, apply) => {
+])("[informer T126] %s: treats a key named like a member of every object as a key", (_how, apply) => {
   const patch = '{"__proto__":{"finalizers":["a/b"]},"constructor":[{"name":"a"}],"toString":{"x":"1"}}';
   const patched = apply({ a: "1" }, wire(patch));
   expect(JSON.stringify(patched)).toBe(`{"a":"1",${patch.slice(1)}`);

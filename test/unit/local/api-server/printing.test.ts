@@ -74,7 +74,7 @@ test.each([
     want: ["0/1", "ExitCode:3", "0"],
   },
   { name: "evicted", status: { phase: "Failed", reason: "Evicted" }, want: ["0/1", "Evicted", "0"] },
-])("a pod that is $name", async ({ status, want }) => {
+])("prints a pod that is $name", async ({ status, want }) => {
   const { post, patch, get } = setUp();
   await post(PODS, pod("p", {}, { nodeName: "n1" }));
   await patch(`${PODS}/p/status`, MERGE, { status });
@@ -82,7 +82,7 @@ test.each([
   expect(at(body, "rows.0.cells")).toEqual(["p", ...want, "0s", "<none>", "n1", "<none>", "<none>"]);
 });
 
-test("a pod being deleted is Terminating", async () => {
+test("prints a pod that is being deleted as Terminating", async () => {
   const { post, remove, get } = setUp();
   await post(PODS, pod("p", {}, { nodeName: "n1" }));
   await remove(`${PODS}/p`);
@@ -116,7 +116,7 @@ test.each([
   [49 * 3_600_000, "2d1h"],
   [400 * 86_400_000, "400d"],
   [800 * 86_400_000, "2y70d"],
-])("%d ms are %s", (ms, want) => {
+])("prints %d ms as %s", (ms, want) => {
   expect(humanDuration(ms)).toBe(want);
 });
 
@@ -145,7 +145,7 @@ test("OpenAPI v3 has PATCH operations with their kind and fieldValidation", asyn
   expect((patch as { parameters: unknown[] }).parameters).toContainEqual(expect.objectContaining({ name: "fieldValidation", in: "query" }));
 });
 
-test("version, health and reviews are answered, unknown paths are 404", async () => {
+test("answers version, health and reviews, and returns 404 for unknown paths", async () => {
   const { get, post, server } = setUp();
   expect((await get("/version")).body["gitVersion"]).toBe(KUBERNETES_VERSION);
   expect(await server.request({ method: "GET", path: "/readyz" })).toMatchObject({ kind: "text", status: 200, body: "ok" });

@@ -44,7 +44,7 @@ test("WatchList ends its initial events with a marked bookmark", async () => {
   });
 });
 
-test("with a selector, an object that stops matching is deleted and one that starts is added", async () => {
+test("sends an object that stops matching a selector as deleted, and one that starts as added", async () => {
   const { post, patch, watch, server } = setUp();
   await post(PODS, pod("p", { labels: { app: "a" } }));
   const stream = await watch(PODS, { labelSelector: "app=a", resourceVersion: server.resourceVersion });
@@ -70,7 +70,7 @@ test.each([
   expect(events(await watch(PODS, { fieldSelector: selector }))).toEqual(want.map((name) => `ADDED ${name}`));
 });
 
-test("expired history is an ERROR event 410 in the stream, which then ends", async () => {
+test("sends expired history as an ERROR event with 410, and ends the stream", async () => {
   const { post, watch, server } = setUp();
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -85,14 +85,14 @@ test("expired history is an ERROR event 410 in the stream, which then ends", asy
   expect(stream.ended.aborted).toBe(true);
 });
 
-test("old events are compacted away by newer ones", async () => {
+test("compacts old events when newer ones arrive", async () => {
   const { post, patch, watch } = setUp({ historyEvents: 10 });
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   for (let i = 0; i < 30; i += 1) await patch(`${CONFIGMAPS}/a`, MERGE, { data: { i: String(i) } });
   expect(events(await watch(CONFIGMAPS, { resourceVersion: metaText(body, "resourceVersion") }))).toEqual(["ERROR 410"]);
 });
 
-test("bookmarks arrive each minute and before the deadline; then the watch ends", async () => {
+test("sends bookmarks each minute and before the deadline, and then ends the watch", async () => {
   const { watch, clock, server } = setUp();
   const stream = await watch(CONFIGMAPS, { resourceVersion: server.resourceVersion, allowWatchBookmarks: "true", timeoutSeconds: "150" });
   const seen: string[] = [];

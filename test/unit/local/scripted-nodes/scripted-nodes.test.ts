@@ -47,7 +47,7 @@ test("nodes are Ready, schedulable, and renew their leases every 10 s", async ()
   await nodes.stop();
 });
 
-test("a pod deleted during the list is not started, and a changed one is used in its current state", async () => {
+test("does not start a pod that is deleted during the list, and uses a changed one in its current state", async () => {
   const { server, clock, post, get } = setUp();
   for (const name of ["a", "b"]) await post(PODS, pod(name));
   const [a, b] = [(await get(`${PODS}/a`)).body, (await get(`${PODS}/b`)).body];
@@ -78,7 +78,7 @@ test("a pod deleted during the list is not started, and a changed one is used in
   server.close();
 });
 
-test("pods are spread, become Running and Ready within a second, and report it as a kubelet does", async () => {
+test("spreads pods, which become Running and Ready within a second, and reports it as a kubelet does", async () => {
   const nodes = await run();
   for (const name of ["a", "b", "c"]) await nodes.post(PODS, pod(name));
   await nodes.clock.advance(1_000);
@@ -139,7 +139,7 @@ test("a pod deleted before it is ready never becomes ready", async () => {
   await nodes.stop();
 });
 
-test("without bindPods, pods wait for a scheduler, and other nodes' pods are ignored", async () => {
+test("leaves pods to a scheduler without bindPods, and ignores other nodes' pods", async () => {
   const nodes = await run({ bindPods: false });
   await nodes.post(PODS, pod("a"));
   await nodes.post(PODS, pod("b", {}, { nodeName: "elsewhere" }));
@@ -162,7 +162,7 @@ test.each(["closeWatches", "expireWatches"] as const)("continues after %s", asyn
   await nodes.stop();
 });
 
-test("a second run takes over where the first stopped", async () => {
+test("continues in a second run where the first stopped", async () => {
   const first = await run({ readyAfterMs: [5_000, 5_000] });
   await first.post(PODS, pod("a"));
   await first.clock.advance(1_000);

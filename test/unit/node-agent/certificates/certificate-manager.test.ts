@@ -210,7 +210,7 @@ describe("a manager with a certificate", () => {
     expect((await managed(signer("forget"))).current()).toBeUndefined();
   });
 
-  it("uses a given one, and replaces it at once [node-agent 426]", async () => {
+  it("uses a given one, and replaces it immediately [node-agent 426]", async () => {
     const first = await given();
     const manager = await managed(signer("sign"), { first });
     expect(manager.current()).toBe(first);
@@ -231,7 +231,7 @@ describe("a manager with a certificate", () => {
   });
 });
 
-describe("its metrics [node-agent 464]", () => {
+describe("metrics of a certificate manager [node-agent 464]", () => {
   const counted = (): Metrics & { readonly told: (name: string) => readonly number[] } => {
     const all: (readonly [name: string, value: number])[] = [];
     const note = (name: string, _labels: object, value = 1): void => void all.push([name, value]);
@@ -359,7 +359,7 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked).toHaveLength(asked);
   });
 
-  it("waits for an API server that is not ready yet: its answer, its tokens, its roles", async () => {
+  it("waits for an API server that is not ready: its answer, its tokens, its roles", async () => {
     const kube = signer("starting", "unauthorized", "forbidden", "forbidden", "sign");
     const pending = pendingKey();
     const joining = joinCluster(
@@ -387,7 +387,7 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked).toHaveLength(asked);
   });
 
-  it("ends at once when it is denied", async () => {
+  it("ends immediately when it is denied", async () => {
     const kube = signer("deny");
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     await expect(joinCluster(options, ending.signal)).rejects.toThrow("certificate signing request is denied");

@@ -20,7 +20,7 @@ function hosted(podProbe: (key: string) => Promise<void>) {
   return { clock, store: due.store };
 }
 
-test("[node-agent 484] a thousand probes that never answer keep no other waiting", async () => {
+test("[node-agent 484] a thousand probes that are never answered delay no other probe", async () => {
   const ran: (readonly [key: string, atMs: number])[] = [];
   const { clock, store } = hosted(async (key) => {
     ran.push([key, clock.now()]);
@@ -34,7 +34,7 @@ test("[node-agent 484] a thousand probes that never answer keep no other waiting
   expect(ran).toHaveLength(1_001);
 });
 
-test("a probe that is due during its run runs once more afterwards", async () => {
+test("runs a probe once more afterwards that becomes due during its run", async () => {
   const ends: (() => void)[] = [];
   const { clock, store } = hosted(async () => await new Promise<void>((resolve) => void ends.push(resolve)));
   await store.schedule("probes", "p/app/liveness", 0);

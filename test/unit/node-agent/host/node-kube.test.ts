@@ -51,7 +51,7 @@ describe("a node's client of the API server", () => {
     expect([once.calls.length, own.calls.length]).toEqual([1, 1]);
   });
 
-  it("a call for the Node or its Lease ends within its tick of 10 s, any other within 22 s, retries included", async () => {
+  it("ends a call for the Node or its Lease within its tick of 10 s, and any other within 22 s, retries included", async () => {
     const clock = createVirtualClock(1_000);
     const told: string[] = [];
     const note =

@@ -142,7 +142,7 @@ test("keeps messages sent before the start", async () => {
   expect(seen).toEqual(["early"]);
 });
 
-test("a stop starts nothing more and waits for running iterations", async () => {
+test("starts nothing more on a stop, and waits for running iterations", async () => {
   const { queue, send, end, reasons } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"]);
   let stopped = false;

@@ -191,7 +191,7 @@ describe("following a log", () => {
     expect(so.text).toBe("one\ntwo\nthree\nfour\n");
   });
 
-  it("ends at once when the client disconnects", async () => {
+  it("ends immediately when the client disconnects", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     await eventually("the log is open", () => openFiles(fixture.logPath) === 1);
     response.destroy();
@@ -202,7 +202,7 @@ describe("following a log", () => {
   it.each([
     { asking: "who he is", kind: "TokenReview" },
     { asking: "whether he may", kind: "SubjectAccessReview" },
-  ])("[node-agent 499] does not begin for a client that went while the API server was asked $asking", async ({ kind }) => {
+  ])("[node-agent 499] does not begin for a client that disconnected while the API server was queried $asking", async ({ kind }) => {
     const { review } = fixture.script;
     const answered = Promise.withResolvers<void>();
     const asked = Promise.withResolvers<void>();
@@ -222,7 +222,7 @@ describe("following a log", () => {
     expect(fixture.log.lines.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
   });
 
-  it("[node-agent 499] ends with its client also where that asked for an upgrade, which a log has none of", async () => {
+  it("[node-agent 499] ends with its client even when that requested an upgrade, which a log does not support", async () => {
     const client = await connected(fixture.port);
     const upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
     client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\n${upgrade}Authorization: Bearer ${TOKEN}\r\n\r\n`);

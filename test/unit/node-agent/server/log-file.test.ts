@@ -53,7 +53,7 @@ describe("a log file", () => {
     expect((await all(await openLogFile(path, { podLogsDir: root }, tail))) === want).toBe(true);
   });
 
-  it("is read completely, lines across blocks too, and continues when it grows", async () => {
+  it("is read completely, including lines across blocks, and read further when it grows", async () => {
     const text = Array.from({ length: 5_000 }, (_, index) => `${"y".repeat(index % 97)}${index}\n`).join("");
     writeFileSync(path, `${text}ha`);
     const file = await openLogFile(path, { podLogsDir: root });
@@ -90,7 +90,7 @@ describe("a log file", () => {
     await expect(openLogFile(join(root, "none.log"), { podLogsDir: root })).rejects.toThrow("failed to open log file");
   });
 
-  it("must be a regular file: opening a FIFO does not block [node-agent 503]", async () => {
+  it("must be a regular file, and opening a FIFO does not block [node-agent 503]", async () => {
     execFileSync("mkfifo", [path]);
     await expect(openLogFile(path, { podLogsDir: root })).rejects.toThrow("is not a regular file");
     mkdirSync(join(root, "1.log"));

@@ -73,6 +73,6 @@ it.each([
   { loadavg: "1.36 3.49 4.53 2/3518 3715089\n", limits: ["", "20000\n"], want: { processes: { count: 3518, max: 20_000 } } },
   { loadavg: "", limits: ["1\n"], want: {} },
   { loadavg: "0 0 0 1/2 3\n", limits: [""], want: {} },
-])("[node-agent 227] processes of $loadavg, at most $limits", ({ loadavg, limits, want }) => {
+])("[node-agent 227] reads the processes of $loadavg, at most $limits", ({ loadavg, limits, want }) => {
   expect(processesOf(loadavg, limits)).toEqual(want);
 });

@@ -127,7 +127,7 @@ describe("authentication", () => {
     expect(JSON.stringify(log.lines)).not.toMatch(/t0ken|wrong/u);
   });
 
-  it("[node-agent 500] waits in a line of his own by a token that nobody knows yet, and leaves it when he goes", async () => {
+  it("[node-agent 500] reviews unknown tokens in a queue of their own, and drops one whose sender disconnects", async () => {
     const { ask, open, script } = await start();
     const answers: (() => void)[] = [];
     const { review } = script;
@@ -195,7 +195,7 @@ describe("authorization", () => {
   ];
   it.each(rights)("requires one of $want of the node for $path", ({ path, want }) => expect(subresourcesOf(path)).toEqual(want));
 
-  it("refuses with upstream's message, and reviews a refusal again after 30 s, a permission after 5 min", async () => {
+  it("refuses with upstream's message, and reviews a refusal again after 30 s, and a permission after 5 min", async () => {
     const { ask, upgrade, script } = await start();
     const { review } = script;
     script.review = (each) => (each.kind === "TokenReview" ? review(each) : { allowed: false });
@@ -363,7 +363,7 @@ describe("the server", () => {
     await expect(startFixture({ tls, port })).rejects.toThrow(`EADDRINUSE: address already in use 127.0.0.1:${port}`);
   });
 
-  it("[node-agent 496] hangs up on who asks for an upgrade behind a request that is not answered yet, and on nobody else", async () => {
+  it("[node-agent 496] closes a connection that requests an upgrade behind an unanswered request, and no other", async () => {
     const { port, ask, script } = await start();
     const { review } = script;
     const asked = Promise.withResolvers<void>();

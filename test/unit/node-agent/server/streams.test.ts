@@ -347,7 +347,7 @@ describe("two joined streams", () => {
     return ends as [Duplex, Duplex]; // of two
   }
 
-  it("may stay open in one direction for a while, and not forever", async () => {
+  it("may stay open in one direction for a limited time", async () => {
     const [[a, farA], [b, farB]] = [pair(), pair()];
     const joined = joinStreams(a, b, { lingerMs: 50 });
     farA.end("bye");

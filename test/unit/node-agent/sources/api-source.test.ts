@@ -66,7 +66,7 @@ describe("with an API server", () => {
   }
   const names = (pods: readonly NodePod[]): string => pods.map(({ metadata }) => metadata.name).join(" ");
 
-  it("follows only the pods of its node, over ended, expired and forgotten watches", async () => {
+  it("follows only the pods of its node, over ended, expired and lost watches", async () => {
     const { server, kube, create, close } = await serve();
     try {
       await create("a");
@@ -210,7 +210,7 @@ describe("its requests and deliveries", () => {
   it.each([
     { name: "in the stream", watch: [[line("ADDED", object("b", "11"))], [status(410)]] },
     { name: "before it", watch: new KubeApiError({ code: 410, reason: "Expired" }) },
-  ])("a forgotten version ($name) is listed anew at once, and what is gone is gone", async ({ watch }) => {
+  ])("lists again immediately when the version has expired ($name), and removes pods that are gone", async ({ watch }) => {
     const { kube, clock, asked } = scripted(
       [
         { rv: "10", items: [object("a", "3")] },
@@ -263,14 +263,14 @@ describe("its requests and deliveries", () => {
     expect(source.seen()).toEqual(["a b"]);
   });
 
-  it("delivers an empty list: the source is ready", async () => {
+  it("delivers an empty list, so that the source is ready", async () => {
     const { kube, clock } = scripted([{ rv: "10", items: [] }], [[IDLE]]);
     const source = start({ kube, clock });
     await wait();
     expect(source.seen()).toEqual([""]);
   });
 
-  it("reports an invalid pod and leaves it unchanged; others are processed", async () => {
+  it("reports an invalid pod and leaves it unchanged, and processes the others", async () => {
     const broken = { metadata: { name: "broken", namespace: "shop", uid: "u", resourceVersion: "3" }, spec: {} };
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [broken, 7, object("a", "3")] }],
@@ -306,7 +306,7 @@ describe("its requests and deliveries", () => {
     expect(source.seen()).toEqual(["a b", "a"]);
   });
 
-  it("a second undecodable line leads to a list that is not older", async () => {
+  it("lists at a version that is not older after a second undecodable line", async () => {
     const { kube, clock, asked } = scripted([{ rv: "10", items: [] }], [[["{torn"]], [["{torn"]]]);
     start({ kube, clock });
     await wait();
@@ -319,7 +319,7 @@ describe("its requests and deliveries", () => {
     });
   });
 
-  it("an undecodable line drops the connection, and earlier lines count", async () => {
+  it("drops the connection at an undecodable line, and keeps the earlier lines", async () => {
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [] }],
       [[[line("ADDED", object("a", "11")), "{torn", line("ADDED", object("b", "12"))]], [[line("ADDED", object("b", "12"))], IDLE]],

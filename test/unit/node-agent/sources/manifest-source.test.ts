@@ -102,7 +102,7 @@ describe("a directory", () => {
     expect(source.log.lines[1]?.fields["error"]).toContain(`manifest ${join(directory, "d.yaml")}: apiVersion v1, kind Pod expected`);
   });
 
-  it.each(["", "missing"])("[node-agent 64] without pods is an empty list (%s)", async (name) => {
+  it.each(["", "missing"])("[node-agent 64] is an empty list without pods (%s)", async (name) => {
     const source = start(join(directory, name), createVirtualClock(0));
     expect(await source.next()).toEqual([]);
   });
@@ -154,7 +154,7 @@ describe("a directory", () => {
     await source.next((names) => names.length === 0);
   });
 
-  it("a newly invalid file keeps its pod until the next complete read", async () => {
+  it("keeps the pod of a newly invalid file until the next complete read", async () => {
     const clock = createVirtualClock(0);
     await write("a.yaml", YAML("a"));
     await write("b.yaml", YAML("b"));
@@ -206,7 +206,7 @@ describe("a file", () => {
     expect(third).not.toBe(first);
   });
 
-  it("is one pod; invalid, it changes nothing; removed, it is an empty list", async () => {
+  it("is one pod, changes nothing when invalid, and is an empty list when removed", async () => {
     await write("web.yaml", YAML("web"));
     await write("other.yaml", YAML("other"));
     const clock = createVirtualClock(0);
@@ -224,7 +224,7 @@ describe("a file", () => {
     expect(await source.next()).toEqual([]);
   });
 
-  it("larger than 1 MiB is not read", async () => {
+  it("is not read if it is larger than 1 MiB", async () => {
     await write("web.yaml", YAML("web"));
     await write("huge.yaml", `${YAML("huge")}# ${"x".repeat(1024 * 1024)}`);
     const source = start(directory, createVirtualClock(0));
@@ -253,7 +253,7 @@ describe("a file", () => {
 describe("manifestPod", () => {
   const defaulted = manifestPod(YAML("web"), "/m/web.yaml", "n1");
 
-  it("parses YAML as a kubelet does: a mode is octal, `yes` a boolean, a time a string, and the last of two equal keys counts", () => {
+  it("parses YAML like the kubelet: a mode is octal, `yes` a boolean, a time a string, and the last of two equal keys counts", () => {
     const text = `
 apiVersion: v1
 kind: Pod
@@ -287,7 +287,7 @@ spec:
     expect(defaulted.metadata).not.toHaveProperty("creationTimestamp");
   });
 
-  it("[node-agent 65] an explicit default value is no change, another value is", () => {
+  it("[node-agent 65] treats an explicit default value as no change, and another value as one", () => {
     const uidOf = (text: string): string => manifestPod(text, "/m/web.yaml", "n1").metadata.uid;
     expect(uidOf(`${YAML("web")}  restartPolicy: Always\n`)).toBe(defaulted.metadata.uid);
     expect(uidOf(`${YAML("web")}  restartPolicy: Never\n`)).not.toBe(defaulted.metadata.uid);

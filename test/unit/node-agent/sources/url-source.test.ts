@@ -130,7 +130,7 @@ describe("the HTTP source", () => {
       ((response) => void response.writeHead(302, { location: "file:///etc/passwd" }).end()) satisfies Answer,
       "neither",
     ],
-  ])("[node-agent 64a] %s changes nothing, is said once, and the end of it too", async (_what, answer, problem) => {
+  ])("[node-agent 64a] %s changes nothing, and its start and its end are reported once each", async (_what, answer, problem) => {
     const serving = await serve(text(JSON.stringify(pod("web"))));
     const source = start(`http://127.0.0.1:${serving.port}/pods?key=${SECRET}`);
     await source.settled();
@@ -145,7 +145,7 @@ describe("the HTTP source", () => {
     expect(JSON.stringify(source.log.lines)).not.toContain(SECRET);
   });
 
-  it("[node-agent 64a] an empty response is an empty list and an error; the previous manifest is accepted again after it", async () => {
+  it("[node-agent 64a] treats an empty response as an empty list and an error, and accepts the previous manifest again afterwards", async () => {
     const serving = await serve(text(""));
     const source = start(`http://127.0.0.1:${serving.port}/`);
     await source.settled();
@@ -169,7 +169,7 @@ describe("the HTTP source", () => {
   it.each([
     ["headers", (() => undefined) satisfies Answer],
     ["an end", ((response) => void response.writeHead(200).write("apiVersion: v1")) satisfies Answer],
-  ])("[node-agent 64a] an answer without %s is given up after 10 s", async (_what, answer) => {
+  ])("[node-agent 64a] abandons an answer without %s after 10 s", async (_what, answer) => {
     const serving = await serve(answer);
     const source = start(`http://127.0.0.1:${serving.port}/`);
     await vi.waitFor(() => expect(serving.requests).toHaveLength(1), { interval: 2 });
@@ -180,7 +180,7 @@ describe("the HTTP source", () => {
     expect(source.troubles()).toEqual(["no complete response within 10 s"]);
   });
 
-  it("sends user and password unless a header replaces them; credentials are not logged and do not leave the URL's origin", async () => {
+  it("sends user and password unless a header replaces them, does not log them, and sends them only to the URL's origin", async () => {
     const elsewhere = await serve(text(JSON.stringify(pod("web"))));
     const serving = await serve((response, { url }) =>
       url === "/pods"

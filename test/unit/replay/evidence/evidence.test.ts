@@ -90,13 +90,13 @@ const of = ([resource, fields]: Placed): Readonly<Record<string, unknown>> => ({
   ...fields,
 });
 
-it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))("$name: no canary is recorded", ({ placed }) => {
+it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))("$name: records no canary", ({ placed }) => {
   expect(JSON.stringify(of(placed))).toContain("CANARY-");
   expect(found([JSON.stringify(recorded(placed[0], of(placed), digester))])).toEqual([]);
 });
 
 it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))(
-  "$name: recorded evidence is read as it was written",
+  "$name: reads recorded evidence as it was written",
   ({ placed }) => {
     const [resource] = placed;
     const shown = JSON.parse(JSON.stringify(recorded(resource, of(placed), digester))) as {
@@ -110,7 +110,7 @@ it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed 
   },
 );
 
-it("the object beside it is the one of format 1, so that a replay is the same", () => {
+it("keeps the object of format 1, so that a replay returns the same", () => {
   for (const placed of [pod(), deployment(), replicaSet("web-a")])
     expect(recorded(placed[0], of(placed), digester)?.object).toEqual(redacted(placed[0] as CachedResource, of(placed), digester));
 });
@@ -120,7 +120,7 @@ it("keeps nothing of a condition that another controller writes, even of a known
   expect(JSON.stringify(evidenceOf("pods", of(pod({ status: { conditions: [gate] } })), digester))).not.toContain("web-token");
 });
 
-it("digests show that a value changed, in one capture", () => {
+it("digests show within one capture that a value changed", () => {
   const withEnv = (value: string): object =>
     evidenceOf(
       "deployments",
@@ -155,7 +155,7 @@ function linesOf(raw: boolean): string {
   return [JSON.stringify({ t: at(0), k: "meta", format: 2, raw }), ...lines].join("\n");
 }
 
-it("a stripped capture has the verdict of a whole one", async () => {
+it("a stripped capture has the verdict of a complete one", async () => {
   const [whole, stripped] = await Promise.all(
     [true, false].map(async (raw) => {
       const census = new StateCensus(digester);
@@ -168,7 +168,7 @@ it("a stripped capture has the verdict of a whole one", async () => {
   expect(stripped).toEqual(whole);
 });
 
-it("two states of one moment know the same starts of pods", async () => {
+it("two states of the same time contain the same starts of pods", async () => {
   const census = new StateCensus(digester);
   await captureIn(bytesHeld(Buffer.from(linesOf(true))), "f", { census });
   const starts = [...census.state().startsOf("uid-web-a")];
@@ -176,7 +176,7 @@ it("two states of one moment know the same starts of pods", async () => {
   expect(census.state().startsOf("uid-web-a")).toEqual(starts);
 });
 
-it("evidence of a file is read for its own resources alone", () => {
+it("reads evidence of a file only for its own resources", () => {
   const records = parseCapture(linesOf(false), "f");
   expect(new Set(records.map(({ resource }) => resource))).toEqual(
     new Set(CACHED_RESOURCES.filter((each) => each !== "replicationcontrollers")),

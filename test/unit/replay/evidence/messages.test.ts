@@ -140,9 +140,9 @@ describe("a message of no listed format", () => {
 it.each([
   { name: "a class that there is not", stored: { class: canary("class"), slots: {} } },
   { name: "a digest that is none", stored: { length: 3, digest: canary("digest") } },
-])("a capture file cannot bring in $name", ({ stored }) => expect(messageOf(stored, "", digester)).toBeUndefined());
+])("a capture file cannot add $name", ({ stored }) => expect(messageOf(stored, "", digester)).toBeUndefined());
 
-it("a capture file cannot bring text into a slot", () => {
+it("a capture file cannot put text into a slot", () => {
   const stored = { class: "webhook denied", slots: { webhook: `a b ${canary("slot")}`, quota: 'x"y' } };
   expect(messageOf(stored, "", digester)).toEqual({ class: "webhook denied", slots: {} });
 });

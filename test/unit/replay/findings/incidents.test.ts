@@ -398,7 +398,7 @@ function crashOf(name: string): Placed {
   );
 }
 
-it("waits for minReadySeconds", () => {
+it("reports that a rollout waits for minReadySeconds", () => {
   const { findings, health } = verdictOn(
     deployment({ spec: { minReadySeconds: 120 } }),
     pod({
@@ -421,7 +421,7 @@ it("lists earlier changes, their field manager, and until when the controller wa
   expect(text).toContain("kubectl -n shop rollout undo deployment/web");
 });
 
-it("a complete rollout is complete", () => {
+it("reports a complete rollout as complete", () => {
   const complete = deployment({ status: { replicas: 3, updatedReplicas: 3 } });
   expect(verdictOn(complete, ...oldPods).health).toBe("complete");
 });

@@ -70,7 +70,7 @@ it.each([
   expect(textOf(backOff(message))).toContain(words);
 });
 
-it("offers to undo a rollout only for what the new pods alone have", () => {
+it("offers to undo a rollout only because of changes that the new pods alone have", () => {
   expect(textOf(backOff())).toContain("rollout undo");
   const away = { type: "Ready", status: "Unknown", reason: "NodeStatusUnknown", lastTransitionTime: at(-120) };
   const silent: Placed = [
@@ -82,7 +82,7 @@ it("offers to undo a rollout only for what the new pods alone have", () => {
   expect(text).not.toContain("rollout undo");
 });
 
-it("offers maxSurge 0 against a quota only while old pods can go", () => {
+it("offers maxSurge 0 against a quota only while old pods can be removed", () => {
   expect(textOf(refused(QUOTA))).toContain("or set maxSurge 0");
   const noOldPods = oldPods.map(([resource, { metadata }]): Placed => [
     resource,
@@ -101,7 +101,7 @@ it("counts pods from the objects while the status is of an earlier generation", 
   expect(textOf(deployment(stale), ...others)).toContain("3 updated, by the status of the previous generation");
 });
 
-it("a pause that holds back nothing is no cause, and one of a changed template without pods is", () => {
+it("reports no cause for a pause that delays nothing, but one for a changed template without pods", () => {
   const none = { replicas: 0, updatedReplicas: 0, readyReplicas: 0, availableReplicas: 0 };
   const paused = deployment({ spec: { paused: true, replicas: 0 }, status: none });
   expect(verdictOn(paused).health).toBe("complete");
@@ -112,7 +112,7 @@ it("a pause that holds back nothing is no cause, and one of a changed template w
   expect(verdictOn(deployment({ spec, status: none })).health).toBe("stuck");
 });
 
-it("names what a rolling update waits for, until when, and no rules", () => {
+it("reports what a rolling update waits for, until when, and no rules", () => {
   const text = textOf(pod({ state: { ...waiting("ContainerCreating") } }));
   expect(text).toMatch(/Cause the rolling update waits .* lets no old one go; waiting for: pod\/web-b-1 /);
   expect(text).toContain("progress by 10:15:10Z; then it reports ProgressDeadlineExceeded");
@@ -138,13 +138,13 @@ describe("requests that replace no pod", () => {
     { reason: "DeploymentRollbackRevisionNotFound", seconds: -60, kinds: ["rollback target gone"] },
     { reason: "DeploymentRollbackTemplateUnchanged", seconds: -60, kinds: ["rollback without effect"] },
     { reason: "DeploymentRollbackRevisionNotFound", seconds: -400, kinds: [] },
-  ])("$reason $seconds s ago, with a rollout that began 300 s ago", ({ reason, seconds, kinds }) => {
+  ])("prints $reason $seconds s ago, with a rollout that started 300 s ago", ({ reason, seconds, kinds }) => {
     const { health, findings } = verdictOn(complete, rolledBack(reason, seconds));
     const found = findings.map(({ kind }) => kind).filter((kind) => kind !== "no room");
     expect({ health, found }).toEqual({ health: "complete", found: kinds });
   });
 
-  it("a rollback without a target is printed beside a complete rollout, with the Event", () => {
+  it("prints a rollback without a target for a complete rollout, with the Event", () => {
     expect(textOf(complete, rolledBack("DeploymentRollbackRevisionNotFound", -60))).toContain(
       "Also a rollback was requested to a revision whose ReplicaSet no longer exists on deployment/web",
     );
@@ -154,7 +154,7 @@ describe("requests that replace no pod", () => {
     { spec: { minReadySeconds: 5 }, fields: "minReadySeconds" },
     { spec: { minReadySeconds: 5, progressDeadlineSeconds: 60 }, fields: "minReadySeconds, progressDeadlineSeconds" },
     { spec: { minReadySeconds: 5, replicas: 4 }, fields: undefined },
-  ])("a recorded change of $spec has the finding about $fields", ({ spec, fields }) => {
+  ])("prints the finding about $fields for a recorded change of $spec", ({ spec, fields }) => {
     const status = { observedGeneration: 3, replicas: 3, updatedReplicas: 3 };
     const changed = deployment({ spec: { ...spec }, status, metadata: { generation: 3, resourceVersion: "8" } });
     const { findings } = verdictOn(complete, changed);
