@@ -7,7 +7,7 @@ import type { OwnerId } from "../../shared/kube/objects/owner-id.ts";
 import { compareResourceVersions, maxResourceVersion } from "../../shared/kube/objects/resource-version.ts";
 import type { ObjectKey } from "../../shared/kube/objects/resources.ts";
 import type { LaneData, MemoryData, ResourceData, StoredIntent } from "../../shared/store/memory/store/data.ts";
-import type { Intent, ItemChange, PackHeader, Row, Store, Taken } from "../../shared/store/ports/store.ts";
+import type { AnyTaken, Intent, ItemChange, PackHeader, Row, Store } from "../../shared/store/ports/store.ts";
 
 export const RULES = [
   "A1",
@@ -287,7 +287,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   // Intents are registered for a primary that has been replaced.
   uidOfIntents: (store, data) => ({
     registerIntents: (run, ownerUid, intents) => {
-      const primaries = data.epoch?.queues[run.controller].primaries;
+      const primaries = data.epoch?.queues[run.controller]?.primaries;
       const primary = primaries?.get(run.key);
       if (!primary || primary.uid === ownerUid) return store.registerIntents(run, ownerUid, intents);
       primaries?.set(run.key, { ...primary, uid: ownerUid });
@@ -299,15 +299,15 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   ownStatus: (store) => ({ writeThrough: (run, write) => store.writeThrough(run, { ...write, ownStatus: false }) }),
   renewal: (_, data) => ({
     renew: async ({ controller, key, token }) => {
-      const run = data.epoch?.queues[controller].runs.get(key);
+      const run = data.epoch?.queues[controller]?.runs.get(key);
       return run?.token === token ? run.leaseUntilMs + LEASE_MS : undefined;
     },
   }),
   // A run whose key was taken over registers intents and ends the key.
   stolen: (store, data) => {
-    const asHolder = <R extends Pick<Taken, "controller" | "key" | "token">>(run: R): R => ({
+    const asHolder = <R extends Pick<AnyTaken, "controller" | "key" | "token">>(run: R): R => ({
       ...run,
-      token: data.epoch?.queues[run.controller].runs.get(run.key)?.token ?? run.token,
+      token: data.epoch?.queues[run.controller]?.runs.get(run.key)?.token ?? run.token,
     });
     return {
       registerIntents: (run, ownerUid, intents) => store.registerIntents(asHolder(run), ownerUid, intents),
@@ -317,7 +317,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   // An add during a run is forgotten when the run ends.
   addDuring: (store, data) => ({
     done: (run, outcome) => {
-      data.epoch?.queues[run.controller].ready.delete(run.key);
+      data.epoch?.queues[run.controller]?.ready.delete(run.key);
       return store.done(run, outcome);
     },
   }),
@@ -326,7 +326,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   // A key is handed out before it is due.
   early: (store, data) => ({
     take: (run, known) => {
-      const ready = data.epoch?.queues[run.controller].ready;
+      const ready = data.epoch?.queues[run.controller]?.ready;
       if (ready?.has(run.key)) ready.set(run.key, 0);
       return store.take(run, known);
     },
@@ -334,7 +334,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   // A key whose run died is not handed out again.
   abandoned: (store, data) => ({
     take: async (run, known) => {
-      const held = data.epoch?.queues[run.controller].runs.get(run.key);
+      const held = data.epoch?.queues[run.controller]?.runs.get(run.key);
       return held && held.token !== run.token ? { kind: "busy" } : store.take(run, known);
     },
   }),
@@ -345,7 +345,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
   }),
   backoff: (store, data) => ({
     done: (run, outcome) => {
-      data.epoch?.queues[run.controller].failures.delete(run.key);
+      data.epoch?.queues[run.controller]?.failures.delete(run.key);
       return store.done(run, outcome);
     },
   }),

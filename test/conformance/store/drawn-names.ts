@@ -4,7 +4,7 @@ import { expect, it as base } from "vitest";
 import { createSeededRandom } from "../../../shared/base/memory/random.ts";
 import { runKey } from "../../../shared/controllers/kit/sync/worker.ts";
 import { createWriteGateway } from "../../../shared/controllers/kit/write-gateway/write-gateway.ts";
-import { AFFECTED_KEYS } from "../../../shared/controllers/registry/registry.ts";
+import { CORE_CACHE } from "../../../shared/controllers/registry/registry.ts";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { CONTROLLER_INFO } from "../../../shared/kube/objects/resources.ts";
 import { strip } from "../../../shared/kube/strip/strip.ts";
@@ -43,7 +43,7 @@ async function runOnce(harness: StoreHarness, api: ScriptedApi, controller: Owne
     gateway: createWriteGateway(api, controller, "act"),
     doorbells: { ring: async () => {} },
     digester,
-    registry: AFFECTED_KEYS,
+    registry: CORE_CACHE,
     clock: harness.fixture.clock,
     random,
     log: silentLog,
