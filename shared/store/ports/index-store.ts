@@ -158,7 +158,7 @@ export type ApplyResult =
   | { readonly kind: "noEpoch" }
   | { readonly kind: "notOpen" };
 
-/** `changed` A7/A9 · `same` A4/A8 · `late` A5 · `absent` A6 · `full` FU2. */
+/** `changed` A7/A9 · `same` A4/A8 · `late` A5, and a response by A4 whose row has another owner · `absent` A6 · `full` FU2. */
 export type ItemOutcome = "changed" | "same" | "late" | "absent" | "full";
 
 export interface ManifestRow {

@@ -123,6 +123,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
+  it("[informer A4] drops an answer that is older than its pod's release, and requeues the key", async ({ harness, run }) => {
+    await harness.seed("pods", [put(cachedPod({ name: "web-1", resourceVersion: "12" }))], { commit: false });
+    const answer = await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
+    expect(outcomes(answer)).toEqual(["late"]);
+    expect(await harness.dirty(C)).toEqual([KEY]);
+    expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "12" });
+  });
+
   it("an answer dropped before a moved row enqueues the key too, because the second call does not contain it", async ({ harness, run }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);

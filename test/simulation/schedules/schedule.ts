@@ -570,6 +570,8 @@ class Schedule {
     const excuse = this.#excuse(key, takenMs);
     const left = this.#api.ownedBy(rs.metadata.uid).filter(({ uid }) => uid !== pod.uid).length;
     const lowest = Math.min(...this.#api.sizes(rs.metadata.uid));
+    // With a deleted owner its pods are deleted by others too, and a run whose cache still has it counts them.
+    if (this.#api.replicaSet(key)?.metadata.uid !== rs.metadata.uid) return;
     if (pod.deletionTimestamp === undefined && pod.owner?.uid === rs.metadata.uid && left < lowest && this.#mix.calmPods && !excuse)
       this.#bad("below", `${key} is left with ${left} pods, lowest size ${lowest}, deleted ${pod.name}`);
   }

@@ -91,9 +91,13 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
   return "changed";
 }
 
-/** A4, A5 and A6 for a put, and IX9. A listed object missing below the watermark means a damaged row, so it is accepted. */
+/**
+ * A4, A5 and A6 for a put, and IX9. A listed object missing below the watermark means a damaged row, so it is accepted. A response is late if
+ * the newer row has another owner: the pod that the run created or adopted is no longer its owner's.
+ */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
-  if (row) return isCurrent(row.rv, item.rv, step.listRV) ? "same" : undefined;
+  if (row && !isCurrent(row.rv, item.rv, step.listRV)) return undefined;
+  if (row) return step.source === "own" && row.owner !== item.owner ? "late" : "same";
   const tombstone = lane.tombstones.get(item.key);
   if (tombstone !== undefined && isCurrent(tombstone, item.rv, step.listRV)) return "late";
   return step.source !== "list" && compareResourceVersions(item.rv, lane.watermark) <= 0 ? "absent" : undefined;

@@ -15,7 +15,7 @@ const ITEMS_MAX = 500;
 
 /**
  * Rows are accepted from any caller, even without the lease, because the row rules decide. Intents belong to the token. The key is queued
- * when a row changed, and when A5 or A6 dropped a response: its pod is gone already, and only this run knows that it created it. That also
+ * when a row changed, and when a response was late or absent: its pod is gone or released, and only this run knows that it created it. That also
  * applies to items before a `retry`, since the caller resends only the rest.
  */
 export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThrough, nowMs: number): WriteThroughResult {

@@ -20,7 +20,7 @@ readChanges()
 local slices = {}
 for at = slicesAt, slicesEnd, SLICES_SIZE do slices[ARGV[at + SLICES_OWNER]] = tonumber(ARGV[at + SLICES_SLOT]) end
 local function sliceOf(rowKey, row)
-  local owner = string.match(row, "^[^\31]*\31[^\31]*\31([^\31]*)")
+  local owner = ownerIn(row)
   return owner ~= "" and owner or "-" .. string.match(rowKey, "^[^/]*")
 end
 local unknown = {}

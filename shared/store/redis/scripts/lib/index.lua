@@ -427,6 +427,10 @@ end
 -- Whether an item replaced a row or tombstone of a lost history (IX9).
 local historyLost = false
 
+local function ownerIn(text)
+  return string.match(text, "^[^\31]*\31[^\31]*\31([^\31]*)")
+end
+
 -- Applies the items in order. `listed`: A6 does not apply (L). `listRV`: the version of their list, or "" (IX9).
 -- `quiet`: settled intents queue no key (write-through). `skip`: a queue state that effects do not
 -- queue (the primary whose own status was written). `full`: the store is full, so puts are skipped (FU2).
@@ -451,7 +455,7 @@ local function applyItems(listed, listRV, quiet, skip, full)
       if not row or isGone(row) or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
     elseif meta.delete then
       if row and less(rv, head(row)) then outcome = "s" end -- A8
-    elseif row and isCurrent(head(row), rv, listRV) then outcome = "s" -- A4
+    elseif row and isCurrent(head(row), rv, listRV) then outcome = quiet and ownerIn(row) ~= ownerIn(value) and "l" or "s" -- A4
     elseif tomb and isCurrent(head(tomb), rv, listRV) then outcome = "l" -- A5
     elseif not row and not listed and not less(lanes[meta.lane].W, rv) then outcome = "a" -- A6
     end
