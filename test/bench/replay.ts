@@ -15,6 +15,8 @@ import { recordingWatch } from "../../shared/replay/capture-format/recorder.ts";
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
 import { changesOf } from "../../shared/replay/shadow/states.ts";
+import type { Release } from "../../shared/kube/releases.ts";
+import { releaseOfCapture } from "../captures/releases.ts";
 import { silentLog } from "../support/silent-log.ts";
 import { KIND_SAMPLES } from "./objects.ts";
 import { benchResult } from "./result.ts";
@@ -23,6 +25,7 @@ import type { BenchResult } from "./result.ts";
 const ROUNDS = 9;
 const LINES = 5_000;
 const CAPTURE = join(import.meta.dirname, "../captures/rollover.watch.jsonl.gz");
+const release = (): Release => releaseOfCapture("rollover");
 
 export async function bench(): Promise<readonly BenchResult[]> {
   const digester = createDigester("a key of this bench alone, long enough");
@@ -30,7 +33,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
   const events = records.filter(({ kind }) => kind === "event").length;
   const replayed = async (): Promise<readonly ReplayedSync[]> => {
     const syncs: ReplayedSync[] = [];
-    const options = { digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) };
+    const options = { digester, seed: 1, release, log: silentLog, functions: functionHandlers, faults: () => ({}) };
     await replay(heldCapture(records), { ...options, onSync: (sync) => void syncs.push(sync) });
     return syncs;
   };
@@ -38,7 +41,7 @@ export async function bench(): Promise<readonly BenchResult[]> {
     storyOf({ resource: "deployments", namespace: "default", name: "web" }, objectChanges(records, digester), await replayed());
   const lived = async (): Promise<unknown> => {
     const changes = changesOf(records, { name: CAPTURE, digester, malformed: () => undefined });
-    const options = { digester, seed: 1, log: silentLog, functions: functionHandlers };
+    const options = { digester, seed: 1, release, log: silentLog, functions: functionHandlers };
     return closedReplay(lifeOf(changes), { ...options, onSync: () => undefined, onPerson: () => undefined });
   };
   const times = await timed(replayed);

@@ -10,6 +10,8 @@ import { gzipSync } from "node:zlib";
 
 import { deltaloop, eventually, startCluster } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
+import { COMPARED_VERSION } from "../envtest/release-module.ts";
+import { noteVersion } from "./releases.ts";
 
 type Body = Readonly<Record<string, unknown>>;
 
@@ -244,6 +246,7 @@ async function record({ client, plane, ...rest }: Cluster, name: string, play: (
   );
   await keep(`${name}.watch`, watched);
   await keep(`${name}.audit`, audited);
+  noteVersion(name, COMPARED_VERSION);
   await rm(file);
   process.stdout.write(`${name}: ${watched.length} lines, ${audited.length} writes\n`);
 }

@@ -1,12 +1,13 @@
-/** The lives that every run of the tests plays, and upstream's answers to them as recorded (test/captures/differential). */
-import { readFile, writeFile } from "node:fs/promises";
+/** The lives that every run of the tests plays, and upstream's answers to them as recorded (test/captures/differential), a file for each version. */
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 
 import type { Controller } from "../../shared/kube/objects/resources.ts";
+import { RELEASED, releaseOf, type Release } from "../../shared/kube/releases.ts";
 import type { Outcome } from "./outcome.ts";
 
-const FILE = join(import.meta.dirname, "..", "captures", "differential", "syncs.json.gz");
+const FOLDER = join(import.meta.dirname, "..", "captures", "differential");
 
 /** One outcome a sync. */
 export interface RecordedLife {
@@ -15,10 +16,26 @@ export interface RecordedLife {
   readonly outcomes: readonly Outcome[];
 }
 
-export async function readCorpus(): Promise<readonly RecordedLife[]> {
-  return JSON.parse(gunzipSync(await readFile(FILE)).toString("utf8")) as readonly RecordedLife[]; // written below
+export interface Corpus {
+  /** Of the controllers that answered. */
+  readonly version: string;
+  readonly release: Release;
+  readonly lives: readonly RecordedLife[];
 }
 
-export async function writeCorpus(lives: readonly RecordedLife[]): Promise<void> {
-  await writeFile(FILE, gzipSync(JSON.stringify(lives), { level: 9 }));
+export async function readCorpora(): Promise<readonly Corpus[]> {
+  const files = (await readdir(FOLDER)).toSorted();
+  return await Promise.all(
+    files.map(async (file) => {
+      const version = /^syncs-(.*)\.json\.gz$/.exec(file)?.[1] ?? "";
+      const release = releaseOf(version, RELEASED);
+      if (release === undefined) throw new Error(`${file} is of no release in shared/kube/releases`);
+      const text = gunzipSync(await readFile(join(FOLDER, file))).toString("utf8");
+      return { version, release, lives: JSON.parse(text) as readonly RecordedLife[] }; // written below
+    }),
+  );
+}
+
+export async function writeCorpus(version: string, lives: readonly RecordedLife[]): Promise<void> {
+  await writeFile(join(FOLDER, `syncs-${version}.json.gz`), gzipSync(JSON.stringify(lives), { level: 9 }));
 }

@@ -1,5 +1,6 @@
 /** A life by dice: after each step of its script one sync of ours, and of upstream's on the same state, judged. */
 import type { Controller } from "../../shared/kube/objects/resources.ts";
+import type { Release } from "../../shared/kube/releases.ts";
 import { SharedApiServer, Door, type Fault, type Write } from "./shared-api-server.ts";
 import { diceOf } from "./dice.ts";
 import type { Judge, Question } from "./judge.ts";
@@ -28,10 +29,14 @@ interface Asked extends Omit<Question, "nowMs"> {
   readonly faults: readonly Fault[];
 }
 
-/** Upstream runs on the state that ours found; the history continues with our result. */
-export async function* playLife(controller: Controller, seed: number, upstream: Upstream): AsyncGenerator<Judged> {
+/**
+ * Upstream runs on the state that ours found; the history continues with our result.
+ *
+ * @param release by whose rules ours decides; default: the release that is compared
+ */
+export async function* playLife(controller: Controller, seed: number, upstream: Upstream, release?: Release): AsyncGenerator<Judged> {
   const dice = diceOf(seed);
-  const shared = await SharedApiServer.create();
+  const shared = await SharedApiServer.create(release);
   const script = scriptOf(shared, dice, controller);
   await script.begin();
   for (let nth = 1; nth <= SYNCS; nth++) {

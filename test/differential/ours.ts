@@ -5,6 +5,7 @@ import { createMemoryStore } from "../../shared/store/memory/store/store.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { CACHED_RESOURCES, CONTROLLERS, objectKey, type CachedResource, type Controller } from "../../shared/kube/objects/resources.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
+import type { Release } from "../../shared/kube/releases.ts";
 import { strip } from "../../shared/kube/strip/strip.ts";
 import { prepareChanges } from "../../shared/controllers/cache/prepare.ts";
 import { createSession, type SyncHandler } from "../../shared/controllers/kit/sync/session.ts";
@@ -18,7 +19,6 @@ import { AFFECTED_KEYS } from "../../shared/controllers/registry/registry.ts";
 import { syncReplicaSet } from "../../shared/controllers/replicaset/sync.ts";
 import { syncReplicationController } from "../../shared/controllers/replication/sync.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { COMPARED_RELEASE } from "./release.ts";
 import { Door, type SharedApiServer, type Fault, type State } from "./shared-api-server.ts";
 import type { Ending, Sync } from "./outcome.ts";
 
@@ -33,6 +33,13 @@ const HANDLERS: { readonly [C in Controller]: SyncHandler } = {
 const digester = createDigester("0123456789abcdef0123456789abcdef");
 const identity = { projection: 1, digestPrefix: digester.prefix, hashLayout: "v1.36" };
 
+/** When a cache is filled, up to which version, and by the rules of which release. */
+interface Situation {
+  readonly clock: Clock;
+  readonly server: { readonly resourceVersion: string };
+  readonly release: Release;
+}
+
 /** @param observed what the cache holds */
 export async function syncOurs(
   shared: SharedApiServer,
@@ -45,7 +52,7 @@ export async function syncOurs(
 ): Promise<Sync> {
   const { clock } = shared;
   const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  await fill(store, observed, shared.server.resourceVersion);
+  await fill(store, observed, shared);
   const door = new Door(shared.server, faults);
   const kube = kubeOver(createInProcessClient(door, { component: "ours" }));
   const ports = {
@@ -65,7 +72,7 @@ export async function syncOurs(
   if (take.kind === "moved")
     take = await store.take(taken, { ...(take.uid && { uid: take.uid }), ...(take.owner && { owner: take.owner }) });
   if (take.kind !== "ok") throw new Error(`${key} is ${take.kind}`);
-  const session = createSession(ports, { ...taken, snapshot: take.snapshot, release: COMPARED_RELEASE, mayWrite: () => true });
+  const session = createSession(ports, { ...taken, snapshot: take.snapshot, release: shared.release, mayWrite: () => true });
   const ending = await endingOf(HANDLERS[controller](session));
   await session.sendEvents();
   return { writes: door.writes, events: door.events, ending };
@@ -84,13 +91,13 @@ export interface Changed {
 
 /** The keys that ours queues for each controller when a cache with `before` gets the change. */
 export async function keysOfOurs(
-  shared: { readonly clock: Clock; readonly server: { readonly resourceVersion: string } },
+  shared: Situation,
   before: State,
   changed: Changed,
 ): Promise<{ readonly [C in Controller]: readonly string[] }> {
   const { clock, server } = shared;
   const store = createMemoryStore({ deployment: "test", cluster: "c1", identity, holeLimitMs: HOLE_LIMIT_MS, clock });
-  const sequences = await fill(store, before, server.resourceVersion);
+  const sequences = await fill(store, before, shared);
   const keys = async (controller: Controller): Promise<readonly string[]> => (await store.queued(controller)).map(({ key }) => key);
   for (const controller of CONTROLLERS)
     for (const key of await keys(controller)) {
@@ -133,9 +140,13 @@ async function endingOf(run: ReturnType<SyncHandler>): Promise<Ending> {
   }
 }
 
-async function fill(store: Store, observed: State, watermark: string): Promise<ReadonlyMap<CachedResource, number>> {
+async function fill(
+  store: Store,
+  observed: State,
+  { release, server }: Omit<Situation, "clock">,
+): Promise<ReadonlyMap<CachedResource, number>> {
   const sequences = new Map<CachedResource, number>();
-  await store.openEpoch({ epoch: EPOCH, clusterUid: "c1", fence: FENCE, ...identity, release: COMPARED_RELEASE.name });
+  await store.openEpoch({ epoch: EPOCH, clusterUid: "c1", fence: FENCE, ...identity, release: release.name });
   for (const resource of CACHED_RESOURCES) {
     await store.openFence({ epoch: EPOCH, fence: FENCE, resource, lanes: 1 });
     await store.openGeneration({ epoch: EPOCH, fence: FENCE, resource });
@@ -151,7 +162,7 @@ async function fill(store: Store, observed: State, watermark: string): Promise<R
       });
       await store.applyPack({ ...pack, kind: "D", sequence: ++sequence }, items, { counts, commit: { watermark: rv } });
     }
-    await store.applyPack({ ...pack, kind: "W", sequence: ++sequence }, [], { counts: [], commit: { watermark } });
+    await store.applyPack({ ...pack, kind: "W", sequence: ++sequence }, [], { counts: [], commit: { watermark: server.resourceVersion } });
     sequences.set(resource, sequence);
   }
   return sequences;

@@ -5,6 +5,7 @@
 import { parseArgs } from "node:util";
 
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
+import { COMPARED_VERSION } from "../envtest/release-module.ts";
 import { judgeProgram } from "./build.ts";
 import { writeCorpus, type RecordedLife } from "./corpus.ts";
 import { startJudge } from "./judge.ts";
@@ -66,7 +67,7 @@ for (const controller of controllers) {
   }
 }
 judge.close();
-if (values.record) await writeCorpus(lives);
+if (values.record) await writeCorpus(COMPARED_VERSION, lives);
 for (const [name, count] of counts) console.log(`${String(count).padStart(7)}  ${name}`);
 console.log(`${differences} differ, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
 if (differences > 0) process.exitCode = 1;

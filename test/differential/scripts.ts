@@ -3,7 +3,6 @@
  * (ReplicationController's) life in a dozen steps; after each step the controller has one sync.
  */
 import type { Controller } from "../../shared/kube/objects/resources.ts";
-import { COMPARED_RELEASE } from "./release.ts";
 import { podTemplateHash, podTemplateHashState } from "../../shared/kube/pod-template/pod-template-hash.ts";
 import { formatTime } from "../../shared/kube/objects/time.ts";
 import type { KubeObject, PodTemplateSpec } from "../../shared/kube/objects/wire.ts";
@@ -192,7 +191,7 @@ function deploymentScript(shared: SharedApiServer, dice: Dice): Script {
   const takeName = async (): Promise<void> => {
     const d = await deployment();
     if (d === undefined) return;
-    const state = podTemplateHashState(d.spec["template"] as unknown as PodTemplateSpec, COMPARED_RELEASE); // a Deployment's
+    const state = podTemplateHashState(d.spec["template"] as unknown as PodTemplateSpec, shared.release); // a Deployment's
     const collisions = d.status["collisionCount"];
     const hash = podTemplateHash(state, typeof collisions === "number" ? collisions : undefined);
     const name = `${NAME}-${hash}`;

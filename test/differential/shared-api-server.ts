@@ -10,6 +10,8 @@ import { CACHED_RESOURCES, RESOURCES, tableOf, type CachedResource } from "../..
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import { createApiServer, type ApiResponse, type ApiServer } from "../../shared/api-server/api-server.ts";
 import type { ApiRequest } from "../../shared/api-server/rest/request-info.ts";
+import type { Release } from "../../shared/kube/releases.ts";
+import { COMPARED_RELEASE } from "./release.ts";
 
 export type Json = null | boolean | number | string | readonly Json[] | Fields;
 export type Fields = { readonly [field: string]: Json };
@@ -66,13 +68,17 @@ export class SharedApiServer {
   #atMs: number | undefined;
   #random = createSeededRandom(1);
 
-  private constructor() {
+  /** The release whose rules and hashes apply. */
+  readonly release: Release;
+
+  private constructor(release: Release) {
+    this.release = release;
     const clock = { now: () => this.#atMs ?? this.clock.now(), after: this.clock.after };
     this.server = createApiServer({ clock, random: { next: () => this.#random.next() }, garbageCollection: false });
   }
 
-  static async create(): Promise<SharedApiServer> {
-    const shared = new SharedApiServer();
+  static async create(release = COMPARED_RELEASE): Promise<SharedApiServer> {
+    const shared = new SharedApiServer(release);
     await shared.person("POST", "/api/v1/namespaces", { metadata: { name: NAMESPACE } });
     return shared;
   }

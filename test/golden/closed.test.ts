@@ -8,6 +8,7 @@ import { readCapture } from "../../shared/replay/capture-format/capture.ts";
 import { closedReplay, type ClosedEnd } from "../../shared/replay/closed/closed.ts";
 import { lifeOf } from "../../shared/replay/closed/life.ts";
 import { changesOf } from "../../shared/replay/shadow/states.ts";
+import { releaseOfCapture } from "../captures/releases.ts";
 import { shareOf } from "../support/share.ts";
 import { silentLog } from "../support/silent-log.ts";
 
@@ -16,10 +17,11 @@ const names = readdirSync(CAPTURES).flatMap((file) => (file.endsWith(".watch.jso
 const digester = createDigester("a key of this test alone");
 
 async function lived(name: string, seed: number): Promise<{ readonly end: ClosedEnd; readonly errors: readonly string[] }> {
+  const release = releaseOfCapture(name);
   const changes = changesOf(readCapture(join(CAPTURES, `${name}.watch.jsonl.gz`)), { name, digester, malformed: () => undefined });
   const errors: string[] = [];
   const end = await closedReplay(lifeOf(changes), {
-    ...{ digester, seed, log: silentLog, functions: functionHandlers, onPerson: () => undefined },
+    ...{ digester, seed, release: () => release, log: silentLog, functions: functionHandlers, onPerson: () => undefined },
     onSync: ({ key, error }) => void (error !== undefined && errors.push(`${key}: ${error}`)),
   });
   return { end, errors };

@@ -5,20 +5,18 @@ import { describe, expect, it } from "vitest";
 import { CONTROLLERS } from "../../shared/kube/objects/resources.ts";
 import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import type { State } from "../differential/shared-api-server.ts";
-import { readCorpus } from "../differential/corpus.ts";
+import { readCorpora } from "../differential/corpus.ts";
 import { KNOWN, verdictOn } from "../differential/known.ts";
 import { playLife, recalling } from "../differential/life.ts";
 import type { Outcome } from "../differential/outcome.ts";
 import { reportOf } from "../differential/report.ts";
 
-const corpus = await readCorpus();
-
-describe("syncs write what upstream was recorded to write", () => {
+describe.each(await readCorpora())("syncs write what upstream $version was recorded to write", ({ release, lives }) => {
   it.for(CONTROLLERS)("%s", async (controller) => {
     const reports: string[] = [];
     let syncs = 0;
-    for (const { seed, outcomes } of corpus.filter((life) => life.controller === controller)) {
-      for await (const judged of playLife(controller, seed, recalling(outcomes))) {
+    for (const { seed, outcomes } of lives.filter((life) => life.controller === controller)) {
+      for await (const judged of playLife(controller, seed, recalling(outcomes), release)) {
         syncs++;
         if (judged.verdict.kind === "differs") reports.push(`seed ${seed}, ${reportOf(judged)}`);
       }

@@ -6,6 +6,7 @@ import { heading, storyText } from "../../cli/explain/explain-text.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { reasonInWords, sectionOf } from "../../cli/explain/reason-words.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { OWN_RELEASE } from "../../shared/kube/releases.ts";
 import { parseCapture, readCapture } from "../../shared/replay/capture-format/capture.ts";
 import type { CaptureRecord } from "../../shared/replay/capture-format/capture.ts";
 import { keyOf } from "../../shared/replay/capture-format/captured-object.ts";
@@ -16,6 +17,7 @@ import type { Family } from "../../shared/replay/explain/family.ts";
 import { storyOf, type Subject } from "../../shared/replay/explain/story.ts";
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
+import { releaseOfCapture } from "../captures/releases.ts";
 import { longCapture } from "../support/long-capture.ts";
 import { silentLog } from "../support/silent-log.ts";
 
@@ -34,12 +36,14 @@ function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
 }
 
 async function replayOf(name: string): Promise<readonly ReplayedSync[]> {
-  return syncsIn(recordsOf(name));
+  return syncsIn(recordsOf(name), name);
 }
 
-async function syncsIn(records: readonly CaptureRecord[], family?: Family): Promise<readonly ReplayedSync[]> {
+/** @param name the recording whose release decides, if it is one */
+async function syncsIn(records: readonly CaptureRecord[], name?: string, family?: Family): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
-  const options = { digester, seed: 1, log: silentLog, functions: functionHandlers, faults: () => ({}) };
+  const release = name === undefined ? OWN_RELEASE : releaseOfCapture(name);
+  const options = { digester, seed: 1, release: () => release, log: silentLog, functions: functionHandlers, faults: () => ({}) };
   const holds = (record: CaptureRecord): boolean => family?.dependsOn(record) !== false;
   await replay(heldCapture(records), { ...options, holds, onSync: (sync) => void syncs.push(sync) });
   return syncs;
@@ -70,7 +74,7 @@ describe("a replay of one owner tree", () => {
       const family = familyIn(records, { resource, namespace, name: called });
       const own = (await syncsOf(name)).filter(family.concerns);
       expect(own.length, key).toBeGreaterThan(0);
-      expect((await syncsIn(records, family)).filter(family.concerns), key).toEqual(own);
+      expect((await syncsIn(records, name, family)).filter(family.concerns), key).toEqual(own);
     }
   });
 
@@ -78,7 +82,7 @@ describe("a replay of one owner tree", () => {
     const lines = longCapture({ deployments: 3, pods: 2, stepMs: 20 });
     const records = parseCapture(Array.from({ length: 150 }, () => String(lines.next().value)).join("\n"), "long");
     const family = familyIn(records, { resource: "deployments", namespace: "shop", name: "web-1" });
-    const keys = new Set((await syncsIn(records, family)).map(({ key }) => key));
+    const keys = new Set((await syncsIn(records, undefined, family)).map(({ key }) => key));
     expect([...keys].toSorted()).toEqual(["shop/web-1", "shop/web-1-r1", "shop/web-1-r2", "shop/web-1-r3"]);
   });
 });

@@ -9,6 +9,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { describeTrace } from "../../cli/explain/describe.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { OWN_RELEASE } from "../../shared/kube/releases.ts";
 import { CACHED_RESOURCES } from "../../shared/kube/objects/resources.ts";
 import { parseCapture, readCapture, type CaptureRecord } from "../../shared/replay/capture-format/capture.ts";
 import { heldCapture } from "../../shared/replay/capture-format/capture-stream.ts";
@@ -16,6 +17,7 @@ import { importFiles } from "../../shared/replay/import/import.ts";
 import { captureLines } from "../../shared/replay/import/imported.ts";
 import { ImportReport } from "../../shared/replay/import/report.ts";
 import { replay, type ReplaySummary } from "../../shared/replay/engine/replay.ts";
+import { releaseOfCapture } from "../captures/releases.ts";
 import { silentLog } from "../support/silent-log.ts";
 
 const TOP = mkdtempSync(join(tmpdir(), "deltaloop-import-"));
@@ -40,11 +42,14 @@ interface Told {
   readonly writes: ReadonlyMap<string, readonly string[]>;
 }
 
-async function replayed(records: readonly CaptureRecord[]): Promise<Told> {
+/** @param name the recording whose release decides, if it is one of ours */
+async function replayed(records: readonly CaptureRecord[], name?: string): Promise<Told> {
+  const release = name === undefined ? OWN_RELEASE : releaseOfCapture(name);
   const writes = new Map<string, string[]>();
   const summary = await replay(heldCapture(records), {
     digester: createDigester("a key of this test alone"),
     seed: 1,
+    release: () => release,
     log: silentLog,
     functions: functionHandlers,
     onSync: ({ controller, key, lines }) => {
@@ -105,9 +110,9 @@ function knownToBoth(recorded: readonly CaptureRecord[], audited: readonly Captu
 
 describe.each(SCENES)("%s", (name) => {
   it("ends with the same cache, whether recorded, watched or audited", async () => {
-    const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)));
-    const watched = await replayed((await imported(asKubectl(name))).records);
-    const audited = await replayed((await imported([fileOf(`${name}.audit.jsonl.gz`)])).records);
+    const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)), name);
+    const watched = await replayed((await imported(asKubectl(name))).records, name);
+    const audited = await replayed((await imported([fileOf(`${name}.audit.jsonl.gz`)])).records, name);
     expect(watched.summary.cacheDigest).toBe(recorded.summary.cacheDigest);
     expect(audited.summary.cacheDigest).toBe(recorded.summary.cacheDigest);
   });
@@ -116,14 +121,16 @@ describe.each(SCENES)("%s", (name) => {
     const audit = await imported([fileOf(`${name}.audit.jsonl.gz`)], false);
     const [recorded = [], audited = []] = knownToBoth(readCapture(fileOf(`${name}.watch.jsonl.gz`)), audit.records);
     expect(recorded.length).toBeGreaterThan(15);
-    expect((await replayed(audited)).writes).toEqual((await replayed(recorded)).writes);
+    expect((await replayed(audited, name)).writes).toEqual((await replayed(recorded, name)).writes);
   });
 });
 
 /** The input of apply-deltas for a recording, from the watcher's own packs. */
 async function messagesOf(name: string): Promise<readonly string[]> {
   const events: string[] = [];
+  const release = releaseOfCapture(name);
   await replay(heldCapture(readCapture(fileOf(`${name}.watch.jsonl.gz`))), {
+    release: () => release,
     ...{ digester: createDigester("a key of this test alone"), seed: 1, log: silentLog, faults: () => ({}), onSync: () => undefined },
     functions: (wiring, onChanges) => {
       const handlers = functionHandlers(wiring, onChanges);
@@ -147,9 +154,9 @@ const packsOf = (events: readonly string[]): string => {
 
 describe.each([...SCENES, "rollover", "undo", "rc-quota"])("%s, as messages of the queue", (name) => {
   it("ends with the same cache, and nothing is missing", async () => {
-    const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)));
+    const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)), name);
     const { records, report, text } = await imported([packsOf(await messagesOf(name))]);
-    expect((await replayed(records)).summary.cacheDigest).toBe(recorded.summary.cacheDigest);
+    expect((await replayed(records, name)).summary.cacheDigest).toBe(recorded.summary.cacheDigest);
     expect(report.filter((line) => line.startsWith("lost"))).toEqual([]);
     expect(text).not.toContain('"k":"gap"');
   });

@@ -6,11 +6,13 @@ import { functionHandlers } from "../../cli/functions/functions.ts";
 import { faultsIn } from "../../cli/replay/replay-faults.ts";
 import { recordedRelease } from "../../cli/capture/recorded-release.ts";
 import { describeTrace } from "../../cli/explain/describe.ts";
-import { ALL_RELEASES, OWN_RELEASE } from "../../shared/kube/releases.ts";
+import { ALL_RELEASES } from "../../shared/kube/releases.ts";
+import type { Release } from "../../shared/kube/releases.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
 import { readCapture } from "../../shared/replay/capture-format/capture.ts";
 import { heldCapture, openCapture } from "../../shared/replay/capture-format/capture-stream.ts";
 import { replay, type ReplaySummary } from "../../shared/replay/engine/replay.ts";
+import { releaseOfCapture } from "../captures/releases.ts";
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const capture = (name: string) => readCapture(new URL(`../captures/${name}.watch.jsonl.gz`, import.meta.url).pathname);
@@ -18,7 +20,7 @@ const capture = (name: string) => readCapture(new URL(`../captures/${name}.watch
 async function run(
   name: string,
   seed: number,
-  release = OWN_RELEASE,
+  release = releaseOfCapture(name),
   faults = "none",
 ): Promise<{ readonly lines: readonly string[]; readonly errors: readonly string[]; readonly summary: ReplaySummary }> {
   const lines: string[] = [];
@@ -46,7 +48,7 @@ it.each(ALL_RELEASES)("names ReplicaSets by the hash of the recorded cluster's r
   );
   expect(errors).toEqual([]);
   expect(created.length).toBeGreaterThan(0);
-  expect(created.every((name) => recorded.includes(name))).toBe(release.name === "1.36");
+  expect(created.every((name) => recorded.includes(name))).toBe(release.name === releaseOfCapture("rolling-update").name);
 });
 
 it("an upgrade of the cluster in mid-rollout creates no ReplicaSet and starts no rollout", async () => {
@@ -76,6 +78,7 @@ describe("under message faults", () => {
     const options = {
       digester: createDigester("a key of this test alone"),
       seed,
+      release: () => releaseOfCapture("undo"),
       log: silent,
       functions: functionHandlers,
       onSync: () => undefined,
@@ -89,7 +92,8 @@ it("stops at the limit, with the output so far", async () => {
   const records = capture("undo");
   const untilMs = (records[0]?.atMs ?? 0) + 3000;
   const times: number[] = [];
-  const options = { digester: createDigester("a key of this test alone"), seed: 1, log: silent, functions: functionHandlers };
+  const release = (): Release => releaseOfCapture("undo");
+  const options = { digester: createDigester("a key of this test alone"), seed: 1, release, log: silent, functions: functionHandlers };
   const { cacheDigest } = await replay(heldCapture(records), { ...options, untilMs, onSync: ({ atMs }) => void times.push(atMs) });
   expect(times.length).toBeGreaterThan(0);
   expect(Math.max(...times)).toBeLessThanOrEqual(untilMs);
@@ -174,7 +178,7 @@ test.each(["rolling-update", "rollover", "recreate", "scale-up-down", "adopt-rel
 );
 
 test("[informer T84] the same seed gives the same decisions, every seed the same final cache", async () => {
-  const underFaults = (seed: number) => run("recreate", seed, OWN_RELEASE, "reorder,duplicate");
+  const underFaults = (seed: number) => run("recreate", seed, releaseOfCapture("recreate"), "reorder,duplicate");
   const first = await underFaults(1);
   expect(await underFaults(1)).toEqual(first);
   const others = await Promise.all([2, 3, 4, 5].map(underFaults));

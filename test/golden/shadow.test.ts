@@ -8,7 +8,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { classify, rests as restsOf, type Rest, type Verdict } from "../../shared/replay/shadow/classify.ts";
 import { labelOf, writesOfChanges, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
 import { shareOf } from "../support/share.ts";
-import { PLACE, readRecording } from "./shadow.ts";
+import { readRecording } from "./shadow.ts";
 
 /**
  * The part of a capture that `check` covers; the project `long` covers all. Kinds of writes alternate, so it is no
@@ -48,7 +48,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
 
   const numbered = recording.writes.map((write, index) => ({ index, label: labelOf(write), write }));
   it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write of ours", async ({ write }) => {
-    const verdict = await classify(recording.history, write, PLACE);
+    const verdict = await classify(recording.history, write, recording.place);
     verdicts.set(verdict.kind, (verdicts.get(verdict.kind) ?? 0) + 1);
     expect(verdict).toMatchObject({ kind: expect.stringMatching(/^(?:exact|older|tie)$/) });
   });
@@ -65,7 +65,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
 
   it("we write nothing where upstream is idle", async () => {
     const seen: Rest[] = [];
-    for await (const rest of restsOf(recording.history, PLACE)) seen.push(rest);
+    for await (const rest of restsOf(recording.history, recording.place)) seen.push(rest);
     expect(seen.flatMap(({ ours }) => ours)).toEqual([]);
     expect(seen).toHaveLength(rests);
   });
@@ -76,10 +76,10 @@ describe("a busy control plane", () => {
   const STALE = ["web-65494946f9", "web-68b7c9b477"];
 
   it("wrote statuses and a deletion from caches older than half a second, which is reported", async () => {
-    const { history, writes } = readRecording("stale-caches");
+    const { history, writes, place } = readRecording("stale-caches");
     const lags: number[] = [];
     for (const write of writes.filter(({ name }) => STALE.includes(name) || name === "web-68b7c9b477-rr557")) {
-      const verdict = await classify(history, write, PLACE);
+      const verdict = await classify(history, write, place);
       expect(verdict).toMatchObject({ kind: expect.stringMatching(/^(?:exact|older|tie)$/) });
       if (verdict.kind === "older") lags.push(verdict.lagMs);
     }
@@ -88,9 +88,9 @@ describe("a busy control plane", () => {
   });
 
   it("deleted pods that rank equal to ours, of a controller without a controller", async () => {
-    const { history, writes } = readRecording("tied-deletions");
+    const { history, writes, place } = readRecording("tied-deletions");
     const deletions = writes.filter(({ verb }) => verb === "delete");
-    const kinds = await Promise.all(deletions.map(async (write) => (await classify(history, write, PLACE)).kind));
+    const kinds = await Promise.all(deletions.map(async (write) => (await classify(history, write, place)).kind));
     expect(kinds).toContain("tie");
     expect(kinds).not.toContain("unexplained");
   });

@@ -9,8 +9,11 @@ import { readCapture, type CapturedObject } from "../../shared/replay/capture-fo
 import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
 import { changesOf, History, type Change } from "../../shared/replay/shadow/states.ts";
 import { writesOfAudit, type UpstreamWrite } from "../../shared/replay/shadow/upstream-writes.ts";
+import { releaseOfCapture } from "../captures/releases.ts";
 
 export interface Recording {
+  /** Where our syncs decide, by the rules of the recorded release. */
+  readonly place: Required<SyncPlace>;
   /** In the order of their versions; a recording contains one namespace. */
   readonly changes: readonly Change[];
   readonly history: History;
@@ -18,12 +21,14 @@ export interface Recording {
   readonly writes: readonly UpstreamWrite[];
 }
 
-export const PLACE: SyncPlace = { handlers: SYNC_HANDLERS, digester: createDigester("0123456789abcdef0123456789abcdef") };
+const digester = createDigester("0123456789abcdef0123456789abcdef");
 
 export function readRecording(name: string): Recording {
   const audit = fileOf(`${name}.audit`);
-  const changes = changesOf(readCapture(fileOf(`${name}.watch`)), { name, digester: PLACE.digester, malformed: unexpected });
+  const release = releaseOfCapture(name);
+  const changes = changesOf(readCapture(fileOf(`${name}.watch`)), { name, digester, malformed: unexpected });
   return {
+    place: { handlers: SYNC_HANDLERS, digester, release: () => release },
     changes,
     history: new History(changes),
     writes: existsSync(audit) ? writesOfAudit(readLines(audit), name) : [],

@@ -21,7 +21,8 @@ import type { LiveObject } from "../../shared/replay/shadow/states.ts";
 import type { OwnerReference } from "../../shared/kube/objects/wire.ts";
 import type { State } from "../differential/shared-api-server.ts";
 import { keysOfOurs } from "../differential/ours.ts";
-import { PLACE, type Recording } from "./shadow.ts";
+import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
+import type { Recording } from "./shadow.ts";
 
 export interface WakeUps {
   /** Keys that must be queued: `replicaset web-1`. */
@@ -32,7 +33,7 @@ export interface WakeUps {
 }
 
 /** The keys that the change at `index` of a recording enqueues, and those that it must. */
-export async function wakeUpsAt({ changes, history }: Recording, index: number): Promise<WakeUps> {
+export async function wakeUpsAt({ changes, history, place }: Recording, index: number): Promise<WakeUps> {
   const change = changes[index];
   if (change === undefined) throw new Error(`no change ${index}`);
   const [before, after] = [history.after(index), history.after(index + 1)];
@@ -40,15 +41,15 @@ export async function wakeUpsAt({ changes, history }: Recording, index: number):
   for (const owner of after) {
     const controller = controllerOf(resourceOf(owner));
     if (controller === undefined) continue;
-    const writes = await writesIn(after, owner, controller, change.atMs);
+    const writes = await writesIn(place, after, owner, controller, change.atMs);
     const earlier = before.some(({ metadata }) => metadata.uid === owner.metadata.uid)
-      ? await writesIn(before, owner, controller, change.atMs)
+      ? await writesIn(place, before, owner, controller, change.atMs)
       : [];
     if (writes.length > 0 && canonical(writes) !== canonical(earlier)) needed.push(`${controller} ${owner.metadata.name}`);
   }
   const { object, deleted, version, resource } = change;
   const old = before.find(({ metadata }) => metadata.uid === object.metadata.uid);
-  const harness = { clock: createVirtualClock(change.atMs), server: { resourceVersion: version } };
+  const harness = { release: place.release(change.atMs), clock: createVirtualClock(change.atMs), server: { resourceVersion: version } };
   const keys = await keysOfOurs(harness, stateOf(before), {
     resource,
     old,
@@ -72,13 +73,14 @@ function ownersOf(...objects: readonly (LiveObject | undefined)[]): readonly Own
 
 /** The owner in that state. */
 async function writesIn(
+  place: SyncPlace,
   state: readonly LiveObject[],
   { metadata }: LiveObject,
   controller: Controller,
   nowMs: number,
 ): Promise<readonly unknown[]> {
   const owner = state.find(({ metadata: { uid } }) => uid === metadata.uid);
-  return owner === undefined ? [] : await ourWrites(state, { controller, owner, nowMs, failure: undefined }, PLACE);
+  return owner === undefined ? [] : await ourWrites(state, { controller, owner, nowMs, failure: undefined }, place);
 }
 
 function stateOf(objects: readonly LiveObject[]): State {

@@ -15,9 +15,10 @@ import { heldCapture } from "../../shared/replay/capture-format/capture-stream.t
 import { replay } from "../../shared/replay/engine/replay.ts";
 import type { ReplayedSync } from "../../shared/replay/engine/sync-log.ts";
 import { shadow } from "../../shared/replay/shadow/shadow.ts";
+import type { SyncPlace } from "../../shared/replay/shadow/one-sync.ts";
 import type { Finding } from "../../shared/replay/shadow/shadow.ts";
 import { silentLog } from "../support/silent-log.ts";
-import { PLACE, readRecording } from "../golden/shadow.ts";
+import { readRecording } from "../golden/shadow.ts";
 
 /** The findings of the comparison for one key. */
 interface Difference {
@@ -35,14 +36,15 @@ let [unexplained, atRest] = [0, 0];
 const seen: { readonly at: string; readonly cited: readonly string[] }[] = [];
 for (const name of names) {
   const differences: Difference[] = [];
-  for await (const finding of shadow(readRecording(name).changes, PLACE)) {
+  const { changes, place } = readRecording(name);
+  for await (const finding of shadow(changes, place)) {
     const found = differencesIn(finding);
     if (finding.kind === "rest") atRest += found.length;
     else unexplained += found.length;
     differences.push(...found);
   }
   if (differences.length === 0) continue;
-  const syncs = await syncsOf(name);
+  const syncs = await syncsOf(name, place);
   for (const difference of differences)
     seen.push({ at: `${name} ${difference.controller} ${difference.key} ${difference.atMs}`, cited: sectionsAt(difference, syncs) });
 }
@@ -68,9 +70,16 @@ function controllerNamed(name: string): Controller {
 }
 
 /** As `explain` requests them. */
-async function syncsOf(name: string): Promise<readonly ReplayedSync[]> {
+async function syncsOf(name: string, { digester, release }: SyncPlace): Promise<readonly ReplayedSync[]> {
   const syncs: ReplayedSync[] = [];
-  const options = { digester: PLACE.digester, seed: 1, log: silentLog, functions: functionHandlers, faults: (): object => ({}) };
+  const options = {
+    digester,
+    ...(release && { release }),
+    seed: 1,
+    log: silentLog,
+    functions: functionHandlers,
+    faults: (): object => ({}),
+  };
   const capture = heldCapture(readCapture(join(folder, `${name}.watch.jsonl.gz`)));
   await replay(capture, { ...options, onSync: (sync) => void syncs.push(sync) });
   return syncs;

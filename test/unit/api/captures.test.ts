@@ -1,4 +1,4 @@
-/** The captured streams of a real control plane v1.36.3: hashes of upstream, and `strip`. */
+/** The captured streams of a real control plane: hashes of upstream, and `strip`. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
@@ -9,6 +9,7 @@ import { podTemplateHash, podTemplateHashState } from "../../../shared/kube/pod-
 import { compareResourceVersions } from "../../../shared/kube/objects/resource-version.ts";
 import { CACHED_RESOURCES, type CachedResource } from "../../../shared/kube/objects/resources.ts";
 import { strip } from "../../../shared/kube/strip/strip.ts";
+import { releaseOfCapture } from "../../captures/releases.ts";
 import type { Deployment, KubeObject, PodTemplateSpec, ReplicaSet } from "../../../shared/kube/objects/wire.ts";
 
 interface Line {
@@ -62,8 +63,11 @@ describe("pod-template-hash of captured ReplicaSets", () => {
     });
   });
 
-  it.each(made)("$capture: $rsName has our hash of its Deployment's template", ({ rs, rsName, deployment }) => {
-    const hash = podTemplateHash(podTemplateHashState(templateOf(deployment)), deployment.status?.collisionCount);
+  it.each(made)("$capture: $rsName has our hash of its Deployment's template", ({ capture, rs, rsName, deployment }) => {
+    const hash = podTemplateHash(
+      podTemplateHashState(templateOf(deployment), releaseOfCapture(capture)),
+      deployment.status?.collisionCount,
+    );
     expect(rsName).toBe(`${deployment.metadata?.name}-${hash}`);
     expect(rs.metadata?.labels?.["pod-template-hash"]).toBe(hash);
     expect(templatesEqual(templateOf(rs), templateOf(deployment))).toBe(true);
