@@ -59,7 +59,7 @@ describe("what we write fits it", () => {
         digester,
         raw,
         server: "s",
-        kubernetes: "v1.36.3",
+        kubernetes: "v1.37.2",
         keeps: true,
       },
     );

@@ -179,7 +179,7 @@ export function parseCapture(content: string | Buffer, name: string, note: Captu
 /** Receives lines that are no records. */
 export interface OtherLines {
   readonly evidence?: (record: EvidenceRecord) => void;
-  /** The API server reports this version, as `v1.36.3`, from then on. */
+  /** The API server reports this version, as `v1.37.2`, from then on. */
   readonly release?: (version: string, fromMs: number) => void;
 }
 

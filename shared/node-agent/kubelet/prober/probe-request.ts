@@ -118,7 +118,7 @@ export function resolvePort(port: number | string, container: ContainerSpec): nu
   return number !== undefined && number > 0 && number <= PORT_MAX ? number : undefined;
 }
 
-/** `kube-probe/1.36`. */
+/** `kube-probe/1.37`. */
 function userAgent(purpose: HttpGetInput["purpose"]): string {
   return `kube-${purpose}/${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`;
 }
