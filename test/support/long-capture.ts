@@ -10,8 +10,8 @@ export interface LongCaptureOptions {
   readonly deployments: number;
   readonly pods: number;
   readonly stepMs: number;
-  /** Transforms each object before it is written; default: none. */
-  readonly seen?: (resource: CachedResource, object: object) => unknown;
+  /** The fields of a line for an object as the API server sends it; default: the whole object. */
+  readonly recorded?: (resource: CachedResource, object: object) => object;
   /** Of each pod and each template; default: one container. */
   readonly containers?: readonly object[];
 }
@@ -22,12 +22,12 @@ const CONTAINERS = [{ name: "main", image: "shop:1" }];
 
 /** Each without its newline. */
 export function* longCapture(options: LongCaptureOptions): Generator<string> {
-  const { deployments, pods, stepMs, containers = CONTAINERS, seen = (_resource, object): unknown => object } = options;
+  const { deployments, pods, stepMs, containers = CONTAINERS, recorded = (_resource, object): object => ({ object }) } = options;
   let [version, count] = [100, 0];
   const generations = Array.from({ length: deployments }, () => 1);
   const line = (fields: object): string => JSON.stringify({ t: new Date(START_MS + count++ * stepMs).toISOString(), ...fields });
-  const item = (r: CachedResource, object: object): string => line({ r, k: "item", object: seen(r, object) });
-  const event = (r: CachedResource, type: string, object: object): string => line({ r, type, object: seen(r, object) });
+  const item = (r: CachedResource, object: object): string => line({ r, k: "item", ...recorded(r, object) });
+  const event = (r: CachedResource, type: string, object: object): string => line({ r, type, ...recorded(r, object) });
   const time = (): string => new Date(START_MS + count * stepMs).toISOString().replace(/\.\d+/, "");
   const metaOf = (name: string, more: object = {}): object => ({
     ...{ namespace: NAMESPACE, name, uid: `uid-${name}`, resourceVersion: String(version++), creationTimestamp: time(), ...more },
