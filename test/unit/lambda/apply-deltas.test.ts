@@ -18,7 +18,7 @@ const CID = "5d3f00aa11bb";
 it.each([
   { receiveCount: 1, sizes: [12] },
   { receiveCount: 2, sizes: [10, 2] },
-  { receiveCount: 3, sizes: [1, 2, 4, 5] },
+  { receiveCount: 3, sizes: [0, 1, 2, 4, 5] }, // AP6
 ])("applies a message received $receiveCount times in calls of $sizes items", async ({ receiveCount, sizes }) => {
   const seen: number[] = [];
   const store = {
