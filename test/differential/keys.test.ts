@@ -21,7 +21,7 @@ const STEPS = 6;
 const built = await judgeProgram();
 const missing = "missing" in built ? built.missing : undefined;
 
-/** The changes, one object after the other; deletions of a resource come last. */
+/** The changes, one object after the other; deletions of a resource come last, unless another object has the name. */
 function changesOf(before: State, after: State): readonly Changed[] {
   return CACHED_RESOURCES.flatMap((resource) => {
     const find = (state: State, uid: string) => state[resource].find(({ metadata }) => metadata.uid === uid);
@@ -29,7 +29,10 @@ function changesOf(before: State, after: State): readonly Changed[] {
     const gone = before[resource].flatMap((old): readonly Changed[] =>
       find(after, old.metadata.uid) ? [] : [{ resource, old, new: undefined }],
     );
-    return [...put.filter((each) => each.old?.metadata.resourceVersion !== each.new?.metadata.resourceVersion), ...gone];
+    const names = new Set(after[resource].map(({ metadata }) => metadata.name));
+    const isReplaced = ({ old }: Changed): boolean => names.has(old?.metadata.name ?? "");
+    const changed = put.filter((each) => each.old?.metadata.resourceVersion !== each.new?.metadata.resourceVersion);
+    return [...gone.filter(isReplaced), ...changed, ...gone.filter((each) => !isReplaced(each))];
   });
 }
 
