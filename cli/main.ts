@@ -17,6 +17,9 @@ const VERBS: Verbs = {
     replay: async () => (await import("./replay.ts")).registerReplay,
     shadow: async () => (await import("./shadow.ts")).registerShadow,
   },
+  "Write a controller:": {
+    manifests: async () => (await import("./manifests.ts")).registerManifests,
+  },
   "Run components:": {
     watch: async () => (await import("./watch.ts")).registerWatch,
     node: async () => (await import("./node.ts")).registerNode,

@@ -86,6 +86,11 @@ export function apiVersionOf({ group, version }: Pick<KindId, "group" | "version
   return group === "" ? version : `${group}/${version}`;
 }
 
+/** These kinds are watched as PartialObjectMetadata, so no field of them but metadata is ever visible. */
+export function isMetadataOnly({ group, kind }: Pick<KindId, "group" | "kind">): boolean {
+  return group === "" && (kind === "Secret" || kind === "ConfigMap");
+}
+
 /** Declares a built-in or third-party kind, whose fields `T` names: `kind<Certificate>()({ group: "cert-manager.io", … })`. */
 export function kind<T extends object>(): <const N extends string>(
   id: KindId<N> & { readonly status?: boolean },
