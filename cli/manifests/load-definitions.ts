@@ -21,7 +21,8 @@ import(workerData).then((exports) => {
 export async function loadDefinitions(file: string): Promise<readonly Definition[]> {
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new UsageError(`${file}: there is no such file`);
   const worker = new Worker(WORKER, { eval: true, workerData: pathToFileURL(file).href, stdout: true });
-  worker.stdout.pipe(process.stderr);
+  // Not piped: a dozen files would be a dozen listeners of stderr.
+  worker.stdout.on("data", (text) => process.stderr.write(text));
   try {
     const definitions = await answerOf(worker, file);
     if (definitions.length > 0) return definitions;

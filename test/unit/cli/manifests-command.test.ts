@@ -16,6 +16,15 @@ function run(...files: readonly string[]) {
   return spawnSync(process.execPath, ["cli/main.ts", "manifests", ...files], { cwd: ROOT, encoding: "utf8" });
 }
 
+it("prints nothing beside the YAML, however many files there are", () => {
+  const files = Array.from({ length: 12 }, (_, i) => {
+    const path = join(folder, `many-${i}.mjs`);
+    writeFileSync(path, `${HEAD}export const a = defineController({ name: "a${i}", for: Pod, sync: () => undefined });\n`);
+    return path;
+  });
+  expect(run(...files)).toMatchObject({ status: 0, stderr: "" });
+});
+
 it("prints one CRD, the namespace, and the rights of each controller", () => {
   const { status, stdout, stderr } = run("examples/controllers/website.ts", "examples/controllers/team-guard.ts");
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
