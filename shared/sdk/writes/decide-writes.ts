@@ -1,0 +1,147 @@
+/** Which requests a sync needs, and why. Pure; the order is that in which they are performed. */
+import type { Definition } from "../definition/controller.ts";
+import type { KindData } from "../definition/kind.ts";
+import type { Digest, LastWrite } from "./last-write.ts";
+import { isContested, sentText } from "./last-write.ts";
+import type { ObjectBody, ObjectId, Primary, Wanted } from "./wanted.ts";
+import { idText } from "./wanted.ts";
+
+/** An owned object as the view caches it. */
+export interface CachedOwned {
+  readonly id: ObjectId;
+  readonly uid: string;
+  readonly resourceVersion: string;
+  /** Digest of its content. */
+  readonly content: string;
+  /** This controller's manager has an entry in managedFields. */
+  readonly isManaged: boolean;
+  readonly isDeleting: boolean;
+}
+
+/** What is known besides the result of a sync. All of one instant. */
+export interface Observed {
+  readonly primary: Primary;
+  /** Digests of the primary's content and status. */
+  readonly content: string;
+  readonly statusContent: string;
+  /** Those whose controller reference names the primary in all its parts. */
+  readonly owned: readonly CachedOwned[];
+  /** By `idText`, and under `self` and `status`. */
+  readonly records: ReadonlyMap<string, LastWrite>;
+}
+
+/** Shadow mode prints it. */
+export type Reason = "missing" | "desired state changed" | "changed since the last write" | "no longer desired" | "returned by sync";
+
+export type OwnWrite =
+  | { readonly kind: "create"; readonly id: ObjectId; readonly body: ObjectBody; readonly why: "missing" }
+  | {
+      readonly kind: "apply";
+      readonly id: ObjectId;
+      readonly body: ObjectBody;
+      readonly uid: string;
+      /** As the decision read it; the request carries the uid alone. */
+      readonly readVersion: string;
+      readonly isRevert: boolean;
+      readonly why: Reason;
+    }
+  /** Only once every write before it has succeeded. */
+  | {
+      readonly kind: "prune";
+      readonly id: ObjectId;
+      readonly uid: string;
+      readonly resourceVersion: string;
+      readonly why: "no longer desired";
+    }
+  | {
+      readonly kind: "self" | "status";
+      readonly body: Readonly<Record<string, unknown>>;
+      readonly uid: string;
+      readonly resourceVersion: string;
+      readonly isRevert: boolean;
+      readonly why: Reason;
+    }
+  | { readonly kind: "remove"; readonly uid: string; readonly resourceVersion: string; readonly why: "returned by sync" };
+
+export interface Decided {
+  readonly writes: readonly OwnWrite[];
+  /** Objects that another writer keeps changing: they are not applied until a back-off has passed. */
+  readonly contested: readonly string[];
+  /** The primary is read live before the first write: one of them creates, prunes or removes. */
+  readonly needsLiveRead: boolean;
+}
+
+/** Deleting one of these deletes what other programs own, so it must be asked for. Keys: `KIND.GROUP`. */
+const KEPT_KINDS = ["PersistentVolumeClaim.", "PersistentVolume.", "Namespace.", "CustomResourceDefinition.apiextensions.k8s.io"];
+
+export function decideWrites(definition: Definition, wanted: Wanted, observed: Observed, digest: Digest, nowMs: number): Decided {
+  const { primary, owned, records } = observed;
+  const { uid, resourceVersion } = primary;
+  if (wanted.isRemoved)
+    return { writes: [{ kind: "remove", uid, resourceVersion, why: "returned by sync" }], contested: [], needsLiveRead: true };
+  const cached = new Map(owned.map((object) => [idText(object.id), object]));
+  const contested: string[] = [];
+  const ifUncontested = (id: string, write: OwnWrite | undefined): readonly OwnWrite[] => {
+    if (write === undefined) return [];
+    const isHeld = "isRevert" in write && write.isRevert && isContested(records.get(id), nowMs);
+    if (isHeld) contested.push(id);
+    return isHeld ? [] : [write];
+  };
+  const applied = (wanted.apply ?? []).flatMap(({ id, body }) =>
+    ifUncontested(idText(id), objectWrite(id, body, cached.get(idText(id)), records.get(idText(id)), digest)),
+  );
+  const self = wanted.self && ({ kind: "self", body: wanted.self, content: observed.content } as const);
+  const status = wanted.status && ({ kind: "status", body: wanted.status, content: observed.statusContent } as const);
+  const ofPrimary = [self, status].flatMap((each) => {
+    if (each === undefined) return [];
+    const why = reasonFor(sentText(each.body), { uid, content: each.content }, records.get(each.kind), digest);
+    const write = why && { kind: each.kind, body: each.body, uid, resourceVersion, why, isRevert: why === "changed since the last write" };
+    return ifUncontested(each.kind, write);
+  });
+  const desired = new Set([...(wanted.apply ?? []).map(({ id }) => idText(id)), ...wanted.keep]);
+  const pruned = wanted.apply === undefined ? [] : owned.filter((each) => isPruned(definition, each, desired));
+  const prunes = pruned.map((each): OwnWrite => ({
+    kind: "prune",
+    id: each.id,
+    uid: each.uid,
+    resourceVersion: each.resourceVersion,
+    why: "no longer desired",
+  }));
+  const needsLiveRead = prunes.length > 0 || applied.some(({ kind }) => kind === "create");
+  return { writes: [...applied, ...prunes, ...ofPrimary], contested, needsLiveRead };
+}
+
+function objectWrite(
+  id: ObjectId,
+  body: ObjectBody,
+  cached: CachedOwned | undefined,
+  record: LastWrite | undefined,
+  digest: Digest,
+): OwnWrite | undefined {
+  if (cached === undefined) return { kind: "create", id, body, why: "missing" };
+  if (cached.isDeleting) return undefined; // its deletion enqueues the key, and then it is missing
+  const why = reasonFor(sentText(body), cached, record, digest);
+  const { uid, resourceVersion: readVersion } = cached;
+  return why && { kind: "apply", id, body, uid, readVersion, isRevert: why === "changed since the last write", why };
+}
+
+/** Undefined: sent and content are as recorded, so no request is needed. */
+function reasonFor(
+  text: string,
+  { uid, content }: { readonly uid: string; readonly content: string },
+  record: LastWrite | undefined,
+  digest: Digest,
+): Reason | undefined {
+  if (record?.uid !== uid || record.sent !== digest(text)) return "desired state changed";
+  return record.content === content ? undefined : "changed since the last write";
+}
+
+function isPruned(definition: Definition, { id, isManaged, isDeleting }: CachedOwned, desired: ReadonlySet<string>): boolean {
+  if (isDeleting || !isManaged || desired.has(idText(id))) return false;
+  const owned = definition.owns.find(({ kind }) => isSameKind(kind, id.kind));
+  return owned?.prune ?? (owned !== undefined && !KEPT_KINDS.includes(`${id.kind.kind}.${id.kind.group}`));
+}
+
+function isSameKind(a: KindData, b: KindData): boolean {
+  return a.group === b.group && a.kind === b.kind;
+}
