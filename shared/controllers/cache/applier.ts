@@ -437,7 +437,9 @@ class MessageApplier {
       .map(({ key, rv }) => ({ resource, key, put: rv, ...list }));
     if (rows.length === 0) return items;
     const begun = await this.#cluster.store.applyPack(this.#header(kind), [], { counts: [], ...this.#part() });
-    if (begun.kind === "applied") this.#parts++;
+    // Committed before, or not open: nothing is skipped, because nothing vouches for what the read would find.
+    if (begun.kind !== "applied") return items;
+    this.#parts++;
     const current = new Map((await this.#cluster.store.readIndex({ rows })).current?.map(({ row }) => [row.key, row.rv]));
     return items.filter((item) => {
       const rv = faultOf(item) === undefined && item.t !== "D" ? current.get(item.key) : undefined;

@@ -55,7 +55,7 @@ export interface IntentStore {
   ): Promise<"ok" | "stolen">;
   /**
    * Writes own responses and live reads by the rules A1, A4–A7, A10, and settles the run's own ops. The key itself is queued if a row
-   * changed or A5/A6 dropped a response, never by its own status. Also renews the deadline of the token's pending ops.
+   * changed or a response was late or absent, never by its own status. Also renews the deadline of the token's pending ops.
    */
   writeThrough(run: AnyTaken, write: WriteThrough): Promise<WriteThroughResult>;
 }

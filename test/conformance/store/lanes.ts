@@ -112,6 +112,8 @@ export function laneCases(open: OpenStore): void {
     expect(await store.applyPack(header, [first], { counts: [], part: "1" })).toMatchObject({ kind: "applied" });
     expect(await store.applyPack(header, [second], { counts: [], commit, part: "3", after: "2" })).toEqual({ kind: "setBack" });
     expect(await harness.row("pods", "shop/b")).toBeUndefined();
+    const repeated = await store.applyPack(header, [first], { counts: [], part: "1", after: "0" });
+    expect(repeated, "sent again by a client that reconnected").toMatchObject({ kind: "applied", outcomes: ["same"] });
     expect(await store.applyPack(header, [second], { counts: [], commit, part: "2", after: "1" })).toMatchObject({ kind: "applied" });
     expect(await harness.watermark("pods")).toBe("11");
     expect(await store.applyPack(header, [second], { counts: [], commit, part: "3", after: "2" })).toMatchObject({ kind: "duplicate" });

@@ -131,6 +131,15 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "12" });
   });
 
+  it("[informer A4] ignores a live read of the run's own primary that is older than its row, whoever owns that", async ({
+    harness,
+    run,
+  }) => {
+    const answer = await harness.writeThrough(run, "replicasets", [put(cachedReplicaSet({ resourceVersion: "4" }))], { ownerUid: UID });
+    expect(outcomes(answer)).toEqual(["same"]);
+    expect(await harness.dirty(C)).toEqual([]);
+  });
+
   it("an answer dropped before a moved row enqueues the key too, because the second call does not contain it", async ({ harness, run }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);

@@ -269,6 +269,22 @@ describe("AP5 a redelivered message", () => {
     expect(await harness.watermarkOf()).toBe("249");
   });
 
+  it("AP6 skips nothing when the Store has committed the message, because it may be set back before the last call", async ({ harness }) => {
+    const { store } = harness;
+    const body = harness.pack(many(3));
+    await harness.apply(body);
+    const sizes: number[] = [];
+    harness.store = {
+      ...store,
+      applyPack: (pack, items, options) => {
+        sizes.push(items.length);
+        return store.applyPack(pack, items, options);
+      },
+    };
+    expect(await harness.apply(body, 3)).toEqual({ kind: "ack" });
+    expect(sizes).toEqual([0, 1]); // the second one answers that the message is a duplicate
+  });
+
   it("[informer T25c] makes progress on each delivery, however slow its items are", async ({ harness }) => {
     const { store } = harness;
     const [ITEM_MS, FUNCTION_MS] = [900, 5_000];

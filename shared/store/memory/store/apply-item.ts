@@ -26,6 +26,8 @@ export interface Step {
   readonly resource: ResourceData;
   readonly ring: Ring;
   readonly nowMs: number;
+  /** The key whose run writes through. */
+  readonly ownKey?: ObjectKey;
   /** `stream`: a delta or the sweep of a manifest; `list`: a listed object; `own`: a response or live read of a run. */
   readonly source: "stream" | "list" | "own";
   /** The version of the list that contains the items (IX9). */
@@ -93,11 +95,12 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
 
 /**
  * A4, A5 and A6 for a put, and IX9. A listed object missing below the watermark means a damaged row, so it is accepted. A response is late if
- * the newer row has another owner: the pod that the run created or adopted is no longer its owner's.
+ * the newer row has another owner: the pod that the run created or adopted is no longer its owner's. The run's own primary is read live
+ * each time, so it may be older than its row for long.
  */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
   if (row && !isCurrent(row.rv, item.rv, step.listRV)) return undefined;
-  if (row) return step.source === "own" && row.owner !== item.owner ? "late" : "same";
+  if (row) return step.source === "own" && row.owner !== item.owner && item.key !== step.ownKey ? "late" : "same";
   const tombstone = lane.tombstones.get(item.key);
   if (tombstone !== undefined && isCurrent(tombstone, item.rv, step.listRV)) return "late";
   return step.source !== "list" && compareResourceVersions(item.rv, lane.watermark) <= 0 ? "absent" : undefined;

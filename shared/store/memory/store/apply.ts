@@ -62,7 +62,9 @@ export function applyPack(
     return entry;
   }
   const { epoch, resource, lane } = entry;
-  if (options.after !== undefined && options.after !== lane.part) return { kind: "setBack" };
+  const { after, part } = options;
+  const isSentAgain = part !== undefined && part === lane.part; // a client that reconnects may send a call twice
+  if (after !== undefined && after !== lane.part && !isSentAgain) return { kind: "setBack" };
   const ring = createRing(epoch, nowMs);
   const source = pack.kind === "L" ? "list" : "stream";
   const { listRV } = options;
@@ -80,7 +82,7 @@ export function applyPack(
   }
   if (step.isHistoryLost === true) for (const name of data.catalog.views) markSuspect(data, name, HISTORY_LOST);
   tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // redelivered items are not counted yet
-  if (options.part !== undefined && (moved === undefined ? !options.commit : moved > 0)) lane.part = options.part;
+  if (part !== undefined && (moved === undefined ? !options.commit : moved > 0)) lane.part = part;
   if (moved !== undefined) {
     const found = items[moved]?.unread ? rowsOf(data, pack.resource, items.slice(moved)) : undefined;
     return { kind: "retry", index: moved, bells: ring.bells(), outcomes, ...(found && { found }) };

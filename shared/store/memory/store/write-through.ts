@@ -25,7 +25,16 @@ export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThroug
   const resource = epoch.resources.get(write.resource);
   if (!resource) throw new Error(`write-through of ${write.resource}, which is not open`);
   const ring = createRing(epoch, nowMs);
-  const step: Step = { epoch, name: write.resource, resource, ring, nowMs, source: "own", ...(write.ownStatus && { exempt: run }) };
+  const step: Step = {
+    epoch,
+    name: write.resource,
+    resource,
+    ring,
+    nowMs,
+    source: "own",
+    ownKey: run.key,
+    ...(write.ownStatus && { exempt: run }),
+  };
   const outcomes: ItemOutcome[] = [];
   if (write.items.length > 0 && countsMoved(epoch, write.counts)) return { kind: "retry", index: 0, bells: [], outcomes };
 

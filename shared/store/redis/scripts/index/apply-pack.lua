@@ -25,7 +25,8 @@ if isDuplicate(state, sequence) then
   tally(tallyKey, place, came, { duplicate = came })
   return { "duplicate", bellReplies() }
 end
-if after ~= "" and after ~= state.part then return { "setBack" } end
+-- A client that reconnects may send a call twice.
+if after ~= "" and after ~= state.part and (part == "" or part ~= state.part) then return { "setBack" } end
 if full and not leavesOut and not state.frozen and hasPuts() then return full end
 local outcomes, moved = "", nil
 if came > 0 then

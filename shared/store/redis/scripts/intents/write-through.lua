@@ -33,7 +33,7 @@ if #unknown > 0 then return { "slices", unpack(unknown) } end
 
 if itemsCount > 0 and countsMoved() then return { "retry", {}, "", 0 } end
 local own = keyState(queueBase, key)
-local outcomes, moved = applyItems(false, "", true, ownStatus and own or nil)
+local outcomes, moved = applyItems(false, "", key, ownStatus and own or nil)
 flush()
 local written = meta[2] or ""
 for i = 1, #outcomes do

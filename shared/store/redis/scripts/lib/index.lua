@@ -1,5 +1,5 @@
 -- The index: the effects of one change (A4–A10). A lane is consecutive KEYS from `base` (V, T, H, MP after it):
---   l hash fence, last, W, gen, frozen, holeSince, ts · v hash key -> rv, uid, owner, signature, flags
+--   l hash fence, last, W, gen, frozen, holeSince, ts, part · v hash key -> rv, uid, owner, signature, flags
 --   t hash key -> rv, uid, signature
 --   and where sequences are committed: h zset sequence -> "<sequence>:<watermark>" · mp hash "<generation>.<sequence>" -> rows
 -- A slice is a hash key -> flags, rv, uid, signature, object. Flags: "g<ms>" = gone since then (a delete succeeded, the stream
@@ -432,7 +432,7 @@ local function ownerIn(text)
 end
 
 -- Applies the items in order. `listed`: A6 does not apply (L). `listRV`: the version of their list, or "" (IX9).
--- `quiet`: settled intents queue no key (write-through). `skip`: a queue state that effects do not
+-- `quiet`: the key whose run writes through; settled intents queue no key. `skip`: a queue state that effects do not
 -- queue (the primary whose own status was written). `full`: the store is full, so puts are skipped (FU2).
 -- Returns the outcomes (c changed, s same, l late, a absent, f skipped), and the number of items done before one whose row had changed (IX8).
 local function applyItems(listed, listRV, quiet, skip, full)
@@ -455,7 +455,10 @@ local function applyItems(listed, listRV, quiet, skip, full)
       if not row or isGone(row) or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
     elseif meta.delete then
       if row and less(rv, head(row)) then outcome = "s" end -- A8
-    elseif row and isCurrent(head(row), rv, listRV) then outcome = quiet and ownerIn(row) ~= ownerIn(value) and "l" or "s" -- A4
+    elseif row and isCurrent(head(row), rv, listRV) then 
+      -- A4. The run's own primary is read live each time, so it may be older than its row for long.
+      local itemKey = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
+      outcome = quiet and quiet ~= itemKey and ownerIn(row) ~= ownerIn(value) and "l" or "s"
     elseif tomb and isCurrent(head(tomb), rv, listRV) then outcome = "l" -- A5
     elseif not row and not listed and not less(lanes[meta.lane].W, rv) then outcome = "a" -- A6
     end
