@@ -35,7 +35,7 @@ else {
     async () => {
       const { code, output } = await run("systemd-cgroups.test.ts", true);
       expect(output).toMatch(/✓.*Cgroups: systemd > CG4 CG5/u);
-      expect(output).toMatch(/✓.*limits pods and classes as cgroupfs does/u);
+      expect(output).toMatch(/✓.*limits pods and QoS classes as cgroupfs does/u);
       expect(code, output).toBe(0);
     },
   );
