@@ -169,7 +169,6 @@ export const FIELDS: Fields = {
   },
   ...unsupported(
     "allowedUnsafeSysctls",
-    "defaultPodSysctls",
     "configMapAndSecretChangeDetectionStrategy",
     "cpuManagerPolicyOptions",
     "crashLoopBackOff",

@@ -53,7 +53,8 @@ const API_PROJECTIONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The first reference to an API object, if any. An unknown volume type counts as one. Source: pkg/api/pod/util.go HasAPIObjectReference.
+ * The first reference to an API object, if any. An unknown volume type counts as one. Source: pkg/api/pod/util.go HasAPIObjectReference;
+ * pkg/features/kube_features.go PreventStaticPodAPIReferences.
  */
 export function apiReference(spec: PodSpec): ApiReference | undefined {
   if ((spec.serviceAccountName ?? "") !== "") return { resource: "serviceaccounts", field: "serviceAccountName" };
