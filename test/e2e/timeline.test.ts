@@ -257,14 +257,20 @@ function suite(): void {
     expect(await span()).toBe(whole);
     await page.getByRole("tree").focus();
     await page.keyboard.press("Home");
-    await page.keyboard.press("n");
-    const title = await details.locator("strong").textContent();
+    const titleOf = async (): Promise<string> => (await details.locator("strong").textContent()) ?? "";
+    const isChange = (title: string): boolean => title.includes("image");
+    let title = "";
+    for (let presses = 0; presses < 20 && !isChange(title); presses++) {
+      await page.keyboard.press("n");
+      title = await titleOf();
+    }
+    expect(title).toSatisfy(isChange);
     const owner = await page.getByTitle("deploy/web", { exact: true }).boundingBox();
     const at = await page.evaluate<number>("new URLSearchParams(location.hash.slice(1)).get('from')");
     await page.keyboard.press("Escape");
     expect(await details.textContent()).toContain("Select a finding");
     await page.mouse.click(box.x + (((await momentOf(page)) - at) / whole) * box.width, (owner?.y ?? 0) + 10);
-    expect(await details.locator("strong").textContent()).toBe(title);
+    expect(await titleOf()).toBe(title); // its group is drawn at the time of the user's change
   });
 
   it("goes to the next and the previous mark by the keys N and P", async () => {

@@ -3,7 +3,7 @@ import type { TimelineFinding } from "../input.ts";
 import { ticksOf } from "./format.ts";
 import { drawGlyph, drawRestart } from "./glyph.ts";
 import type { Glyph } from "./glyph.ts";
-import { clustersOf, lastAt } from "./model.ts";
+import { clustersOf, lastAt, leadOf } from "./model.ts";
 import type { Lane, Model } from "./model.ts";
 import type { Palette } from "./palette.ts";
 import type { View } from "./view.ts";
@@ -30,11 +30,13 @@ export function heightOf({ object }: Lane): number {
 /** Returns the glyphs, for clicks. */
 export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly Glyph[] {
   const { model, view, rows, width, height, palette, finding } = scene;
-  const { gaps, endMs } = model.input;
+  const { gaps, endMs, cluster } = model.input;
   context.clearRect(0, 0, width, height);
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
   const x = (at: number): number => ((at - view.from) / (view.to - view.from)) * width;
+  // Nothing is known after the end of a recording; of a running cluster, the last state is the present one.
+  const frame = { view, x, palette, width, knownUntil: cluster === undefined ? endMs : Infinity };
   drawGrid(context, scene, x);
   if (finding !== undefined) {
     context.globalAlpha = 0.14;
@@ -54,9 +56,9 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly 
     }
     context.fillStyle = palette.line;
     context.fillRect(0, top + heightOf(lane) - 1, width, 1);
-    if (lane.object.kind === "Pod") drawPod(context, lane, top, { view, x, palette, width });
-    else drawSizes(context, lane, top, { view, x, palette, width });
-    glyphs.push(...drawMarks(context, lane, top, { view, x, palette, width }));
+    if (lane.object.kind === "Pod") drawPod(context, lane, top, frame);
+    else drawSizes(context, lane, top, frame);
+    glyphs.push(...drawMarks(context, lane, top, frame));
   }
   for (const { from, until } of gaps) {
     context.fillStyle = palette.gap;
@@ -74,6 +76,7 @@ interface Frame {
   readonly x: (at: number) => number;
   readonly palette: Palette;
   readonly width: number;
+  readonly knownUntil: number;
 }
 
 function drawGrid(context: CanvasRenderingContext2D, { model, view, width, height, palette }: Scene, x: Frame["x"]): void {
@@ -102,8 +105,8 @@ function drawMoment(context: CanvasRenderingContext2D, at: number, { height, pal
   context.fill();
 }
 
-function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: number, { view, x, palette, width }: Frame): void {
-  const { states = [], until = Infinity, restarts = [], from } = object;
+function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: number, { view, x, palette, width, knownUntil }: Frame): void {
+  const { states = [], until = knownUntil, restarts = [], from } = object;
   const [barTop, barHeight] = [top + 3, POD_HEIGHT - 7];
   let begun = -Infinity;
   for (let index = Math.max(0, lastAt(states, view.from)); index < states.length; index++) {
@@ -122,7 +125,7 @@ function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: numbe
     context.lineWidth = 1;
     if (right - left > 4) context.strokeRect(left + 0.5, barTop + 0.5, right - left - 1, barHeight - 1);
     const place = { left: left + 5, right: right - 3, y: barTop + barHeight / 2 + 0.5, ink: palette.inks[state] };
-    label(context, reason ?? state, { ...place, back: palette.backs[state] });
+    label(context, reason ?? (state === "running" ? "not ready" : state), { ...place, back: palette.backs[state] });
   }
   for (const restart of restarts) {
     if (restart < view.from || restart > view.to) continue;
@@ -153,8 +156,13 @@ function label(context: CanvasRenderingContext2D, text: string, { left, right, y
 }
 
 /** Draws available replicas as an area, ready ones as a line, desired ones as a dashed line. */
-function drawSizes(context: CanvasRenderingContext2D, { object, sizeMax }: Lane, top: number, { view, x, palette, width }: Frame): void {
-  const { sizes = [], until = Infinity } = object;
+function drawSizes(
+  context: CanvasRenderingContext2D,
+  { object, sizeMax }: Lane,
+  top: number,
+  { view, x, palette, width, knownUntil }: Frame,
+): void {
+  const { sizes = [], until = knownUntil } = object;
   const [base, full] = [top + OWNER_HEIGHT - 5, OWNER_HEIGHT - MARKS_HEIGHT - 9];
   const y = (size: number): number => base - (size / sizeMax) * full;
   const first = Math.max(0, lastAt(sizes, view.from));
@@ -212,7 +220,7 @@ function drawMarks(
   const glyphs: Glyph[] = [];
   const y = top + (object.kind === "Pod" ? POD_HEIGHT / 2 : MARKS_HEIGHT / 2 + 1);
   for (const cluster of clustersOf(marks, view, (CLUSTER_PX * (view.to - view.from)) / width)) {
-    const glyph = { x: x(cluster[0]?.at ?? 0) + (cluster.length > 1 ? 3 : 0), y, marks: cluster };
+    const glyph = { x: x(leadOf(cluster)?.at ?? 0), y, marks: cluster };
     glyphs.push(glyph);
     drawGlyph(context, glyph, { palette, isSelected: cluster.some(({ id }) => id === view.mark), onBar: object.kind === "Pod" });
   }

@@ -1,4 +1,5 @@
 /** Draws the marks of a lane. */
+import { leadOf, rankOf } from "./model.ts";
 import type { LaneMark } from "./model.ts";
 import type { Palette } from "./palette.ts";
 
@@ -11,18 +12,13 @@ export interface Glyph {
   readonly marks: readonly LaneMark[];
 }
 
-/** Of several marks the most important one is drawn. */
-function rankOf({ kind, isWarning }: LaneMark): number {
-  return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4, shadow: isWarning ? 1 : 3 }[kind];
-}
-
 /** A change is a diamond, a refusal a cross, an Event a circle, a sync a triangle, a shadow's verdict a square; several marks have their number. */
 export function drawGlyph(
   context: CanvasRenderingContext2D,
   { x, y, marks }: Glyph,
   { palette, isSelected = false, onBar = false }: { readonly palette: Palette; readonly isSelected?: boolean; readonly onBar?: boolean },
 ): void {
-  const [first] = marks.toSorted((a, b) => rankOf(a) - rankOf(b));
+  const first = leadOf(marks);
   if (first === undefined) return;
   // Normal Events must not hide a bar.
   const isSmall = onBar && rankOf(first) === 4;

@@ -64,7 +64,7 @@ export function Legend({ model }: { readonly model: Model }): JSX.Element {
         </li>
       )}
       <li>
-        <span class="dashed" aria-hidden="true" /> wanted pods; area: available pods
+        <span class="dashed" aria-hidden="true" /> wanted pods; line: ready; area: available
       </li>
     </ul>
   );

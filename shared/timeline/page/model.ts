@@ -121,6 +121,16 @@ export function firstFrom(marks: readonly { readonly at: number }[], at: number)
   return low;
 }
 
+/** Of several marks the most important one is drawn, at its own time. */
+export function leadOf(marks: readonly LaneMark[]): LaneMark | undefined {
+  return marks.toSorted((a, b) => rankOf(a) - rankOf(b))[0];
+}
+
+/** 0 is the most important. */
+export function rankOf({ kind, isWarning }: LaneMark): number {
+  return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4, shadow: isWarning ? 1 : 3 }[kind];
+}
+
 /** The marks of a time span, in groups that each last less than `apartMs`. */
 export function clustersOf<M extends { readonly at: number }>(
   marks: readonly M[],

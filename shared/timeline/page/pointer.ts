@@ -2,6 +2,7 @@ import type { CanvasHTMLAttributes, RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { AXIS_HEIGHT, heightOf } from "./draw.ts";
 import type { Glyph } from "./glyph.ts";
+import { leadOf } from "./model.ts";
 import type { Lane } from "./model.ts";
 import { clamp, spanOf, zoomed } from "./view.ts";
 import type { Shown } from "./view.ts";
@@ -57,8 +58,9 @@ export function usePointer(
     return () => element?.removeEventListener("wheel", onWheel);
   });
   const choose = ({ offsetX: x, offsetY: y }: PointerEvent): void => {
-    const glyph = glyphs.current.find((each) => Math.abs(each.x - x) <= HIT_PX && Math.abs(each.y - y) <= HIT_PX);
-    const [mark] = glyph?.marks ?? [];
+    const near = glyphs.current.filter((each) => Math.abs(each.x - x) <= HIT_PX && Math.abs(each.y - y) <= HIT_PX);
+    const [glyph] = near.toSorted((a, b) => Math.abs(a.x - x) - Math.abs(b.x - x));
+    const mark = glyph && leadOf(glyph.marks);
     const row = rows.find(({ lane, top }) => y >= top && y < top + heightOf(lane));
     if (mark !== undefined) change({ lane: mark.lane, mark: mark.id, at: mark.at });
     else change({ at: timeAt(x), mark: undefined, ...(row && { lane: row.lane.index }) });

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { TimelineInput, TimelineObject } from "../../../shared/timeline/input.ts";
 import { commandOf } from "../../../shared/timeline/page/format.ts";
-import { clustersOf, modelOf } from "../../../shared/timeline/page/model.ts";
+import { clustersOf, leadOf, modelOf } from "../../../shared/timeline/page/model.ts";
 import { hashOf, initialView, visibleLanes } from "../../../shared/timeline/page/view.ts";
 import type { View } from "../../../shared/timeline/page/view.ts";
 
@@ -81,6 +81,19 @@ it("draws dense marks as one, and separates them when zoomed in", () => {
     clustersOf(marks, { from, to }, (to - from) / 50).map((cluster) => cluster.map(({ at }) => at));
   expect(times(0, 10_000)).toEqual([[0, 100], [9_000]]);
   expect(times(0, 1_000)).toEqual([[0], [100]]);
+});
+
+it("draws a group at the time of its most important mark", () => {
+  const marks = (["sync", "event", "change", "sync"] as const).map((kind, i) => ({
+    kind,
+    at: i,
+    lane: 0,
+    title: kind,
+    id: `0.m${i}`,
+    isWarning: false,
+  }));
+  expect(leadOf(marks)).toMatchObject({ kind: "change", at: 2 });
+  expect(leadOf(marks.filter(({ kind }) => kind === "sync"))).toMatchObject({ at: 0 });
 });
 
 describe("the terminal command", () => {
