@@ -29,7 +29,7 @@ export function parseMark(text: string | undefined): DecisionMark | undefined {
   };
 }
 
-/** Returns undefined for a text that is not a number of names; drawing then starts anew. */
+/** Returns undefined for a text that is not a count; drawing then starts from 0. */
 export function parseDrawn(text: string | undefined): number | undefined {
   return /^\d{1,15}$/.test(text ?? "") ? Number(text) : undefined;
 }

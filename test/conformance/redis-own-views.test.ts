@@ -1,24 +1,15 @@
 /** Additional controllers on Redis. */
-import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe } from "vitest";
+import { describe } from "vitest";
 import { createRedisStore } from "../../shared/store/redis/redis-store.ts";
-import { ensureRedisServer, startRedis, type RedisServer } from "../support/redis.ts";
+import { ensureRedisServer } from "../support/redis.ts";
 import { testSigner } from "../support/signer.ts";
 import { ownViewsConformance } from "./own-views.ts";
+import { suiteRedis } from "./redis/fixtures.ts";
 
 const reason = ensureRedisServer();
 
 describe.skipIf(reason)(`Redis${reason === undefined ? "" : `, skipped: ${reason}`}`, () => {
-  let server: RedisServer;
-  let client: Redis;
-  beforeAll(async () => {
-    server = await startRedis();
-    client = new Redis(server.url);
-  });
-  afterAll(async () => {
-    client.disconnect();
-    await server.stop();
-  });
+  const redis = suiteRedis();
 
-  ownViewsConformance("on Redis", (options) => createRedisStore(client, { ...options, signer: testSigner(options.cluster) }));
+  ownViewsConformance("on Redis", (options) => createRedisStore(redis.client, { ...options, signer: testSigner(options.cluster) }));
 });

@@ -224,7 +224,7 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
     take: (run, known) => (forgetHoles(data), store.take(run, known)),
     checkpoint: (request) => (forgetHoles(data), store.checkpoint(request)),
   }),
-  // A row that changed since it was read is replaced all the same.
+  // A row that changed since it was read is replaced.
   expected: (store, data) => ({
     applyPack: (pack, items, options) => {
       const rows = laneOfPack(data, pack)?.rows;

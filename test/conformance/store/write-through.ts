@@ -131,7 +131,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A4] ignores a live read of the run's own primary that is older than its row, whoever owns that", async ({
+  it("[informer A4] ignores a live read of the run's own primary that is older than its row, even if the owners differ", async ({
     harness,
     run,
   }) => {
