@@ -26,6 +26,7 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["manifestOrder", 2],
   ["manifestParts", 14],
   ["sweep", 1],
+  ["suspect", 39_999],
   ["needed", 38],
   ["hole", 2],
   ["unread", 1],

@@ -239,6 +239,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     rule: "BUSY",
     off: "a key that is being worked on is handed out",
+    seed: 3_477,
     script: { scripts: ["take"], from: `if held and held ~= token and not isOver then return { "busy" } end`, to: "" },
   },
   {

@@ -455,7 +455,7 @@ local function applyItems(listed, listRV, quiet, skip, full)
       if not row or isGone(row) or string.match(row, "^[^\31]*\31([^\31]*)") ~= uid then outcome = "s" end
     elseif meta.delete then
       if row and less(rv, head(row)) then outcome = "s" end -- A8
-    elseif row and isCurrent(head(row), rv, listRV) then 
+    elseif row and isCurrent(head(row), rv, listRV) then
       -- A4. The run's own primary is read live each time, so it may be older than its row for long.
       local itemKey = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
       outcome = quiet and quiet ~= itemKey and ownerIn(row) ~= ownerIn(value) and "l" or "s"
