@@ -2,7 +2,13 @@
 import { describe, expect, it, vi } from "vitest";
 import { rbacYaml } from "../../../infra/manifests/rbac.ts";
 import { ownerReferenceTo } from "../../../shared/kube/objects/owner-references.ts";
-import { CONTROLLERS, RESOURCES, type Controller } from "../../../shared/kube/objects/resources.ts";
+import {
+  CONTROLLERS,
+  RESOURCES,
+  type Controller,
+  type ControllerName,
+  type OwnController,
+} from "../../../shared/kube/objects/resources.ts";
 import { CONTRACT } from "../../../shared/controllers/kit/write-gateway/contract.ts";
 import { eventRequests } from "../../../shared/controllers/kit/event-recorder.ts";
 import type { RunGateway, SeenRow } from "../../../shared/controllers/kit/write-gateway/gateway.ts";
@@ -27,7 +33,7 @@ function eventBody(about: Owner, controller: Controller = "replicaset"): object 
   return request?.body ?? {};
 }
 
-function gatewayOf(controller: Controller, mode: "act" | "shadow" = "act"): { readonly gateway: RunGateway; readonly sent: unknown[] } {
+function gatewayOf(controller: ControllerName, mode: "act" | "shadow" = "act"): { readonly gateway: RunGateway; readonly sent: unknown[] } {
   const sent: unknown[] = [];
   const answer = async (request: unknown): Promise<typeof object> => (sent.push(request), object);
   const writer: KubeWriter = { create: answer, patch: answer, delete: answer, replace: answer };
@@ -92,6 +98,13 @@ const remove =
   (request: DeleteRequest, row: SeenRow | undefined): Ask =>
   (gateway) =>
     gateway.delete(request, row);
+
+it("sends nothing for an additional controller, which has no contract", async () => {
+  const { gateway, sent } = gatewayOf("team-guard" as OwnController);
+  await expect(gateway.create(createPod)).rejects.toThrow("team-guard has no contract, so nothing may be written for it: create pods");
+  await expect(gateway.delete(deletePod, undefined)).rejects.toThrow(TerminalError);
+  expect(sent).toEqual([]);
+});
 
 describe("the write gateway allows", () => {
   const table: { name: string; controller: Controller; ask: Ask }[] = [

@@ -36,8 +36,8 @@ interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | 
 function admit(controller: ControllerName, owner: RunOwner, call: Asked): void {
   const { verb, resource, subresource, type, body } = call;
   const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;
-  const rows = isBuiltIn(controller) ? CONTRACT[controller] : []; // nothing may be written for additional controllers yet
-  const candidates = rows.filter(
+  if (!isBuiltIn(controller)) throw new TerminalError(`${controller} has no contract, so nothing may be written for it: ${target}`);
+  const candidates = CONTRACT[controller].filter(
     (row) => row.verb === verb && row.resource === resource && row.subresource === subresource && row.type === type,
   );
   const problems = candidates.map((row) => problemOf(row, body));
@@ -46,7 +46,7 @@ function admit(controller: ControllerName, owner: RunOwner, call: Asked): void {
     throw new TerminalError(
       `the contract of ${controller} does not allow ${target}${problems.length > 0 ? `: ${problems.join("; ")}` : ""}`,
     );
-  const problem = isBuiltIn(controller) ? bindingProblem(contract, controller, owner, call) : undefined;
+  const problem = bindingProblem(contract, controller, owner, call);
   if (problem === undefined) return;
   const { namespace, name } = owner;
   throw new TerminalError(
