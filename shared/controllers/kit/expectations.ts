@@ -10,6 +10,8 @@ export interface CreateOp {
   readonly name: string;
   /** Until then an earlier, unanswered call with this name may still take effect. */
   readonly mayLandUntilMs?: number;
+  /** Number of the name (IT5). Absent: planned by an earlier run. */
+  readonly index?: number;
 }
 
 export interface CreatePlan {
@@ -46,7 +48,7 @@ export function planCreates(snapshot: Snapshot, { ownerName, ownerUid, epoch, co
   const taken = new Set([...shown, ...creates.map((intent) => intent.name)]);
   const { names, nextIndex } = podNames(ownerName, { ownerUid, epoch }, { count: count - used.length, firstIndex: drawn, taken });
   return {
-    ops: [...used.map(opOf), ...names.map((name) => ({ id: createId(name), name }))],
+    ops: [...used.map(opOf), ...names.map(({ name, index }) => ({ id: createId(name), name, index }))],
     drop: [...planned.filter((intent) => shown.has(intent.name)), ...free.slice(count).filter((intent) => !wasUnanswered(intent))].map(
       opOf,
     ),

@@ -43,17 +43,18 @@ export function podName(ownerName: string, { ownerUid, epoch, index }: PodNameSe
   return podsPrefix(ownerName).slice(0, BASE_LENGTH_MAX) + suffix;
 }
 
-/** Returns the next `count` names from `firstIndex` on that are not in `taken`, and the next index. */
+/** Returns the next `count` names from `firstIndex` on that are not in `taken`, with their indexes, and the next index. */
 export function podNames(
   ownerName: string,
   seed: Omit<PodNameSeed, "index">,
   { count, firstIndex, taken }: { readonly count: number; readonly firstIndex: number; readonly taken: ReadonlySet<string> },
-): { readonly names: readonly string[]; readonly nextIndex: number } {
-  const names = new Set<string>();
+): { readonly names: readonly { readonly name: string; readonly index: number }[]; readonly nextIndex: number } {
+  const names = new Map<string, number>();
   let index = firstIndex;
   while (names.size < count) {
-    const name = podName(ownerName, { ...seed, index: index++ });
-    if (!taken.has(name)) names.add(name);
+    const name = podName(ownerName, { ...seed, index });
+    if (!taken.has(name) && !names.has(name)) names.set(name, index);
+    index++;
   }
-  return { names: [...names], nextIndex: index };
+  return { names: [...names].map(([name, at]) => ({ name, index: at })), nextIndex: index };
 }

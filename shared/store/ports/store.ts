@@ -64,7 +64,8 @@
  * IT3  `take` returns `recover` instead of a snapshot if there are expired pending ops of a dead token.
  * IT4  intents are keyed by the owner (namespace, kind, name, uid) and deleted with it.
  * IT5  the number of names drawn for an owner is stored in the step that registers the ops with these names, and deleted with the
- *      owner. So a Store that was set back draws the same names again, and their creates find the pods of the lost runs.
+ *      owner. So a Store that was set back draws the same names again, and their creates find the pods of the lost runs. Names
+ *      whose creates were refused are drawn again, too.
  */
 import type { EpochStore } from "./epochs.ts";
 import type { EventStore } from "./events.ts";

@@ -11,7 +11,7 @@ import { strip } from "../../../shared/kube/strip/strip.ts";
 import { HANDLERS, withMarks } from "../../harness/sync/observed.ts";
 import type { StoreHarness } from "../../harness/store/store.ts";
 import { put } from "../../support/builders.ts";
-import { ScriptedApi } from "../../support/scripted-api.ts";
+import { refusal, ScriptedApi } from "../../support/scripted-api.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import type { OpenStore } from "../store.ts";
 
@@ -70,6 +70,33 @@ export function drawnNameCases(open: OpenStore): void {
           if (count !== nth) return;
           await restore();
           await runOnce(harness, api, controller, basis === "the cache");
+        },
+      };
+      await runOnce(harness, api, controller, basis === "the cache");
+      expect(names(api)).toHaveLength(REPLICAS);
+    },
+  );
+
+  it.for(cases)(
+    "IT5 $controller: creates that were refused after the Store was set back at create $nth, on $basis, are tried again by the same names",
+    async ({ controller, basis, nth }, { harness, skip }) => {
+      if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
+      const api = await ownerIn(harness, controller);
+      const restore = await harness.fixture.snapshot();
+      let refusals = 0;
+      api.script = {
+        "create pods": async (_, count) => {
+          if (refusals > 0) {
+            refusals--;
+            return refusal(403, "Forbidden", "exceeded quota");
+          }
+          if (count !== nth) return undefined;
+          await restore();
+          refusals = 1;
+          await runOnce(harness, api, controller, basis === "the cache");
+          await harness.store.add(harness.epoch, controller, KEY, 0); // not after its back-off
+          await runOnce(harness, api, controller, basis === "the cache");
+          return undefined;
         },
       };
       await runOnce(harness, api, controller, basis === "the cache");

@@ -46,7 +46,7 @@ describe("pod names", () => {
   it("skips names in use and returns the next index", () => {
     const first = podName("web", seed);
     const { names, nextIndex } = podNames("web", seed, { count: 2, firstIndex: 0, taken: new Set([first]) });
-    expect(names).toEqual([podName("web", { ...seed, index: 1 }), podName("web", { ...seed, index: 2 })]);
+    expect(names).toEqual([1, 2].map((index) => ({ name: podName("web", { ...seed, index }), index })));
     expect(nextIndex).toBe(3);
   });
 });
@@ -77,7 +77,7 @@ describe("planCreates", () => {
     const { ops, drop } = plan([intent("web-a", { mayLandUntilMs: NOW_MS + 1 })], 2);
     expect(ops).toEqual([
       { id: "c:web-a", name: "web-a", mayLandUntilMs: NOW_MS + 1 },
-      { id: expect.stringMatching(/^c:web-/), name: expect.any(String) },
+      { id: expect.stringMatching(/^c:web-/), name: expect.any(String), index: 7 },
     ]);
     expect(drop).toEqual([]);
   });

@@ -230,9 +230,15 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(1);
   });
 
-  it("drops a refused name", async () => {
+  it("IT5 tries a refused name again, and another one where the name is taken", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = quota(0);
+    await harness.sync();
+    await harness.sync();
+    const [name = "", again] = podsAsked(harness);
+    expect(again).toBe(name);
+    harness.api.script = {};
+    await harness.api.put("pods", { metadata: { name, labels: { app: "other" } }, spec: { containers: [{ name: "c", image: "i" }] } });
     await harness.sync();
     await harness.sync();
     expect(new Set(podsAsked(harness)).size).toBe(2);

@@ -199,6 +199,14 @@ export class RunCalls {
     if (answer === "stolen") throw new StolenError();
   }
 
+  /** Sets the number of drawn names back after refused creates. Without an answer, the next run draws other names. */
+  async drawAgainFrom(index: number): Promise<void> {
+    if (index >= this.drawn || !this.run.mayWrite()) return;
+    this.drawn = index;
+    const ownerUid = this.run.snapshot.primary?.uid ?? "";
+    await this.ports.store.registerIntents(this.run, ownerUid, [], index).catch(() => undefined);
+  }
+
   /** As `save`, for a run that ends because its Store does not answer: does not wait for the response. */
   saveLate(answers: AnswersOf<"pods">): void {
     this.save(answers).catch(() => undefined); // if this fails too, the ops' deadline releases the owner

@@ -36,6 +36,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
 
   const wanted = { ownerName: owner.name, ownerUid: owner.uid, epoch: run.epoch, count, drawn: calls.drawn };
   const { ops, drop, drawn } = planCreates(run.snapshot, wanted);
+  let spent = calls.drawn;
   calls.drawn = drawn;
   const bodyOf = (op: CreateOp): ReturnType<typeof podFromTemplate> =>
     podFromTemplate(live.open(), { resource: podOwner(write), name: op.name, digest: template.digest });
@@ -71,6 +72,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     // The probe was valid, and they differ only in their name.
     const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> }));
     const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
+    spent = batch.reduce((most, { index }, i) => (index !== undefined && isSpent(outcomes[i]) ? Math.max(most, index + 1) : most), spent);
     created += outcomes.filter((outcome) => outcome.kind === "created" || outcome.kind === "namespaceTerminating").length;
     error = outcomes.flatMap((outcome) => ("error" in outcome ? [outcome.error] : []))[0];
     if (outcomes.some(({ kind }) => kind === "notSent")) error ??= new LeaseEndsError();
@@ -88,7 +90,14 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   }
   await saving;
   if (error instanceof LeaseEndsError) throw error;
+  await calls.drawAgainFrom(spent);
   return { results: [{ kind: "created", count: created }], ...(error && { error }) };
+}
+
+/** Whether a pod has or may get the name. Other names are drawn again, so that a lost run, which drew them too, creates no further pod (IT5). */
+function isSpent(outcome: CreateOutcome | undefined): boolean {
+  if (outcome === undefined || outcome.kind === "notSent") return false;
+  return outcome.kind !== "refused" || outcome.other !== undefined;
 }
 
 interface PodCreate {
