@@ -16,7 +16,7 @@ const wakeTheDeployment: AffectedKeys = (delta, lookups) => {
   return [{ controller: "deployment", key: `${delta.old.namespace}/${owner.name}`, uid: owner.uid, urgency: "act" }];
 };
 
-test("a deleted pod enqueues its Deployment after one look-up of the ReplicaSet", async () => {
+test("a deleted pod enqueues its Deployment after one look-up of its ReplicaSet", async () => {
   const rs = cachedReplicaSet({ name: "web-1", uid: "rs-1", owner: { kind: "Deployment", name: "web", uid: "d-1" } });
   const pod = cachedPod({ name: "web-1-a", owner: { kind: "ReplicaSet", name: "web-1", uid: "rs-1" } });
   const asked: IndexRequest[] = [];

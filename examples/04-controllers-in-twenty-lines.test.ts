@@ -77,7 +77,7 @@ test("a team's namespace gets a NetworkPolicy and a ResourceQuota", async () => 
   });
 });
 
-test("a Secret is copied as it is, and copies stay while the original is missing", async () => {
+test("a Secret is copied unchanged, and its copies are kept while the original is missing", async () => {
   const object = { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } };
   const [type, data] = ["kubernetes.io/dockerconfigjson", { ".dockerconfigjson": "e30=" }];
   const secret = { apiVersion: "v1", kind: "Secret", metadata: { name: "pull", namespace: "registry" }, type, data };

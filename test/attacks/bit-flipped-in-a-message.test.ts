@@ -13,7 +13,7 @@ import { CLUSTER, startQ1Rig } from "./q1-rig.ts";
 const LANE = laneOf("shop/web-1", LANES.pods);
 const context = invocationContext({ functionName: "apply-deltas", requestId: "1", remainingMs: () => 5_000 });
 
-it("a message changes nothing and is not redelivered, whichever single bit of it is flipped", async () => {
+it("a message with any single flipped bit changes nothing and is not redelivered", async () => {
   const rig = await startQ1Rig();
   const item = (note: string) => {
     const pod = cachedPod({ labels: { note }, resourceVersion: "900000" });

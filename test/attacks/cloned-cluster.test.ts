@@ -134,7 +134,7 @@ describe("a clone of a living cluster", () => {
     { name: "with a raised revision", firstRevision: 9_000_000n, functions: false },
     { name: "with lower versions and functions of its own", firstRevision: 1n, functions: true },
     { name: "with a raised revision and functions of its own", firstRevision: 9_000_000n, functions: true },
-  ])("$name changes nothing, and reports why it does not act", async ({ firstRevision, functions }) => {
+  ])("$name changes nothing in production, and reports why it does not act", async ({ firstRevision, functions }) => {
     const scene = await productionAndClone(firstRevision);
     const { production, clone, data, epoch, clock } = scene;
     const cloned = clone.start(functions);
@@ -149,7 +149,7 @@ describe("a clone of a living cluster", () => {
     await production.stop(scene.running);
   });
 
-  it("takes over while production is down; production stops with an alarm when it returns, and converges once the clone is gone", async () => {
+  it("takes over while production is down; production then stops with an alarm, and converges once the clone is gone", async () => {
     const scene = await productionAndClone(1n);
     const { production, clone, data, epoch, clock } = scene;
     await production.stop(scene.running);
@@ -173,8 +173,8 @@ describe("a clone of a living cluster", () => {
   });
 });
 
-describe("a second Lease of one deployment", () => {
-  it("does not take the epoch, and its watcher reports the reason", async () => {
+describe("a second watcher with another Lease in the same deployment", () => {
+  it("does not replace the epoch, and logs the reason", async () => {
     const { clock, data, cluster } = sharedCache();
     const production = await cluster(10, 1_000n);
     const running = production.start();

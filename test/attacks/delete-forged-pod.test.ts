@@ -6,9 +6,9 @@ import { pod, replicaSet } from "../support/workloads.ts";
 
 /** A client that writes rows knows uids, which are not secret. Only the owner is forged. */
 it.each([
-  { name: "a pod that nobody controls", owner: undefined },
-  { name: "somebody else's pod", owner: { name: "other", uid: "rs-2" } },
-])("keeps $name, which a forged row gives to a ReplicaSet that shrinks", async ({ owner }) => {
+  { name: "a pod without controller", owner: undefined },
+  { name: "another controller's pod", owner: { name: "other", uid: "rs-2" } },
+])("scaling a ReplicaSet down does not delete $name that a forged row assigns to it", async ({ owner }) => {
   const harness = await SyncHarness.create();
   const { uid } = (await harness.api.put("replicasets", replicaSet({ replicas: 0 }))).metadata;
   const victim = await harness.api.put("pods", pod({ name: "victim", ...(owner && { owner }) }));

@@ -7,7 +7,7 @@ import { pod, replicaSet } from "../support/workloads.ts";
 it.each([
   { name: "another generation", generation: 2 },
   { name: "the true generation", generation: 1 },
-])("deletes no pod for a size that the API server does not confirm, forged with $name", async ({ generation }) => {
+])("deletes no pod for a forged smaller size with $name, because the API server has another size", async ({ generation }) => {
   const harness = await SyncHarness.create();
   const live = await harness.api.put("replicasets", replicaSet({ replicas: 3, status: { replicas: 3 } }));
   for (const name of ["a", "b", "c"]) await harness.api.put("pods", pod({ name, owner: { uid: live.metadata.uid } }));

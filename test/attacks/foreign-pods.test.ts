@@ -32,7 +32,7 @@ let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
 it.each(WAYS)(
-  "a ReplicaSet keeps its own pods when six running pods of another namespace are $way an owner reference to it",
+  "a ReplicaSet keeps its own pods if six running pods in another namespace are $way an owner reference to it",
   async ({ set }) => {
     cluster = await startSmallCluster();
     const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));

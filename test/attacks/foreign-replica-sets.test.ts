@@ -27,7 +27,7 @@ const WAYS: readonly { readonly way: string; readonly set: (cluster: SmallCluste
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it.each(WAYS)("a Deployment ignores a ReplicaSet of another namespace that is $way an owner reference to it", async ({ set }) => {
+it.each(WAYS)("a Deployment ignores a ReplicaSet in another namespace that is $way an owner reference to it", async ({ set }) => {
   cluster = await startSmallCluster();
   const deployment = await cluster.post(VICTIM, "deployments", workload("web", 3));
   await cluster.rest();

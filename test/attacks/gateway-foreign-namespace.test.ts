@@ -8,7 +8,7 @@ import { syncReplicaSet } from "../../shared/controllers/replicaset/sync.ts";
 import { SyncHarness } from "../harness/sync/sync.ts";
 import { pod, replicaSet } from "../support/workloads.ts";
 
-it("a run of shop/web writes nothing in bank, whatever its snapshot contains", async () => {
+it("a run of shop/web writes nothing in the namespace bank, whatever its snapshot contains", async () => {
   const harness = await SyncHarness.create();
   const bank = { namespace: "bank" };
   const { metadata, ...rest } = replicaSet({ replicas: 0 });

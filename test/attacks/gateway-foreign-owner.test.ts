@@ -7,7 +7,7 @@ import { pod, replicaSet } from "../support/workloads.ts";
 it.each([
   { name: "of another name", owner: { name: "other" } },
   { name: "of another kind", owner: { kind: "ReplicationController" } },
-])("does not delete a pod whose controller is one $name", async ({ owner }) => {
+])("does not delete a pod whose owner is one $name", async ({ owner }) => {
   const harness = await SyncHarness.create();
   const { uid } = (await harness.api.put("replicasets", replicaSet({ replicas: 0 }))).metadata;
   await harness.api.put("pods", pod({ name: "victim", owner: { ...owner, uid } }));

@@ -35,7 +35,7 @@ it.each(DISGUISES)("rejects a forged message without inflating it: $name", async
   expect(await rig.gateIsOpen()).toBe(true);
 });
 
-it("inflates a signed message up to the largest size that a watcher sends, quarantines it, and blocks no other message", async () => {
+it("a signed message that inflates to the largest allowed size is quarantined, and does not block other messages", async () => {
   const rig = await startQ1Rig();
   const body = signBody(testSigner(CLUSTER), CLUSTER, PAYLOAD);
   const growth = await growthOf(async () => {

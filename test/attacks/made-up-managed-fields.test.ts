@@ -112,7 +112,7 @@ it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>(
   { name: "of this second, under another name", entries: [{ manager: "k3s" }] },
   { name: "below a field, so that nothing takes it away", entries: [{ fieldsV1: { "f:status": { "f:replicas": { "f:x": {} } } } }] },
   { name: "in great number, ours taken away", entries: Array.from({ length: 30 }, (_, nth) => ({ manager: `made-up-${nth}` })) },
-])("an entry that is fabricated, $name, stops no controller, before and after our own writes", async ({ entries }) => {
+])("fabricated managedFields entries stop no controller, before and after its own writes: $name", async ({ entries }) => {
   for (let replicas = 4; replicas < 8; replicas++) {
     await s.tenant(...entries);
     expect(await s.isStopped()).toBe(false);
@@ -121,7 +121,7 @@ it.each<{ readonly name: string; readonly entries: readonly Partial<Entry>[] }>(
   }
 });
 
-it("a real write alongside forged ones stops the controller immediately, and a resume covers only writes that were displayed", async () => {
+it("a real write among forged entries stops the controller at once, and a resume covers only writes shown to the user", async () => {
   await s.tenant({ manager: "k3s", time: "2099-01-01T00:00:00Z" });
   await s.writes(UPSTREAM, { replicas: 5 });
   expect(stoppedNamespaces(await s.store.guard()).get("mallory")).toMatchObject({ write: { manager: UPSTREAM, key: "mallory/web" } });
@@ -133,7 +133,7 @@ it("a real write alongside forged ones stops the controller immediately, and a r
   expect(await s.isStopped()).toBe(true);
 });
 
-it("a constant stream of them only makes a user pass --force", async () => {
+it("with a constant stream of fabricated entries, a user can still resume with --force", async () => {
   await s.writes(UPSTREAM, { replicas: 5 });
   await s.tenant({});
   expect(await s.resume()).toMatchObject({ kind: "refused" });

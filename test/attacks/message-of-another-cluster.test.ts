@@ -16,7 +16,7 @@ it.each([
   { name: "under our cluster id", disguise: (body: string) => body.replace(OTHER, CLUSTER) },
   { name: "with our cluster id everywhere", disguise: (body: string) => body.replaceAll(OTHER, CLUSTER) },
   { name: "bare, with our cluster id", disguise: (body: string) => payloadOf(body).replaceAll(OTHER, CLUSTER) },
-])("a genuine message of another cluster, $name, changes nothing in our cache", async ({ disguise }) => {
+])("a genuine message of another cluster changes nothing in this cluster's cache: $name", async ({ disguise }) => {
   const rig = await startQ1Rig();
   const pod = cachedPod({ name: "foreign", resourceVersion: "900000" });
   const item = { t: "A", key: "shop/foreign", uid: pod.uid, rv: "900000", o: pod };

@@ -17,7 +17,7 @@ const LONG_MS = 180_000;
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it("an owner's name of 515,000 Chinese characters blocks no other object, while it exists and afterwards", async () => {
+it("a pod with an owner name of 515,000 Chinese characters does not block other objects, even after its deletion", async () => {
   cluster = await startSmallCluster();
   await cluster.post(VICTIM, "replicasets", workload("web", 3));
   await cluster.rest();
@@ -40,7 +40,7 @@ it("an owner's name of 515,000 Chinese characters blocks no other object, while 
   expect(await cluster.pods(VICTIM)).toHaveLength(2);
 });
 
-it("4,800 objects of one lane with names of maximal length do not prevent a list from completing", async () => {
+it("a list completes with 4,800 objects with names of maximal length in one lane", async () => {
   cluster = await startSmallCluster({
     // Of a missing node, so that no node runs them.
     before: async (post) => {

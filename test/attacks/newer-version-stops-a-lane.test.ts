@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { laneOf, LANES } from "../../shared/store/lane.ts";
 import { CLUSTER, DISGUISES, disguises, startQ1Rig } from "./q1-rig.ts";
 
-it.each(DISGUISES)("a lane continues behind 22 forged messages of a newer version, $name", async ({ index }) => {
+it.each(DISGUISES)("22 forged messages of a newer envelope version do not block their lane: $name", async ({ index }) => {
   const rig = await startQ1Rig();
   const group = `${CLUSTER}.pods.${laneOf("shop/behind", LANES.pods)}`;
   const body = disguises('{"v":3}', rig.sent.at(-1)?.body ?? "")[index] ?? "";

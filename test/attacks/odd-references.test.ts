@@ -34,7 +34,7 @@ async function expectUnharmed(): Promise<void> {
 }
 
 it.each(["ReplicaSet", "ReplicationController"])(
-  "pods with an owner reference to an invalid %s name start and end, and affect no other object",
+  "pods with an owner reference to an invalid %s name start and end without affecting other objects",
   async (kind) => {
     cluster = await startSmallCluster();
     await cluster.post(VICTIM, "replicasets", workload("web", 3));
@@ -52,7 +52,7 @@ it.each(["ReplicaSet", "ReplicationController"])(
   },
 );
 
-it("ReplicaSets with an owner reference to an invalid Deployment name replace deleted pods, and affect no other object", async () => {
+it("ReplicaSets with an owner reference to an invalid Deployment name replace deleted pods without affecting other objects", async () => {
   cluster = await startSmallCluster();
   await cluster.post(VICTIM, "replicasets", workload("web", 3));
   for (const [i, name] of NAMES.entries()) await cluster.post(MALLORY, "replicasets", workload(`rs-${i}`, 1, called("Deployment", name)));

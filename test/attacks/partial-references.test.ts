@@ -20,7 +20,7 @@ const PARTIAL: readonly { readonly name: string; readonly change: Partial<Refere
 let cluster: SmallCluster;
 afterEach(() => cluster.stop());
 
-it.each(PARTIAL)("pods that reference $name belong to no owner, and enqueue no key", async ({ change }) => {
+it.each(PARTIAL)("pods whose owner reference has $name belong to no owner and enqueue no key", async ({ change }) => {
   cluster = await startSmallCluster();
   const rs = await cluster.post(VICTIM, "replicasets", workload("web", 3));
   await cluster.rest();

@@ -8,13 +8,13 @@ import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const STATUS = "application/strategic-merge-patch+json";
 
-describe.skipIf(NO_REDIS !== undefined)("an entry that was removed", () => {
+describe.skipIf(NO_REDIS !== undefined)("a slice entry that was removed from Redis", () => {
   const rigOf = useAttackedSync();
 
   it.each([
     { name: "the entry", withRow: false },
     { name: "the entry and its row", withRow: true },
-  ])("creates no pod, stalls no lane and loses no pod: $name", async ({ withRow }) => {
+  ])("neither creates nor loses a pod, nor blocks a lane: $name", async ({ withRow }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     const before = await harness.pods();

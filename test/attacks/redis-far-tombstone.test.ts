@@ -8,7 +8,7 @@ import { NO_REDIS, SIGNATURE, US, useAttackedSync } from "../harness/sync/attack
 describe.skipIf(NO_REDIS !== undefined)("a forged tombstone", () => {
   const rigOf = useAttackedSync();
 
-  it("of a far future version does not hide a ReplicaSet, and is removed", async () => {
+  it("with a far future version does not hide a ReplicaSet, and is removed", async () => {
     const harness = rigOf();
     const [hash, field] = harness.tombstone("replicasets", "shop/web");
     await harness.redis.hset(hash, field, ["9".repeat(19), "uid", SIGNATURE].join(US));

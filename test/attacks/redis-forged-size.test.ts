@@ -12,7 +12,7 @@ describe.skipIf(NO_REDIS !== undefined)("a forged row of a ReplicaSet", () => {
   it.each([
     { name: "its size", isRow: false },
     { name: "its size and its version row", isRow: true },
-  ])("that claims 40 replicas at a far future version, $name, creates no pod and is repaired", async ({ isRow }) => {
+  ])("with 40 replicas and a far future version creates no pod and is repaired: $name", async ({ isRow }) => {
     const harness = rigOf();
     await harness.replicaSet("web", 2);
     const slice = harness.slice("replicasets", "-shop");

@@ -52,7 +52,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
 
   const taken = async (): Promise<string> => (await harness.store.take(harness.run("deployment", "shop/web"), {})).kind;
 
-  it("a removed stop is restored before the other controller's next write", async () => {
+  it("a stop that was deleted from Redis is restored before the other controller's next write", async () => {
     const { clock } = harness.fixture;
     const guard = createForeignWriteGuard(
       {
@@ -89,7 +89,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     { name: "that is no text of ours", text: "x" },
     { name: "that is made up", text: made({ kind: "seen", write: { ...WRITE, key: "shop/lies" }, sinceMs: 1 }) },
     { name: "that is empty", text: "" },
-  ])("a stop $name stops the controller, but its content is ignored", async ({ text }) => {
+  ])("a stored stop $name still stops the controller, but its content is ignored", async ({ text }) => {
     await redis.hset(KEY, "stop", text);
     expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({ kind: "stopped", stop: { kind: "unbelieved" } });
     const state = await harness.store.guard();
@@ -99,7 +99,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     expect(await taken()).toBe("empty");
   });
 
-  it("a genuine stop of another deployment or key stops the controller, but its content is ignored", async () => {
+  it("a stop copied from another deployment or key still stops the controller, but its content is ignored", async () => {
     await report(beside("other"), WRITE, 6_000);
     const theirs = (await redis.hget(deploymentKeys("other", CLUSTER).stop, "stop")) ?? "";
     await redis.hset(KEY, "stop", theirs);
@@ -108,7 +108,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     expect((await harness.store.guard()).stop).toEqual({ kind: "unbelieved" });
   });
 
-  it("a stop with an invalid MAC is replaced by a genuine report, so that users see the other controller", async () => {
+  it("a genuine report replaces a stop with an invalid MAC, so that users see which controller wrote", async () => {
     await report(harness.store, WRITE, 6_000);
     const good = (await redis.hget(KEY, "stop")) ?? "";
     await redis.hset(KEY, "stop", good.replace("shop/web", "shop/wax"));
@@ -117,7 +117,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     expect((await harness.store.guard()).stop).toMatchObject({ kind: "seen", write: WRITE });
   });
 
-  it("a resume that is fabricated or of another deployment forgives nothing", async () => {
+  it("a resume that was fabricated or copied from another deployment lifts no stop", async () => {
     const far = { forgivenMs: 9_000_000_000_000 };
     const elsewhere = beside("other");
     await elsewhere.resume({ seen: await elsewhere.guard(), ...far });
@@ -130,7 +130,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     }
   });
 
-  it("an old resume that is restored forgives the writes that it forgave then, and no later ones", async () => {
+  it("a restored old resume covers only the writes that it covered originally", async () => {
     const resume = async (forgivenMs: number): Promise<void> =>
       void (await harness.store.resume({ seen: await harness.store.guard(), forgivenMs }));
     await resume(5_000);
@@ -153,13 +153,13 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     },
   );
 
-  it("a stop of one namespace that is copied to another stops it, and its content is ignored", async () => {
+  it("a stop copied from one namespace to another stops that namespace, but its content is ignored", async () => {
     await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
     await redis.hset(KEY, "stop:bank", (await redis.hget(KEY, "stop:shop")) ?? "");
     expect((await harness.store.guard()).namespaces.get("bank")?.stop).toEqual({ kind: "unbelieved" });
   });
 
-  it("a build without namespaces reads a stop of everything, with its writer, and its own report then stops everything", async () => {
+  it("a build that cannot stop single namespaces treats such a stop as a stop of everything", async () => {
     await harness.store.reportForeignWrites({ namespaces: [WRITE] }, 6_000);
     const [signature = "", json = ""] = ((await redis.hget(KEY, "stop")) ?? "").split(US);
     const signer = testSigner(CLUSTER);
@@ -173,7 +173,7 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     expect((await harness.store.take(harness.run("deployment", "bank/web"), {})).kind).toBe("stopped");
   });
 
-  it("20,000 overdue keys of a stopped namespace do not delay the sweeper's other keys", async () => {
+  it("20,000 overdue keys of a stopped namespace do not delay the sweeper for other keys", async () => {
     const { epoch, store } = harness;
     const queue = deploymentKeys("prod", CLUSTER).of(epoch).queue("deployment")[0];
     const overdue = Array.from({ length: 21_000 }, (_, nth) => [String(nth), `shop/web-${nth}`]).flat();

@@ -8,13 +8,13 @@ import { NO_REDIS, SIGNATURE, US, useAttackedSync } from "../harness/sync/attack
 
 const PROJECTION = JSON.stringify({ namespace: "vault", name: "secrets", labels: { app: "web" }, phase: "Pending" });
 
-describe.skipIf(NO_REDIS !== undefined)("a pod planted in a slice", () => {
+describe.skipIf(NO_REDIS !== undefined)("an entry of another pod that was inserted into a slice", () => {
   const rigOf = useAttackedSync();
 
   it.each([
-    { name: "with a signature that was made up", entry: async () => `${US}999999${US}uid${US}${SIGNATURE}${US}${PROJECTION}` },
+    { name: "with a fabricated signature", entry: async () => `${US}999999${US}uid${US}${SIGNATURE}${US}${PROJECTION}` },
     { name: "with its own genuine entry", entry: async (own: string) => own },
-  ])("$name is never deleted, and the slice is repaired", async ({ entry }) => {
+  ])("$name: the pod is not deleted, and the slice is repaired", async ({ entry }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     await harness.barePod("vault", "secrets");

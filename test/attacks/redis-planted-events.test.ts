@@ -22,10 +22,10 @@ async function told(harness: AttackedSync): Promise<readonly Told[]> {
   return (await harness.person.list(EVENTS)).items as unknown as readonly Told[]; // Events
 }
 
-describe.skipIf(NO_REDIS !== undefined)("the memory of Events", () => {
+describe.skipIf(NO_REDIS !== undefined)("forged Event records in Redis", () => {
   const rigOf = useAttackedSync();
 
-  it("that references another object's Event does not change that Event", async () => {
+  it("that refer to an Event of another object do not change that Event", async () => {
     const harness = rigOf();
     await harness.person.request("POST", EVENTS, {
       metadata: { name: "web.2.ff" },
@@ -48,7 +48,7 @@ describe.skipIf(NO_REDIS !== undefined)("the memory of Events", () => {
     expect(ours(after).length).toBeGreaterThan(ours(before).length);
   });
 
-  it("without budgets suppresses Events, and nothing else", async () => {
+  it("with exhausted budgets suppress Events only", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 1);
     const before = await told(harness);
@@ -62,7 +62,7 @@ describe.skipIf(NO_REDIS !== undefined)("the memory of Events", () => {
     expect((await told(harness)).length).toBe(before.length + 1);
   });
 
-  it("contains no text of a recorded Event", async () => {
+  it("genuine records contain no text of an Event", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     const held = await Promise.all(

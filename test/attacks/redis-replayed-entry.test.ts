@@ -8,10 +8,10 @@ import { NO_REDIS, useAttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const MERGE = "application/merge-patch+json";
 
-describe.skipIf(NO_REDIS !== undefined)("an old genuine entry that is restored", () => {
+describe.skipIf(NO_REDIS !== undefined)("an old, validly signed slice entry that was restored in Redis", () => {
   const rigOf = useAttackedSync();
 
-  it("of a deleted pod suppresses the creation of one pod, until `deltaloop keys --resign` finds that it has no row", async () => {
+  it("of a deleted pod prevents the creation of one pod, until `deltaloop keys --resign` finds that it has no row", async () => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     const slice = harness.slice("pods", owner);

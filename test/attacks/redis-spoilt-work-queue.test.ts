@@ -11,7 +11,7 @@ const MERGE = "application/merge-patch+json";
 describe.skipIf(NO_REDIS !== undefined)("a damaged work queue", () => {
   const rigOf = useAttackedSync();
 
-  it("another uid in `u` creates and deletes no pod, and the next run repairs it", async () => {
+  it("a changed uid in hash `u` neither creates nor deletes pods, and the next run corrects it", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     const [, , , u] = harness.names.queue("replicaset");
@@ -28,7 +28,7 @@ describe.skipIf(NO_REDIS !== undefined)("a damaged work queue", () => {
   it.each([
     { name: "`u`", spoil: "u" },
     { name: "`k`", spoil: "k" },
-  ])("a primary that is removed from $name returns with its next change", async ({ spoil }) => {
+  ])("a primary that was removed from $name is enqueued again by its next change", async ({ spoil }) => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     const [, , , u] = harness.names.queue("replicaset");
@@ -41,7 +41,7 @@ describe.skipIf(NO_REDIS !== undefined)("a damaged work queue", () => {
     expect(await harness.redis.sismember(k, "shop/web")).toBe(1);
   });
 
-  it("an invalid key or a key without a primary in `k` does not prevent applying", async () => {
+  it("an invalid key in set `k`, or one without a primary, does not block the applier", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 3);
     await harness.redis.sadd(harness.names.primaries("replicasets", "shop"), "shop/nobody", "no key at all");

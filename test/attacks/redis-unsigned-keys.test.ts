@@ -10,7 +10,7 @@ import type { AttackedSync } from "../harness/sync/attacked-sync.ts";
 
 const FAR = "9".repeat(15);
 
-describe.skipIf(NO_REDIS !== undefined)("unsigned data", () => {
+describe.skipIf(NO_REDIS !== undefined)("unsigned data in Redis", () => {
   const rigOf = useAttackedSync();
 
   it.each<{ readonly name: string; readonly spoil: (harness: AttackedSync, owner: string) => Promise<unknown>; readonly podsMax: number }>([
@@ -29,12 +29,12 @@ describe.skipIf(NO_REDIS !== undefined)("unsigned data", () => {
     { name: "no epoch", podsMax: 3, spoil: (harness) => harness.redis.del(harness.epochKey) },
     { name: "nothing at all (FLUSHALL)", podsMax: 3, spoil: (harness) => harness.redis.flushall() },
     {
-      name: "a lease without end",
+      name: "a lease that never ends",
       podsMax: 3,
       spoil: (harness) => harness.redis.hset(harness.names.queue("replicaset")[1], "shop/web", `theirs${US}${FAR}${US}0`),
     },
     {
-      name: "an intent without end",
+      name: "an intent that never expires",
       podsMax: 3,
       spoil: (harness, owner) => {
         const op = ["p", "theirs", "replicaset", "shop/web", "create", "web-x", "", FAR, ""].join(US);
@@ -42,7 +42,7 @@ describe.skipIf(NO_REDIS !== undefined)("unsigned data", () => {
       },
     },
     { name: "no lane of pods", podsMax: 5, spoil: (harness) => harness.redis.del(...harness.names.lane("pods", 0)) },
-  ])("changed to $name, deletes nothing and creates no more pods than allowed", async ({ spoil, podsMax }) => {
+  ])("changed to $name: deletes no pod, and creates at most the stated number", async ({ spoil, podsMax }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     await harness.barePod("vault", "secrets");

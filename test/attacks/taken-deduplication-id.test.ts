@@ -12,7 +12,7 @@ const GROUP = `${CLUSTER}.pods.${LANE}`;
 /** The lane's next heartbeat shows the hole, which then is one for a minute. */
 const MENDED_MS_MAX = 85_000;
 
-it("a message that SQS drops for its id leaves a hole, the fence is raised, and nothing is lost", async () => {
+it("nothing is lost if SQS drops a message as a duplicate: the watcher raises the fence and lists again", async () => {
   const rig = await startQ1Rig();
   const fence = rig.fence();
   const { e, f, sq } = rig.nextHead("pods", LANE);

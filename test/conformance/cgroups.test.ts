@@ -120,7 +120,7 @@ describe("cgroupfs", () => {
       .toSorted();
   };
 
-  it("CG2 version 1: creates the group in every hierarchy, but joined hierarchies once; a new group may use its parent's CPUs and memory nodes", async () => {
+  it("CG2 version 1: creates the group once in every hierarchy, with its parent's CPUs and memory nodes", async () => {
     for (const name of ["cpu,cpuacct", "cpuset", "memory", "systemd", "unified"]) await mkdir(join(mount, name));
     await symlink("cpu,cpuacct", join(mount, "cpu"));
     await writeFile(join(mount, "cpuset/cpuset.cpus"), "0-3\n");
@@ -147,7 +147,7 @@ describe("cgroupfs", () => {
     expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
   });
 
-  it("[node-agent 506] finds groups of a single hierarchy as soon as that has more or fewer groups than the others", async () => {
+  it("[node-agent 506] finds cgroups that exist in only one hierarchy once its number of cgroups differs from the others'", async () => {
     for (const path of ["cpu", "freezer", "memory"]) await mkdir(join(mount, path, "kubepods/pod1"), { recursive: true });
     const cgroups = createCgroups({ roots: ["/kubepods"], mount });
     expect(await cgroups.children("/kubepods")).toEqual(["pod1"]);
@@ -176,7 +176,7 @@ describe("cgroupfs", () => {
     expect(await readFile(join(mount, "kubepods.slice/cpu.weight"), "utf8")).toBe("79");
   });
 
-  it("CG5 kills no process of another PID namespace, whose pid is 0 here", async () => {
+  it("CG5 does not kill a process of another PID namespace, whose pid is shown as 0", async () => {
     await writeFile(join(mount, "cgroup.controllers"), "pids\n");
     await mkdir(join(mount, "kubepods"));
     await writeFile(join(mount, "kubepods/cgroup.procs"), "0\n0\n");

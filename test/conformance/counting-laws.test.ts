@@ -78,7 +78,7 @@ async function statusOf(person: RawClient): Promise<{ readonly availableReplicas
   return (await person.request("GET", `${DEPLOYMENTS}/web`))["status"] as Awaited<ReturnType<typeof statusOf>>; // a Deployment
 }
 
-it("idle: no sync, and no API write except Leases and node statuses, in five minutes", async () => {
+it("while idle for five minutes, runs no sync and writes only Leases and node statuses", async () => {
   const { clock, server, takes, person, stop } = await startSystem();
   await createDeployment(person, 5);
   await clock.advance(MINUTE_MS);
@@ -133,7 +133,7 @@ it.each(
     1,
   ),
 )(
-  "the watcher stores at most 120 bytes and the key of each object while listing ($name), and nothing afterwards",
+  "the watcher keeps at most 120 bytes and the key of each object during a list ($name), and nothing afterwards",
   async ({ cached, streamed }) => {
     const ends = new AbortController();
     const clock = createVirtualClock(START_MS);

@@ -49,7 +49,7 @@ describe("cri over gRPC", () => {
     return { cri, socket, server };
   };
 
-  it("reads newer names and skips unknown fields", async () => {
+  it("reads unknown enum values as the default state, and skips unknown fields", async () => {
     const [state, unknownField] = [
       [0x18, 9],
       [0xf8, 0x3f, 1],

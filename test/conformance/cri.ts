@@ -121,7 +121,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(said).toEqual({ cgroupDriver: expect.stringMatching(/^(SYSTEMD|CGROUPFS|Unimplemented)$/) });
     });
 
-    it("CR2 returns NotFound, undefined or nothing for a missing object", async () => {
+    it("CR2 a call for a missing object returns NotFound, undefined or no result, as its contract states", async () => {
       const config = sandboxConfig();
       for (const ask of [
         () => cri.podSandboxStatus("none"),
@@ -142,7 +142,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       expect(await cri.imageStatus({ image: underTest.absentImage })).toBeUndefined();
     });
 
-    it("CR13 changes the given resources of a running container, and no others", async () => {
+    it("CR13 changes only the given resources of a running container", async () => {
       const config = sandboxConfig();
       const sandbox = await cri.runPodSandbox(config);
       const resources = { cpuShares: 102, cpuPeriod: 100_000, cpuQuota: 10_000, memoryLimitInBytes: 64 * 2 ** 20 };

@@ -44,7 +44,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       });
     });
 
-    it("DQ1 returns nothing for an empty receive, and at most the requested number", async () => {
+    it("DQ1 receives at most the requested number of messages, and none from an empty queue", async () => {
       const { queue, source } = await open();
       expect(await source.receive(NOW)).toEqual([]);
       await queue.send(Array.from({ length: 9 }, (_, lane) => entry(`c.pods.${lane}`, 1)));
@@ -99,7 +99,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body)).toEqual(["long"]);
     });
 
-    it("DQ5 DQ7 [informer T25] accepts 1 MiB unchanged, and rejects only the larger message, by its id", async () => {
+    it("DQ5 DQ7 [informer T25] accepts messages of 1 MiB unchanged, and rejects only a larger message of the call, by its id", async () => {
       const { queue, source } = await open();
       const text = '{"name":"größer","note":"\\u0000 \\ud83d\\ude42"}';
       expect(
@@ -125,7 +125,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       ]);
     });
 
-    it("DQ4 DQ7 [informer T107] accepts a smaller body under the id of a permanently refused message", async () => {
+    it("DQ4 DQ7 [informer T107] accepts a smaller body with the deduplication id of a permanently rejected message", async () => {
       const { queue, source } = await open();
       const { id } = entry("c.pods.0", 1);
       expect((await queue.send([{ ...entry("c.pods.0", 1), body: "x".repeat(BYTES_MAX + 1) }, entry("c.pods.0", 2)])).failed).toMatchObject(
@@ -135,7 +135,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect((await drain(source)).map((message) => message.body).sort()).toEqual(["c.pods.0 2", "small"]);
     });
 
-    it("DQ6 redelivers a message that was not removed after its visibility timeout, with a receive count", async () => {
+    it("DQ6 redelivers a message after its visibility timeout unless it was deleted, with a receive count", async () => {
       const { queue, source } = await open();
       await queue.send([entry("c.pods.0", 1)]);
       const [first] = await source.receive(NOW);
@@ -147,7 +147,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await source.receive(NOW)).toEqual([]);
     });
 
-    it("DQ6 redelivers a message when its visibility timeout expires, including a changed timeout", async (context) => {
+    it("DQ6 redelivers a message when its visibility timeout expires, even if the timeout was changed after the receive", async (context) => {
       const { queue, source, elapse } = await open();
       if (!elapse) return context.skip("time cannot be moved");
       await queue.send([entry("c.pods.0", 1)]);
@@ -185,7 +185,7 @@ export function deltaQueueConformance(name: string, factory: () => Promise<Delta
       expect(await deadLetters()).toEqual(["c.pods.0 1"]);
     });
 
-    it("returns a message that arrives during a receive, and rejects the receive with the reason of its abort", async () => {
+    it("a waiting receive returns a message that arrives, and throws the signal's reason when it is aborted", async () => {
       const { queue, source } = await open();
       const waiting = source.receive({ max: 1, waitMs: 10_000 });
       await queue.send([entry("c.pods.0", 1)]);

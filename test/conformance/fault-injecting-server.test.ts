@@ -168,7 +168,7 @@ describe("a fault-injecting API server", () => {
     expect(await create(fault, query)).toMatchObject(want);
   });
 
-  it("delays a slow request, and does not execute it when the client has gone", async () => {
+  it("delays a slow request, and does not execute it if the client disconnects meanwhile", async () => {
     const { road, ms } = await create({ kind: "admitSlowly", ms: 300 });
     expect(ms).toBeGreaterThanOrEqual(299);
     const gone = fetch(`${road.url}${LEASES}`, {
@@ -181,7 +181,7 @@ describe("a fault-injecting API server", () => {
     expect(await ask(`${road.url}${LEASES}/two`, "GET")).toMatchObject({ code: 404 });
   });
 
-  it("records the request, the server's answer and the client's answer", async () => {
+  it("records the request, the server's response and the response that the client received", async () => {
     const { road } = await create({ kind: "refuseAfter", with: INTERNAL_ERROR });
     const asked = { verb: "create", resource: "leases", namespace: "default", name: "" };
     expect(road.exchanges()).toMatchObject([
@@ -216,18 +216,21 @@ describe("rules", () => {
     { name: "the first two", often: { first: 2 }, want: "xx......." },
     { name: "always", often: "always", want: "xxxxxxxxx" },
     { name: "by a seed", often: { share: 0.5, random: createSeededRandom(3) }, want: draws(3) },
-  ] satisfies readonly { name: string; often: Often; want: string }[])("MA1 apply by count or seed: $name", ({ often, want }) => {
-    const injector = createFaultInjector([rule({ kind: "loseRequest" }, often)]);
-    expect(Array.from({ length: 9 }, () => (injector.meets(create).rule ? "x" : ".")).join("")).toBe(want);
-  });
+  ] satisfies readonly { name: string; often: Often; want: string }[])(
+    "MA1 apply to requests by count or by seed: $name",
+    ({ often, want }) => {
+      const injector = createFaultInjector([rule({ kind: "loseRequest" }, often)]);
+      expect(Array.from({ length: 9 }, () => (injector.meets(create).rule ? "x" : ".")).join("")).toBe(want);
+    },
+  );
 
-  it("MA2 MA3 each counts its matching requests, and the first matching rule applies", () => {
+  it("MA2 MA3 count their own matching requests; the first matching rule applies", () => {
     const injector = createFaultInjector([rule({ kind: "loseRequest" }, { every: 2 }), rule({ kind: "loseAnswer" }, { every: 3 })]);
     const met = Array.from({ length: 6 }, () => injector.meets(create).rule?.fault.kind);
     expect(met).toEqual([undefined, "loseRequest", "loseAnswer", "loseRequest", undefined, "loseRequest"]);
   });
 
-  it("are removed on request, and only these", () => {
+  it("are removed on request, without affecting other rules", () => {
     const injector = createFaultInjector([rule({ kind: "loseRequest" }, "always", { namespace: "other" })]);
     const end = injector.add(rule({ kind: "loseAnswer" }));
     expect(injector.meets(create).rule?.fault.kind).toBe("loseAnswer");

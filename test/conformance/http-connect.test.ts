@@ -105,7 +105,7 @@ describe("a streamed answer", () => {
     expect(await all(answer)).toEqual({ text: "abc" });
   });
 
-  it("fails when its head is late, and has no timeout after its head", async () => {
+  it("fails if its response head is late; its body has no timeout", async () => {
     const silent = exchangesOf({ port: await listen(createServer()) });
     await expect(silent.stream(GET, { ...LATE, timeoutMs: 30 })).rejects.toThrow("too late");
     const port = await writing(CHUNKED, ...Array<string>(20).fill("1\r\na\r\n"), "0\r\n\r\n");
@@ -238,12 +238,12 @@ describe("a proxy", () => {
     await expect(exchanges.ask(GET, { ...CALL, timeoutMs: 300 })).rejects.toThrow(says);
   });
 
-  it("fails the call with the reason when it is missing", async () => {
+  it("fails the call with the reason if no proxy listens at the address", async () => {
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: 1 } });
     await expect(exchanges.ask(GET, CALL)).rejects.toThrow(/through the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/);
   });
 
-  it("is read from the environment for calls and watches, even where only the proxy can resolve the server", async () => {
+  it("is read from the environment for calls and watches, even if only the proxy can resolve the server's name", async () => {
     const proxy = await startProxy("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
     vi.stubEnv("HTTPS_PROXY", `http://${LOOPBACK}:${proxy.port}`);
     vi.stubEnv("NO_PROXY", "");

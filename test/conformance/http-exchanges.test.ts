@@ -125,7 +125,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
-  it("HX2 returns a complete answer, although its call is aborted at that moment", async () => {
+  it("HX2 returns a complete response even if the call is aborted at the same moment", async () => {
     const { exchanges } = await rude((socket) => socket.write(X));
     const ended = new AbortController();
     const onHead = (): void => queueMicrotask(() => ended.abort(new Error("no more")));
@@ -238,7 +238,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(requests).toHaveLength(2);
     });
 
-    it("retries only once, within the timeout of one call", async () => {
+    it("retries a call only once, within the call's timeout", async () => {
       let requests = 0;
       const { exchanges } = await rude((socket) => void (++requests === 1 ? socket.write(X) : setTimeout(() => socket.destroy(), 150)));
       await exchanges.ask(GET, BOUNDS);
@@ -258,7 +258,7 @@ describe("exchanges of HTTP/1.1", () => {
       expect(requests).toHaveLength(2);
     });
 
-    it("does not retry after its connections were ended", async () => {
+    it("does not retry after the client has closed its connections", async () => {
       const { exchanges, requests } = await renewed(() => exchanges.destroy());
       await exchanges.ask(GET, BOUNDS);
       await expect(exchanges.ask(GET, BOUNDS)).rejects.toMatchObject({ code: "ECONNRESET" });
@@ -273,7 +273,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(connections()).toBe(2);
   });
 
-  it("HX2 discards a second response in the same flight, even if a read ends between the two", async () => {
+  it("HX2 discards a second response that the server sends together with the first, even in another chunk", async () => {
     const head = "HTTP/1.1 200 OK\r\nContent-Length: ";
     const body = "x".repeat(64 * 1024);
     const filled = body.slice(head.length + "65536\r\n\r\n".length); // with its head as much as is read at once

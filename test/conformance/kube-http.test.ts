@@ -60,7 +60,7 @@ it.each([
   { server: "http://localhost.example.com", refused: true },
   { server: "http://[::2]:8080", refused: true },
   { server: "http://0.0.0.0:8080", refused: true },
-])("a token for $server is rejected: $refused", ({ server, refused }) => {
+])("configuration with a token for $server is rejected: $refused", ({ server, refused }) => {
   const client = (token?: () => string) => () => createKubeHttp({ server, component: "replicaset", ...(token && { token }) });
   expect(client()).not.toThrow();
   if (refused) expect(client(() => "secret")).toThrow(TokenInClearError);
@@ -159,7 +159,7 @@ it("KL1 sends a watcher's list and watch with the caller's parameters only", asy
   ]);
 });
 
-it("KC1 gives a refusal without a Status a reason, and keeps Retry-After", async () => {
+it("KC1 derives a reason for an error response without a Status, and keeps Retry-After", async () => {
   const listener: RequestListener = (_request, response) => void response.writeHead(429, { "retry-after": "7" }).end("slow down");
   const kube = await stub(listener, { waitMsMax: 6_999 });
   const error = await failure(kube.get("pods", "shop", "p"));
@@ -180,7 +180,7 @@ it("KC2 restarts a list whose continue token expired, without mixing snapshots",
   expect(lists).toBe(2);
 });
 
-it("KC2 fails at once when a list is refused for another reason", async () => {
+it("KC2 fails at once if a list is rejected for another reason", async () => {
   let lists = 0;
   const kube = await stub((_request, response) => {
     lists++;
@@ -276,7 +276,7 @@ it("returns no object for a delete that is answered by a Status", async () => {
   expect(await kube.delete({ resource: "replicasets", namespace: "shop", name: "r", preconditions: { uid: "u" } })).toBeUndefined();
 });
 
-it("passes the head of each response to the caller, including refusals", async () => {
+it("passes the head of each response to the caller, including error responses", async () => {
   const server = createServer((_, response) => response.writeHead(403, { date: "Sun, 01 Mar 2026 10:00:00 GMT" }).end("{}"));
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -288,7 +288,7 @@ it("passes the head of each response to the caller, including refusals", async (
   expect(dates).toEqual(["Sun, 01 Mar 2026 10:00:00 GMT"]);
 });
 
-it("KL2 throws a KubeApiError for a refusal in the body of a 200, for a list and for a watch", async () => {
+it("KL2 throws a KubeApiError for an error Status in the body of a 200, for a list and for a watch", async () => {
   const kube = await stub((_request, response) =>
     json(response, 200, { kind: "Status", status: "Failure", code: 410, reason: "Expired" }, "\n"),
   );
@@ -297,7 +297,7 @@ it("KL2 throws a KubeApiError for a refusal in the body of a 200, for a list and
   expect(isGone(await failure(drain(kube.watch("pods", WATCH, signal))))).toBe(true);
 });
 
-it("KL2 throws a KubeApiError for a refusal by status code", async () => {
+it("KL2 throws a KubeApiError for an HTTP error status code", async () => {
   const kube = await stub((_request, response) => json(response, 403, { kind: "Status", code: 403, reason: "Forbidden" }));
   expect(await failure(drain(kube.watch("pods", WATCH, new AbortController().signal)))).toBeInstanceOf(KubeApiError);
 });
@@ -313,7 +313,7 @@ it("KL3 groups whole lines as they arrived, and drops the partial tail [informer
   expect(await drain(kube.watch("pods", WATCH, new AbortController().signal))).toEqual([['{"a":"🙂"}', '{"b":1}'], ['{"c":"ü"}']]);
 });
 
-it("KL4 reports a broken connection as unanswered after its complete lines", async () => {
+it("KL4 yields the complete lines of a broken connection, and then reports it as unanswered", async () => {
   const kube = await stub((request, response) => {
     response.writeHead(200).write('{"a":1}\n{"to');
     setTimeout(() => request.socket.destroy(), 30);
@@ -471,7 +471,7 @@ it("KW3 KW4 does not send a write after its sender's deadline, but sends a read"
   expect(listener.calls()).toBe(1);
 });
 
-it("KW2 KW3 reports a refusal as unanswered when it follows a retried 5xx", async () => {
+it("KW2 KW3 reports an error that follows a retried 5xx as unanswered", async () => {
   let calls = 0;
   const kube = await stub((_request, response) => {
     if (++calls === 1) busy(500, "0")(response);

@@ -167,7 +167,7 @@ export function kubeConformance(name: string, open: () => Promise<KubeUnderTest>
       expect(names.filter((found) => found.startsWith("page-"))).toEqual([0, 1, 2, 3, 4].map((index) => `page-${index}`));
     });
 
-    it("KL2 rejects a refused list and a refused watch with the server's reason", async () => {
+    it("KL2 throws the server's reason when a list or a watch is rejected", async () => {
       const list = subject.kube.listPage("replicasets", { resourceVersionMatch: "Exact" }, AbortSignal.timeout(10_000));
       expect(isInvalid(await failure(list))).toBe(true);
       const watch = collect(subject.kube, { resourceVersion: "yesterday", allowWatchBookmarks: true, timeoutSeconds: 5 }, 1);

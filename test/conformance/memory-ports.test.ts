@@ -57,7 +57,7 @@ for (const late of ["rung", "left"] as const)
   });
 
 describe("virtual clock", () => {
-  it("fires timers in the order of their time, equal ones in the order of creation", async () => {
+  it("fires timers in the order of their time, and timers of the same time in the order of creation", async () => {
     const clock = createVirtualClock(START_MS);
     const seen: string[] = [];
     for (const [name, ms] of [
@@ -101,7 +101,7 @@ describe("virtual clock", () => {
     expect(clock.nextDueMs()).toBeUndefined();
   });
 
-  it("reports a promise that never settles", async () => {
+  it("throws if new timers keep being set without end", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const restless = (async () => {
@@ -115,7 +115,7 @@ describe("virtual clock", () => {
 });
 
 describe("system clock", () => {
-  it("CL1 advances at half speed while the machine's clock is set back, so that no wait is unbounded", () => {
+  it("CL1 advances at half speed after the machine's clock was set back, until both agree", () => {
     const times = [
       { wallMs: 5_000, monotonicMs: 0, want: 5_000 },
       { wallMs: 4_000, monotonicMs: 0, want: 5_000 },
@@ -185,7 +185,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(await queue.receive(NOW)).toHaveLength(1);
   });
 
-  it("keeps one message of a group in flight, even while it reorders", async () => {
+  it("keeps at most one message of a group in flight, even while reordering messages", async () => {
     const { queue } = open({ reorder: 1 });
     await sendAll(queue, 20);
     const [out] = await queue.receive(NOW);
@@ -194,7 +194,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(await queue.receive(NOW)).toHaveLength(1);
   });
 
-  it("expires a receipt with its visibility timeout, although the message was not received again", async () => {
+  it("expires a receipt with its visibility timeout, even if the message was not received again", async () => {
     const { clock, queue } = open({});
     await queue.send(entries(1));
     const [late] = await queue.receive(NOW);
@@ -203,7 +203,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(await queue.receive(NOW)).toMatchObject([{ receiveCount: 2 }]);
   });
 
-  it("deduplicates an id in another group as well for five minutes, as fauxqs does", async () => {
+  it("deduplicates an id across all groups for five minutes, as fauxqs does", async () => {
     const { clock, queue } = open({});
     await queue.send([{ group: "a", id: "same", body: "1" }]);
     await queue.send([{ group: "b", id: "same", body: "2" }]);
@@ -216,7 +216,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(await drain(queue)).toEqual(["4"]);
   });
 
-  it("reorders, reproducibly", async () => {
+  it("reorders messages reproducibly", async () => {
     const run = async (seed: number) => {
       const { queue } = open({ reorder: 0.5 }, seed);
       await sendAll(queue, 20);
@@ -229,7 +229,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(await run(4)).not.toEqual(bodies);
   });
 
-  it("duplicates and delays", async () => {
+  it("duplicates and delays messages", async () => {
     const { clock, queue } = open({ duplicate: 1, delay: 1, delayMsMax: 1_000 });
     await sendAll(queue, 20);
     expect((await drain(queue)).length).toBeLessThan(20);
@@ -239,7 +239,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(queue.size()).toBe(0);
   });
 
-  it("loses accepted messages", async () => {
+  it("loses messages that it has accepted", async () => {
     const { queue } = open({ drop: 0.5 });
     await sendAll(queue, 20);
     const bodies = await drain(queue);
@@ -247,7 +247,7 @@ describe("the memory delta queue with injected faults", () => {
     expect(bodies.length).toBeLessThan(18);
   });
 
-  it("rejects entries by id, and fails calls whose entries it accepted", async () => {
+  it("rejects single entries by id, and fails calls although it has accepted their entries", async () => {
     const refusing = open({ refuse: 1 }).queue;
     expect(await refusing.send(entries(2))).toEqual({
       failed: entries(2).map(({ id }) => ({ id, reason: "throttled", permanent: false })),
@@ -290,7 +290,7 @@ describe("memory doorbells with injected faults", () => {
     return createMemoryDoorbells({ clock, random: createSeededRandom(5), cluster: "c", faults: () => faults });
   };
 
-  it("loses and repeats doorbells, and fails after sending some of them", async () => {
+  it("loses and repeats doorbells, and fails a call after sending some of its doorbells", async () => {
     const losing = open({ drop: 0.5 });
     await losing.ring(bells);
     expect(losing.size("replicaset")).toBeLessThan(18);

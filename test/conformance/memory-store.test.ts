@@ -53,7 +53,7 @@ describe("the memory Store", () => {
   const harness = async () =>
     new StoreHarness(await memoryFixture({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: HOLE_LIMIT_MS })).synced();
 
-  it("requires a clock", () => {
+  it("throws when created without a clock", () => {
     expect(() => createMemoryStore({ deployment: "d", cluster: "c", identity: IDENTITY, holeLimitMs: 1 })).toThrow(TypeError);
   });
 

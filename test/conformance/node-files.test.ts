@@ -281,7 +281,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     ]);
   });
 
-  it("[node-agent 110] NF3 creates an emptyDir in memory with the requested size limit", async () => {
+  it("[node-agent 110] NF3 creates a memory-backed emptyDir with the requested size limit", async () => {
     const directory = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory", sizeLimitBytes: 65_536 });
     expect(statSync(directory).mode & 0o777).toBe(0o777);
     if (mounts) expect(mounted(directory)).toContain("size=64k");
@@ -497,7 +497,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
     }
   });
 
-  it("NF1 NF4 removes a pod's directory with all its mounts, repeatedly", async () => {
+  it("NF1 NF4 removes a pod's directory with all its mounts, and may be called repeatedly", async () => {
     await r.files.makePodDirectories(UID);
     if (mounts) await r.files.writeVolume(place("s", "secret"), [file("pass", "x")], { tmpfs: true });
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -546,7 +546,7 @@ describe.runIf(ALLOWS_MOUNTS)("mounts that change", () => {
     expect(mounted(directory)).toBeUndefined();
   });
 
-  it("NF4 unmounts a node's directory, in layers too, and keeps its content", async () => {
+  it("NF4 unmounts a node's directory, even if mounted repeatedly, and keeps its content", async () => {
     const host = mkdtempSync(join(TOP, "host-"));
     writeFileSync(join(host, "precious"), "x");
     const volume = await r.files.makeEmptyDir(place("m", "empty-dir"), { medium: "Memory" });
@@ -807,7 +807,7 @@ describe("container logs", () => {
     expect([await files.tailLog(join(logs, "x/0.log"), limits), await files.tailLog(join(TOP, "other.log"), limits)]).toEqual(["", ""]);
   });
 
-  it("links to an existing log, and removes it with its rotated ones and its link only", async () => {
+  it("links to an existing log, and removes only this log, its rotated files and its link", async () => {
     const { files, links } = nodeFiles();
     const directory = await files.makeLogDirectory("p/c");
     const path = join(directory, "1.log");

@@ -137,7 +137,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect(answers.filter((answer) => answer !== "refused")).toEqual([{ ...WORKER, token: 8 }]);
     });
 
-    it.each(TABLES)("NS3 returns rows of %s as stored", async (table) => {
+    it.each(TABLES)("NS3 returns rows of %s exactly as they were stored", async (table) => {
       const store = await open();
       expect(await store.read(table, "a")).toBeUndefined();
       expect(await put(store, table, "a", ROWS[table])).toEqual(ROWS[table]);
@@ -172,7 +172,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect([...(await store.rows("backOffs")).keys()].sort()).toEqual(keys.toSorted());
     });
 
-    it("NS4 returns due keys once, and keeps the others", async () => {
+    it("NS4 returns each due key once, and keeps keys that are due later", async () => {
       const store = await open();
       for (const [key, dueMs] of [
         ["a", 10],
@@ -188,7 +188,7 @@ export function nodeStoreConformance(name: string, factory: () => Promise<NodeSt
       expect([...(await store.takeDue("pods", 100))].sort()).toEqual(["a", "c"]);
     });
 
-    it("NS4 keeps the last written time, whether it is earlier or later", async () => {
+    it("NS4 keeps the last written time of a key, even if it is later", async () => {
       const store = await open();
       await store.schedule("pods", "a", 10);
       await store.schedule("pods", "a", 30);

@@ -188,7 +188,7 @@ export function ownViewsConformance(where: string, make: MakeStore, connect = em
       data: { key: CANARY },
     });
 
-    it("receive a new object, a change and a deletion of their views", async () => {
+    it("are notified of a created, changed and deleted object of their views", async () => {
       const to = { resource: "configmaps", namespace: "default" } as const;
       const created = await user.create({ ...to, body: note({ at: "first" }), fieldManager: "user" });
       await reached('web-1 default/note: {"at":"first"}');
@@ -207,11 +207,11 @@ export function ownViewsConformance(where: string, make: MakeStore, connect = em
       expect(await s.store.quarantined()).toEqual([]);
     });
 
-    it("receive a cluster-scoped object under a key without a namespace", async () => {
+    it("are notified of a cluster-scoped object under a key without a namespace", async () => {
       await eventually("the Namespace", () => s.synced.some((line) => line.startsWith("team-guard /kube-system: {")));
     });
 
-    it("have a gate, rows and a lane of their own, fed by one watch per resource", async () => {
+    it("have their own gate, rows and lane, while each resource has only one watch", async () => {
       for (const { entry, view } of ALL) {
         expect(await s.store.gate(entry.name as OwnController)).toEqual({ open: true });
         expect((await s.store.readLane(view.name, 0)).forged).toEqual([]);
@@ -220,7 +220,7 @@ export function ownViewsConformance(where: string, make: MakeStore, connect = em
       expect([...s.watches].sort()).toEqual(["configmaps, metadata only", "namespaces, metadata only"]);
     });
 
-    it("carry no values of ConfigMaps in any message", () => {
+    it("receive no message with the values of a ConfigMap", () => {
       expect(s.bodies.join("\n")).toContain(NOTES.view.name);
       expect(s.bodies.join("\n")).not.toContain(CANARY);
     });

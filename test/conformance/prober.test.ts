@@ -87,7 +87,7 @@ describe("[node-agent 97] HTTP probes", () => {
     expect(await get(server.port)).toEqual(want);
   });
 
-  it("fails on a 1xx response without a final one", async () => {
+  it("fails on a 1xx response without a final response", async () => {
     const server = await raw((socket) => socket.end("HTTP/1.1 199 X\r\n\r\n"));
     expect(await get(server.port)).toMatchObject({ result: "Failure" });
   });
@@ -237,7 +237,7 @@ describe("[node-agent 97] HTTP probes", () => {
   it.each([
     { location: "/next", want: "shop.test" },
     { location: "http://<address>/next", want: "<address>" },
-  ])("sends a custom Host to $location only if that has none", async ({ location, want }) => {
+  ])("sends a custom Host header to $location only if the URL has no host", async ({ location, want }) => {
     const server = await serve((request, response) => {
       const address = `${LOOPBACK}:${request.socket.localPort}`;
       if (request.url === "/next") response.end(request.headers.host?.replace(address, "<address>"));
@@ -520,7 +520,7 @@ describe("[node-agent 486] a server that never stops sending", () => {
     { name: "headers that inform", piece: frame(1, 4, 1, 0x08, 3, ...Buffer.from("100")) },
     { name: "pings", piece: frame(6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8) },
   ];
-  it.each(FRAMES)("gRPC: $name are a failure", async ({ piece }) => {
+  it.each(FRAMES)("gRPC: $name fail the probe", async ({ piece }) => {
     const server = await raw((socket) => {
       socket.write(frame(4, 0, 0));
       flood(socket, piece);
@@ -531,7 +531,7 @@ describe("[node-agent 486] a server that never stops sending", () => {
     await allClosed(server);
   });
 
-  it.each(FRAMES)("HTTP/2: $name are a failure", async ({ piece }) => {
+  it.each(FRAMES)("HTTP/2: $name fail the probe", async ({ piece }) => {
     const tls = createTlsServer({ ...certificate, ALPNProtocols: ["h2"] }, (socket) => {
       socket.on("error", () => {});
       socket.write(frame(4, 0, 0));
@@ -550,7 +550,7 @@ describe("[node-agent 489] host names", () => {
       lookupUntil(signal, files)(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error))),
     );
 
-  it("occupy no thread of the process", async () => {
+  it("are resolved without occupying a thread of the process", async () => {
     const server = await serve((_request, response) => response.end("ok"));
     const spy = vi.spyOn(dns, "lookup");
     const { port } = server;

@@ -44,7 +44,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.requests).toEqual([]);
   });
 
-  it("a final status write ends the run with its answer", async () => {
+  it("a final status write ends the run in the same command that caches its answer", async () => {
     await replicaSet(20);
     await harness.person.request("PATCH", `${PODS}/${await podName(0)}/status`, ready(), STRATEGIC);
     await harness.stream();
@@ -54,7 +54,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(2);
   });
 
-  it("creates need one registerIntents and one write-through per slow-start batch, of any size", async () => {
+  it("creates need one registerIntents and one write-through per slow-start batch, whatever its size", async () => {
     await create("web", 500);
     const cost = await syncRS();
     // 1, 2, 4, …, 128, 245; the status; and once for 500 Events.
@@ -75,7 +75,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     ]);
   });
 
-  it("live lists: a Deployment and its rollout need none, a bare ReplicaSet one, an acting owner one after a hand-over", async () => {
+  it("live lists: none for a Deployment's rollout, one for a bare ReplicaSet, one per acting owner after a change of leader", async () => {
     const lists: string[] = [];
     harness.server.onRequest(({ verb, resource, userAgent }) => {
       if (verb === "list" && resource === "pods" && userAgent.startsWith("deltaloop/")) lists.push("pods");
@@ -140,7 +140,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(readsOf(cost)).toEqual(["get replicasets", ...Array<string>(20).fill("get pods")]);
   });
 
-  it("deletes of some pods of an owned ReplicaSet need 2 more reads for siblings", async () => {
+  it("deletes of some pods of an owned ReplicaSet need 2 more reads for its sibling ReplicaSets", async () => {
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 20));
     await harness.stream();
     await harness.settle();
@@ -167,7 +167,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(cost.commands).toBe(cost.verbs.length);
   });
 
-  it("claims need one write-through for all adopted and released pods", async () => {
+  it("adoptions and releases of any number of pods need one write-through", async () => {
     for (let i = 0; i < 20; i++) await harness.person.request("POST", PODS, bare(`bare-${i}`));
     await create("web", 20);
     const cost = await syncRS();
@@ -195,7 +195,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     expect(scaled.commands).toBe(scaled.verbs.length);
   });
 
-  it("copying a Deployment's annotations to its ReplicaSet needs one more live read, and a change of size none", async () => {
+  it("copying a Deployment's annotations to its ReplicaSet needs one more live read; scaling the ReplicaSet needs none", async () => {
     await harness.person.request("POST", DEPLOYMENTS, deployment("web", 1));
     await harness.stream();
     await harness.settle();
@@ -294,8 +294,8 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
   }
 });
 
-describe.skipIf(reason !== undefined)("from the POST of a ReplicaSet of 1,000 until its pods exist, none of them Ready", () => {
-  it("reads at most 5 entries per pod, and writes the status at most 10 times", async () => {
+describe.skipIf(reason !== undefined)("a ReplicaSet of 1,000, from its POST until its pods exist (none is Ready)", () => {
+  it("reads at most 5 Redis entries per pod, and writes the status at most 10 times", async () => {
     const wanted = 1_000;
     let entries = 0;
     const embedded = await startEmbedded({

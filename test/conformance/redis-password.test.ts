@@ -71,7 +71,7 @@ describe.skipIf(missing !== undefined)(`a changed password of Redis${missing ===
     await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
   }
 
-  it("DE3 the sweeper and no other function starts without the keys for MACs and digests", async () => {
+  it("DE3 only the sweeper starts without the keys for MACs and digests", async () => {
     const { DELTALOOP_MAC_KEY_SECRET: _mac, DELTALOOP_DIGEST_KEY_SECRET: _digest, ...keyless } = environment;
     const start = (component: "sweep" | "replicaset") =>
       deployed(
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)(`a changed password of Redis${missing ===
     await expect(start("replicaset")()).rejects.toThrow("DELTALOOP_DIGEST_KEY: is missing");
   });
 
-  it("a function whose password is refused reads the new one and reconnects once, and its former connection ends", async () => {
+  it("a function whose password is rejected reads the new password, reconnects once and closes its former connection", async () => {
     let made = 0;
     let close: (() => Promise<void>) | undefined;
     const handler = deployed(
@@ -122,7 +122,7 @@ describe.skipIf(missing !== undefined)(`a changed password of Redis${missing ===
     await close?.();
   });
 
-  it("appears in no error, even when printed completely, as Lambda prints a handler's error", async () => {
+  it("the password does not appear in an error, even when Lambda prints it completely", async () => {
     const url = new URL(server.url);
     url.password = canary("wrong");
     const client = redisClient({ url: url.href, cluster: false });

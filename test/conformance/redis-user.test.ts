@@ -39,7 +39,7 @@ const REFUSED = [
 const missing = ensureRedisServer();
 if (missing !== undefined) it.skip(`the store's user: ${missing}`);
 else
-  describe("the store's user", () => {
+  describe("the Redis ACL user of the Store", () => {
     let server: RedisServer;
     let redis: Redis;
     beforeAll(async () => {

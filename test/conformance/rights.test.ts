@@ -22,7 +22,7 @@ const server = createServer((request, response) => {
 });
 afterAll(() => void server.close());
 
-it("reviews all rights although a third of the requests are answered with 429", async () => {
+it("reviews all rights even if a third of the requests get 429", async () => {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   const rights = await reviewRights((role) => Promise.resolve({ server: `http://127.0.0.1:${port}`, component: role }), {

@@ -87,7 +87,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
       want: "a: failed with InternalServiceErrorException",
     },
   ])(
-    "report the permission to grant when a request is refused, and quote nothing of the answer (SR2): $name",
+    "report the missing permission when a request is denied, without quoting the response (SR2): $name",
     async ({ references, refuse: [what = "", code = ""], want }) => {
       const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3" });
       server.refused.set(what, code);
@@ -101,13 +101,13 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
     await expect(secrets.read(["empty"])).rejects.toThrow("empty: is not there, or has no value yet (ResourceNotFoundException)");
   });
 
-  it("report a secret that is missing from the answer as not found, and return no other secret without it (SR1, SR2)", async () => {
+  it("fail with not found if the response lacks one of the requested secrets (SR1, SR2)", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2" });
     server.passedOver.add("b");
     await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: is not there, or has no value yet \(ResourceNotFoundException\)$/);
   });
 
-  it("report the permission to grant when a write is refused", async () => {
+  it("report the missing permission when a write is denied", async () => {
     const { server, secrets } = await standIn({ a: "1" });
     server.refused.set("PutSecretValue", "AccessDeniedException");
     await expect(secrets.write("a", "2")).rejects.toThrow("a: may not be used: allow secretsmanager:PutSecretValue on it");

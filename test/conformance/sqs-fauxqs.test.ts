@@ -105,7 +105,7 @@ describe("doorbells on fauxqs, in addition to the port's suite", () => {
     expect(JSON.parse(late?.body ?? "")).toMatchObject({ k: "a" });
   });
 
-  it("DB4 fail the whole call when one batch is refused, and are sent in the other batches", async () => {
+  it("DB4 the call fails if one batch is rejected, but doorbells of the other batches are sent", async () => {
     const { urls } = await setUp();
     const bells = createSqsDoorbells(calls, { queueUrls: { ...urls, deployment: "http://127.0.0.1/000000000000/none" }, cid: "c" });
     await expect(bells.ring([{ ...bell("a"), controller: "deployment" }, bell("b")])).rejects.toThrow("1 of 2 batches");

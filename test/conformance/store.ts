@@ -68,7 +68,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("index: owners", () => {
       ownerCases(open);
     });
-    describe("index: forged", () => {
+    describe("index: forged values", () => {
       forgedCases(open);
     });
     describe("epochs and fences", () => {
@@ -80,7 +80,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("lineage", () => {
       lineageCases(open);
     });
-    describe("jumps of the server's clock", () => {
+    describe("jumps of the Redis server's clock", () => {
       clockCases(open);
     });
     describe("forgeries", () => {
@@ -101,7 +101,7 @@ export function storeConformance(name: string, factory: StoreFactory): void {
     describe("intents", () => {
       intentCases(open);
     });
-    describe("drawn names", () => {
+    describe("generated pod names", () => {
       drawnNameCases(open);
     });
     describe("Events", () => {

@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)(
     const judge = "program" in built ? startJudge(built.program) : undefined;
     afterAll(() => judge?.close());
 
-    it(`${TEMPLATES} templates, each in another notation and with ${NEIGHBOURS} changes`, { timeout: 120_000 }, async () => {
+    it(`of ${TEMPLATES} templates, each also in another notation and with ${NEIGHBOURS} changes`, { timeout: 120_000 }, async () => {
       if (judge === undefined) throw new Error("skipped");
       const wrong: string[] = [];
       const counts = { equal: 0, different: 0 };

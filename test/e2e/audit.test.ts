@@ -75,7 +75,7 @@ await whereRealPartsAre("an audit on a real control plane", () => {
       },
     });
 
-    it("[informer T95] come back, during a rollout and at rest, and the rollout completes", async () => {
+    it("[informer T95] are restored, both during a rollout and when idle, and the rollout completes", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.apply(deployment("shop:1"));
       await cluster.rolledOut("shop", "web");

@@ -214,7 +214,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(await opened.stop()).toBeLessThan(2_000);
     });
 
-    it("writes several files, and after kill -9 the last one can be replayed alone", async () => {
+    it("rotates files, and after kill -9 the last file alone can be replayed", async () => {
       const parts = join(directory, "parts.jsonl.gz");
       const capture = deltaloop([
         ...["capture", "-o", parts, "--rotate-every", "2s", "--keep", "2"],
@@ -256,7 +256,7 @@ await whereRealPartsAre("capture and replay on a real control plane", () => {
       expect(JSON.stringify(await cluster.list("/api/v1/namespaces/default/pods"))).toContain(SECRET);
     });
 
-    it("a replay of its capture decides the writes of our controllers, one by one", async () => {
+    it("a replay of the capture decides exactly the recorded writes of our controllers", async () => {
       const path = join(directory, "own.jsonl");
       const flags = ["--no-redact", "--kubeconfig", cluster.rolesKubeconfig, "--context", "deltaloop-watcher"];
       const capture = deltaloop(["capture", "-o", path, ...flags]);

@@ -39,7 +39,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     await rm(scratch, { recursive: true, force: true });
   }, START_TIMEOUT_MS);
 
-  it("has the expected version on both sides", async () => {
+  it("client and server have the expected version", async () => {
     const { stdout } = await ok(controlPlane, ["version", "-o", "json"]);
     expect(JSON.parse(stdout)).toMatchObject({
       clientVersion: { gitVersion: KUBERNETES_VERSION, major: KUBERNETES_MAJOR, minor: KUBERNETES_MINOR },

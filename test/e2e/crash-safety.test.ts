@@ -166,7 +166,7 @@ await whereRealPartsAre("functions that die of a write, on a real control plane"
     await cluster.client.request("POST", `/apis/apps/v1/namespaces/${namespace}/deployments`, given);
   }
 
-  describe("a function dies during one write, before or after its execution", () => {
+  describe("a function dies during a write, before or after the API server executes it", () => {
     const DEATHS = SCENARIOS.flatMap((scenario) =>
       scenario.cuts.flatMap((cut) =>
         [false, true].map((isDone) => {

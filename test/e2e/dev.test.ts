@@ -199,7 +199,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       expect((await ownWrites(cluster)).length).toBe(writes);
     });
 
-    it("ignores writes of upstream's controller manager from before the start", async () => {
+    it("ignores writes that upstream's controller manager made before the start", async () => {
       const dev = await startDev(cluster);
       try {
         await cluster.rolledOut("default", "web");

@@ -143,7 +143,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
       });
     }
 
-    it("reports with --audit an object whose row is missing, and no other", async () => {
+    it("doctor --audit reports exactly the object whose row is missing", async () => {
       await cluster?.kubectl("run", "audited", "--image=shop:1"); // nothing binds it, so it does not change
       const rows = async () => (await store.readLane("pods", laneOf("default/audited", LANES.pods))).rows;
       await eventually("its row", async () => (await rows()).some(({ key }) => key === "default/audited"));

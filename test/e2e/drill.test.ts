@@ -175,7 +175,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
     const ifReal = inMemory === undefined ? it : it.skip;
     const reason = inMemory === undefined ? "" : `: ${inMemory}`;
 
-    it("rotates MAC key and tokens during a rollout, rejects no message as forged, and keeps nothing of the old key", async () => {
+    it("rotates MAC key and tokens during a rollout, rejects no message as forged, and removes the old key everywhere", async () => {
       const [old = ""] = await secretsNow(["mac-key"]);
       const forged = await forgeries();
       const { real } = deployed.cluster;
@@ -245,7 +245,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       });
     });
 
-    it("quarantines a poison message, which blocks nothing, not even its own group", async () => {
+    it("quarantines a poison message without blocking other messages, even of its own group", async () => {
       const nobodys = await send("not an envelope");
       const ours = await send(await signed({ v: ENVELOPE_VERSION, c: deployed.local.cluster }));
       await eventually("ours is quarantined", async () => (await quarantined(ours)).length > 0);

@@ -108,7 +108,7 @@ await whereRealPartsAre("a fault-injecting API server in front of a real one", (
       return await look();
     }
 
-    it("dev starts while a third of its writes is answered with 429", () => {
+    it("dev starts although a third of its writes get 429", () => {
       const told = road.exchanges().filter(({ rule }) => rule === "start");
       expect(told.length).toBeGreaterThan(0);
       expect(dev.output()).not.toContain("429");

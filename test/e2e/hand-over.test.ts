@@ -285,7 +285,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
           party.users.some((name) => user.username.startsWith(name)),
       );
 
-    it("stops only the namespace in which a tenant may write statuses, until deltaloop resume -n, while others continue", async () => {
+    it("a tenant that writes statuses stops only its own namespace, until deltaloop resume -n", async () => {
       const tenant = new Shop(cluster, "tenant");
       await cluster.kubectl("create", "namespace", "tenant");
       await tenant.apply(deployment("web", 1));
@@ -318,7 +318,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       await cluster.rolledOut("tenant", "web");
     });
 
-    it("functions stop within seconds of upstream's first status write and log why, and upstream continues alone", async () => {
+    it("functions stop within seconds of upstream's first status write and log the reason; upstream continues alone", async () => {
       // Only the first write of both is a change, so it may take a few until one is upstream's.
       endUpstream = await UPSTREAM.start(cluster);
       let isStopped = false;
@@ -346,7 +346,7 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
       expect(tookMs).toBeLessThan(STOP_MS_MAX);
     });
 
-    it("resume refuses while upstream writes, --force continues after upstream is stopped, and no change in between is lost", async () => {
+    it("resume is rejected while upstream writes; after upstream has stopped, resume --force continues without losing a change", async () => {
       const refused = deltaloop(["resume", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
       expect((await refused.exited).code, refused.output()).toBe(1);
       expect(refused.output()).toMatch(/^stopped since .*\nthe last of all: kube-controller-manager wrote .*\nnot resumed: .* s ago: wait/);

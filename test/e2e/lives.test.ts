@@ -108,7 +108,7 @@ await whereRealPartsAre("lives of a Deployment on a real control plane", () => {
       return await rest(namespace);
     }
 
-    it.each(LIVES)("seed %d: keeps the bounds at every change of twenty user requests, and reaches the desired state", async (seed) => {
+    it.each(LIVES)("seed %d: keeps its bounds throughout twenty user requests, and reaches the desired state", async (seed) => {
       const standing = await lives.get(seed);
       expect(standing && wrongAtRest(standing)).toBeUndefined();
       expect(brokenIn(changesOf(`life-${seed}`), marks.get(seed) ?? [])).toEqual([]);

@@ -109,7 +109,7 @@ await whereNodesCanRun("a node that runs short", () => {
     await podReady(cluster, "again");
   });
 
-  it("[node-agent 252] evicts a pod when all pods reach their common limit, although the node has free memory", async () => {
+  it("[node-agent 252] evicts a pod when all pods together reach their common limit, even if the node has free memory", async () => {
     const volumes = [{ name: "memory", emptyDir: { medium: "Memory" } }];
     const mounts = { volumeMounts: [{ name: "memory", mountPath: "/memory" }] };
     await cluster.apply(on("bounded", "small", STAY));

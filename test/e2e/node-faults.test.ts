@@ -155,7 +155,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(told).toMatch(/Normal +NodeReady +.*Node node-a status is now: NodeReady/);
   });
 
-  it("reports the exit code of a container that exited while the agent was down, and keeps running ones [node-agent 122]", async () => {
+  it("reports the exit code of a container that exited while the agent was down, and keeps other containers running [node-agent 122]", async () => {
     const waits = "while [ ! -e /tmp/end ]; do sleep 0.1; done; exit 6";
     await cluster.apply(
       podOf("told-later", { nodeSelector: { "kubernetes.io/hostname": other.name }, containers: [shell("main", waits)] }),

@@ -188,7 +188,7 @@ function suite({ programs }: UpstreamTests): void {
     }
   });
 
-  it("each certificate was requested once, and no request was refused [node-agent 462]", async () => {
+  it("each certificate was requested once, and no request was denied [node-agent 462]", async () => {
     const audit = await cluster.audit();
     const requests = audit.filter(({ verb, objectRef }) => verb === "create" && objectRef?.resource === "certificatesigningrequests");
     expect(requests.map(({ user }) => user.username.replace(/^(system:bootstrap):.*/u, "$1"))).toEqual([

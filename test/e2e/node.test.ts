@@ -251,7 +251,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(await allAnswer("v2", 6));
     });
 
-    it("shrinks to two, and those are unchanged", async () => {
+    it("shrinks to two pods, which keep running unchanged", async () => {
       const before = await allAnswer("v2", 6);
       await cluster.kubectl("scale", "deployment/web", "--replicas=2");
       await eventually("four pods are gone", async () => (await cluster.list<PodView>(PODS)).length === 2, 60_000);

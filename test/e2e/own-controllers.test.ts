@@ -43,7 +43,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       await cluster.kubectl("apply", "-f", path);
     });
 
-    it("prints a CRD by which the API server sets defaults, refuses mistakes, and prints columns", async () => {
+    it("prints a CRD with defaults, validation and printer columns that the API server applies", async () => {
       const site = { apiVersion: "demo.example.com/v1", kind: "Website", metadata: { name: "a", namespace: "default" } };
       const path = await fileOf("site.json", JSON.stringify({ ...site, spec: { image: "nginx" } }));
       await eventually("the kind is served", async () => await cluster.kubectl("apply", "-f", path));
@@ -91,7 +91,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       path: "{.spec.selector}",
       want: '{"app":"a"}',
     },
-  ])("a $kind that a POST created", ({ kind, apiVersion, field, less, path, want }) => {
+  ])("a $kind that was created by POST", ({ kind, apiVersion, field, less, path, want }) => {
     const name = "created";
     const metadata = { name, namespace: "default" };
     const resource = `${kind.toLowerCase()}/${name}`;
@@ -102,7 +102,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
     const stored = async (): Promise<ObjectBody> =>
       JSON.parse(await cluster.kubectl("get", resource, "-o", "json", "--show-managed-fields")) as ObjectBody; // as kubectl prints it
 
-    it("loses a field that the code dropped, once its entry is that of an apply", async () => {
+    it("loses a field that the code no longer sets, once its managedFields entry has operation Apply", async () => {
       const at = await fileOf("created.json", JSON.stringify({ apiVersion, kind, metadata, ...field }));
       await cluster.kubectl("create", `--field-manager=${MANAGER}`, "-f", at);
       const patch = upgradePatch(await stored(), MANAGER);
@@ -113,7 +113,7 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       expect(await cluster.kubectl("get", resource, "-o", `jsonpath=${path}`)).toBe(want);
     });
 
-    it("is not created again by an apply with the uid of the deleted one", async () => {
+    it("is not recreated by an apply with the uid of the deleted object", async () => {
       const { uid } = (await stored()).metadata;
       await cluster.kubectl("delete", resource);
       await expect(applied("late.json", { ...less, metadata: { ...metadata, uid } })).rejects.toThrow("uid mismatch");

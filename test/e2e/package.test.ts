@@ -260,7 +260,7 @@ describe("zips", () => {
     }
   });
 
-  it("contain no client-node, nothing of shared/local, and no credential lookup", async () => {
+  it("contain no @kubernetes/client-node, no file of shared/local, and no credential lookup", async () => {
     for (const { name, bundle } of bundles)
       expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient|sso_start_url|credential_process/);
   });
@@ -361,7 +361,7 @@ describe("template", () => {
     expect(properties("SyncDashreplicasetLambdaFunction")?.["Timeout"]).toBe(Number(DOORBELL_QUEUE.attributes.VisibilityTimeout) / 6);
   });
 
-  it("gives a function names of secrets, but no secret and no dynamic reference to one", () => {
+  it("gives a function only the names of its secrets, neither values nor dynamic references", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function")) {
       expect(JSON.stringify(Properties), name).not.toContain("{{resolve:");
       const { Variables } = Properties["Environment"] as { Variables: Record<string, unknown> };

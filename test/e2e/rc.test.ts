@@ -182,7 +182,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       { operation: "CREATE", replicas: 3, wanted: 3 },
       { operation: "DELETE", replicas: 3, wanted: 1 },
     ])(
-      "[replicaset 126] retries each $operation of a pod that an unavailable webhook refuses, and succeeds as soon as it is admitted",
+      "[replicaset 126] retries each $operation of a pod while an admission webhook is unavailable, and succeeds once it is available",
       async ({ operation, replicas, wanted }) => {
         const namespace = `webhook-${operation.toLowerCase()}`;
         await cluster.kubectl("create", "namespace", namespace);
@@ -289,7 +289,7 @@ await whereRealPartsAre("ReplicationControllers and quotas on a real control pla
       expect((await pods("patched")).map((pod) => pod.spec.containers[0]?.image).toSorted()).toEqual(["shop:1", "shop:1", "shop:2"]);
     });
 
-    it("[replicaset 116] lists and deletes ReplicaSets as a collection, and none of them creates another pod", async () => {
+    it("[replicaset 116] lists and deletes ReplicaSets as a collection, and deleted ReplicaSets create no further pods", async () => {
       const chosen = { labelSelector: "e2e=rs" };
       await cluster.kubectl("create", "namespace", "collected");
       const one = replicaSet("collected", 2) as { readonly metadata: object };

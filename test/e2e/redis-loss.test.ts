@@ -17,7 +17,7 @@ await whereRealPartsAre("what Redis may lose", () => {
     });
     afterAll(async () => await rig?.stop());
 
-    it("left alone", async () => await rig.settles("nothing at all", () => Promise.resolve()));
+    it("not disturbed", async () => await rig.settles("nothing at all", () => Promise.resolve()));
 
     for (const { name, strike, pauseMsMax } of REDIS_FAULTS)
       it(name, async () => await rig.settles(name, ({ redis }) => strike(redis), pauseMsMax === undefined ? {} : { pauseMsMax }));

@@ -330,7 +330,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       });
     }
 
-    it("[informer T82] records repeated quota refusals as upstream does: field by field, aggregated and counted", async () => {
+    it("[informer T82] records repeated quota rejections in the same aggregated Events as upstream", async () => {
       const { events, folded, refusals } = await refuse(cluster, "scarce");
       measured(`refusals told: upstream ${refusedByUpstream.refusals}, ours ${refusals}`);
       expect(events).toEqual(refusedByUpstream.events);
@@ -351,7 +351,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect([metadata.generation, status?.observedGeneration]).toEqual([5, 5]);
     });
 
-    it("restarts by kubectl as a rollout of its own, which history shows and undo reverts", async () => {
+    it("kubectl rollout restart is a separate revision, which kubectl rollout history shows and undo reverts", async () => {
       const kubectl = (...args: readonly string[]): Promise<string> => cluster.kubectl(...args, "-n", "restarted");
       await cluster.kubectl("create", "namespace", "restarted");
       await cluster.apply(inNamespace("restarted", deployment("web", 2)));
@@ -382,7 +382,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(Object.values(podsCreated(history.changes()))).toEqual([10, 10]);
     });
 
-    it("[deployment T101] keeps the bounds when the next rollout overtakes one of 20, and ends with all old ReplicaSets at 0", async () => {
+    it("[deployment T101] keeps its bounds when a new rollout overtakes another one of 20 pods, and scales all old ReplicaSets to 0", async () => {
       const history = await watched(cluster, "overtaken");
       const wanted = deployment("web", 20, { minReadySeconds: 4 });
       await cluster.apply(inNamespace("overtaken", wanted));
@@ -412,7 +412,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       ]);
     });
 
-    it("[deployment T104] runs no new pod beside an old one with Recreate", async () => {
+    it("[deployment T104] with strategy Recreate, no new pod runs while an old one exists", async () => {
       const history = await watched(cluster, "anew");
       await cluster.apply(inNamespace("anew", deployment("web", 1, recreate)), inNamespace("anew", deployment("more", 4, recreate)));
       for (const name of ["web", "more"]) {
@@ -444,7 +444,7 @@ await whereRealPartsAre("rollouts on a real control plane", () => {
       expect(nodes.slice(nodes.findIndex((names) => names.length === 2)).filter((names) => names.length !== 2)).toEqual([]);
     });
 
-    it("[informer T82] sends no request that RBAC refuses and no pod twice, and sends counts of Events as patches", async () => {
+    it("[informer T82] sends no request that RBAC denies, creates no pod twice, and increments Event counts by patches", async () => {
       const ours = (await cluster.audit()).filter(({ userAgent }) => userAgent?.startsWith("deltaloop/") === true);
       const work = ours.filter(
         // Quota refusals are tested above.

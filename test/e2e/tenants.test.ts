@@ -59,7 +59,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       return eventually(`${path} has ${replicas} available`, look, timeoutMs);
     };
 
-    it("six running pods of another namespace with an owner reference to a ReplicaSet replace none of its three", async () => {
+    it("six running pods in another namespace with an owner reference to a ReplicaSet do not count towards its three replicas", async () => {
       await cluster.kubectl("create", "namespace", "victim");
       await cluster.kubectl("create", "namespace", "mallory");
       await cluster.apply(workload("ReplicaSet", "victim"));
@@ -96,7 +96,7 @@ await whereRealPartsAre("tenants and restores on a real control plane", () => {
       expect(sent.map(({ verb, requestURI }) => `${verb} ${requestURI}`)).toEqual([]);
     });
 
-    it("continues after etcd was restored with a revision a thousand million higher", async () => {
+    it("continues after etcd was restored with a revision raised by a thousand million", async () => {
       await cluster.kubectl("create", "namespace", "shop");
       await cluster.apply(workload("Deployment", "shop"));
       const path = "/apis/apps/v1/namespaces/shop/deployments/web";

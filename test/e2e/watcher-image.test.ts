@@ -121,7 +121,7 @@ function suite(architecture: "amd64" | "arm64"): void {
     await eventually("the budget spares one of them", async () => (await cluster.kubectl(...budget)) === "1");
   });
 
-  it("reports to probes which replica leads, and that the cache is synced", async () => {
+  it("probes report which replica is the leader, and that the cache is synced", async () => {
     const leading = await leader();
     for (const pod of await watchers()) {
       const leads = pod.metadata.name === leading;

@@ -72,7 +72,7 @@ async function killWatcher(dev: Running): Promise<void> {
 }
 
 await whereRealPartsAre("faults among 5,000 objects", () => {
-  describe("among 5,000 objects three rollouts settle after", () => {
+  describe("in a cluster of 5,000 objects, three rollouts complete after", () => {
     let rig: LossRig;
     beforeAll(async () => {
       rig = await startLossRig({ nodes: NODES });

@@ -66,7 +66,7 @@ describe("a replay of one owner tree", () => {
     ["adopt-release", "replicasets"],
     ["rollover", "deployments"],
     ["rollover", "replicasets"],
-  ] as const)("%s: decides for each of its %s as a replay of all objects does", async (name, resource) => {
+  ] as const)("%s: makes the same decisions for each of its %s as a replay of all objects", async (name, resource) => {
     const records = recordsOf(name);
     const keys = new Set(records.flatMap((record) => (record.resource === resource && record.object ? [keyOf(record.object)] : [])));
     for (const key of [...keys].filter((each) => !each.includes("undefined")).slice(-3)) {
@@ -137,7 +137,7 @@ describe("the explanation of rollover", () => {
     );
   });
 
-  it("folds the same change of several pods into one line", async () => {
+  it("prints the same change of several pods as one line", async () => {
     const lines = await linesOf("rollover", web);
     expect(lines.join("\n")).toMatch(/pod\/web-\S+, pod\/web-\S+ created: phase Pending/);
   });
@@ -153,7 +153,7 @@ describe("the explanation of rollover", () => {
   });
 });
 
-it("one-by-one: explains pods that stay, and a sync that does nothing", async () => {
+it("one-by-one: explains pods that are kept, and a sync without writes", async () => {
   const lines = await linesOf("one-by-one", { resource: "deployments", namespace: "one-by-one", name: "web" });
   expect(lines.map((line) => line.trim())).toEqual(
     expect.arrayContaining([
@@ -166,7 +166,7 @@ it("one-by-one: explains pods that stay, and a sync that does nothing", async ()
   expect(lines.some((line) => line.endsWith(idle))).toBe(true);
 });
 
-it("rc-quota: reports a wanted pod that was refused, with the message", async () => {
+it("rc-quota: reports a pod that the quota rejected, with the message", async () => {
   const lines = await linesOf("rc-quota", { resource: "replicationcontrollers", namespace: "default", name: "c" });
   const text = lines.join("\n");
   expect(text).toContain("it wants 3 pods and has 2: 1 to create  [replicaset §7]");

@@ -109,7 +109,7 @@ function knownToBoth(recorded: readonly CaptureRecord[], audited: readonly Captu
 }
 
 describe.each(SCENES)("%s", (name) => {
-  it("ends with the same cache, whether recorded, watched or audited", async () => {
+  it("a capture, a watch and an audit log lead to the same final cache", async () => {
     const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)), name);
     const watched = await replayed((await imported(asKubectl(name))).records, name);
     const audited = await replayed((await imported([fileOf(`${name}.audit.jsonl.gz`)])).records, name);
@@ -153,7 +153,7 @@ const packsOf = (events: readonly string[]): string => {
 };
 
 describe.each([...SCENES, "rollover", "undo", "rc-quota"])("%s, as messages of the queue", (name) => {
-  it("ends with the same cache, and nothing is missing", async () => {
+  it("leads to the same final cache, without missing messages", async () => {
     const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)), name);
     const { records, report, text } = await imported([packsOf(await messagesOf(name))]);
     expect((await replayed(records, name)).summary.cacheDigest).toBe(recorded.summary.cacheDigest);

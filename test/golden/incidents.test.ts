@@ -24,7 +24,7 @@ it("first-findings.txt contains the first findings and their evidence", async ()
   expect(readFileSync(FIRST_FINDINGS, "utf8")).toBe(await firstFindings());
 });
 
-it("fields of one request have one writer, although a capture contains it for some fields only", async () => {
+it("all fields of one request get the same writer, even if a capture has the writer for some fields only", async () => {
   const { changes } = await recordedVerdict("out-of-memory");
   expect(new Set(changes.map(({ manager }) => manager))).toEqual(new Set(["kubectl-client-side-apply"]));
   expect(changes.length).toBeGreaterThan(4);

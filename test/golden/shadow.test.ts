@@ -63,7 +63,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
       expect(byChanges.filter((write) => write.isCertain && !audited.includes(told(write))).map(told)).toEqual([]);
     });
 
-  it("our controllers write nothing where upstream is idle", async () => {
+  it("our controllers write nothing while upstream is idle", async () => {
     const seen: Rest[] = [];
     for await (const rest of restsOf(recording.history, recording.place)) seen.push(rest);
     expect(seen.flatMap(({ ours }) => ours)).toEqual([]);
@@ -75,7 +75,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
 describe("a busy control plane", () => {
   const STALE = ["web-65494946f9", "web-68b7c9b477"];
 
-  it("wrote statuses and a deletion from caches older than half a second, which shadow mode reports", async () => {
+  it("shadow mode reports upstream's writes that were based on a cache older than half a second", async () => {
     const { history, writes, place } = readRecording("stale-caches");
     const lags: number[] = [];
     for (const write of writes.filter(({ name }) => STALE.includes(name) || name === "web-68b7c9b477-rr557")) {
@@ -87,7 +87,7 @@ describe("a busy control plane", () => {
     expect(Math.max(...lags)).toBeLessThanOrEqual(3_000);
   });
 
-  it("deleted pods of an unowned ReplicaSet that rank equal to the ones that we choose", async () => {
+  it("upstream deletes pods of a bare ReplicaSet that rank equal to the pods that our controller chooses", async () => {
     const { history, writes, place } = readRecording("tied-deletions");
     const deletions = writes.filter(({ verb }) => verb === "delete");
     const kinds = await Promise.all(deletions.map(async (write) => (await classify(history, write, place)).kind));

@@ -8,7 +8,7 @@ import { SEEDS } from "./seeds.ts";
 import { messageOf } from "../../shared/kube/objects/errors.ts";
 
 test.each(SEEDS)(
-  "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: the rules hold whatever happens to a node and its agent, and all pods reach the desired state",
+  "[node-agent 116] [node-agent 117] [node-agent 120] seed %i: faults of a node and its agent violate no rule, and all pods reach the desired state",
   async (seed) => {
     const failure = await simulateNode(seed).then(
       () => undefined,
@@ -18,7 +18,7 @@ test.each(SEEDS)(
   },
 );
 
-test("a run of a node is reproducible from its seed", async () => {
+test("the simulation of a node is reproducible from its seed", async () => {
   const runs = await Promise.all(
     [1, 2].map(async () => {
       const lines: string[] = [];

@@ -12,13 +12,13 @@ async function failures(seed: number, off?: Parameters<typeof simulate>[0]["off"
 }
 
 test.each(SEEDS.filter((seed) => !OPEN.some((open) => open.seed === seed)))(
-  "seed %i: the bounds always hold, and the final state is as desired, exact and idle",
+  "seed %i: violates no bound, and ends idle in the desired state with an exact cache",
   async (seed) => {
     expect(await failures(seed)).toEqual([]);
   },
 );
 
-test.each(OPEN)("seed $seed violates a rule, which is a known and open bug: $why", async ({ seed, violation }) => {
+test.each(OPEN)("seed $seed violates a rule, a known open bug: $why", async ({ seed, violation }) => {
   expect(await failures(seed)).toEqual([expect.stringContaining(violation)]);
 });
 
@@ -26,20 +26,20 @@ test.each(FAILED_ONCE)("seed $seed failed once: $why", async ({ seed }) => {
   expect(await failures(seed)).toEqual([]);
 });
 
-test("jumps of the Store's clock by five minutes violate no bound, and the desired state is reached", async () => {
+test("violates no bound and reaches the desired state when the Store's clock jumps by five minutes", async () => {
   const { violations, stats } = await simulate({ seed: 4, fault: "clock" });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
   expect(stats["jumps of the Store's clock"]).toBeGreaterThan(2);
 });
 
-test("a second cluster with the same keys, Store and queues writes nothing, and the original reaches its desired state", async () => {
+test("a second cluster with the same keys, Store and queues writes nothing, and the original cluster reaches the desired state", async () => {
   const { violations, stats } = await simulate({ seed: 2, fault: "clone" });
   expect(violations.filter(({ rule }) => !isKnown(rule))).toEqual([]);
   expect(stats["second clusters"]).toBe(1);
   expect(stats["writes of a second cluster"]).toBeUndefined();
 });
 
-test("[informer T60] a run is reproducible from its seed", async () => {
+test("[informer T60] a simulation is reproducible from its seed", async () => {
   const runs = await Promise.all(
     [1, 2].map(async () => {
       const lines: string[] = [];

@@ -39,7 +39,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     for (const { rig } of worlds.splice(0)) await rig.close();
   });
 
-  describe("a Deployment of 1 costs the same, from its POST to its last status, regardless of other objects", () => {
+  describe("a Deployment of 1 pod costs the same, from its POST to its last status, regardless of other objects", () => {
     it.each(CROWDS)("among many $name", async ({ plant }) => {
       const alone = await (await world()).lifeOfOne();
       await closeAll(worlds);
@@ -54,7 +54,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     });
   });
 
-  it("a ReplicaSet of 5,000 that misses one pod costs as much as one of 50, and reads its own pods once", async () => {
+  it("a ReplicaSet of 5,000 that replaces one pod costs as much as one of 50, and reads its own pods once", async () => {
     const [small, large] = await compared(50, 5_000, async (one, size) => {
       await one.owned("web", size);
       await one.rig.stream();
@@ -69,7 +69,7 @@ export function largeLaws(open: () => Promise<CountedSync>): void {
     sameBut(small.map(withOnePage), large.map(withOnePage), [0, 5_000 - 50]);
   });
 
-  it("a Deployment of 300 ReplicaSets with a changed status costs as much as one of 3, and reads its own ReplicaSets once", async () => {
+  it("a status change in a Deployment with 300 ReplicaSets costs as much as with 3, and reads each ReplicaSet once", async () => {
     const [small, large] = await compared(3, 300, async (one, size) => {
       await one.deployed("web", 2);
       for (let i = 0; i < size - 1; i++) await one.old("web", i);

@@ -116,14 +116,14 @@ describe("checkSettings", () => {
     expect(checkSettings({ ...COMPLETE, ...outside }).refused).toEqual([]);
   });
 
-  it.each(REFUSED)("refuses $name in one line", ({ settings, want }) => {
+  it.each(REFUSED)("rejects $name in one line", ({ settings, want }) => {
     const { refused } = checkSettings({ ...COMPLETE, ...settings });
     expect(refused).toHaveLength(1);
     expect(refused[0]).toMatch(want);
     expect(refused[0]).not.toContain("\n");
   });
 
-  it.each(NOTED)("notes $name without refusing it", ({ settings, want }) => {
+  it.each(NOTED)("prints a note about $name without rejecting it", ({ settings, want }) => {
     const { refused, noted } = checkSettings({ ...COMPLETE, ...settings });
     expect(refused).toEqual([]);
     expect(noted).toHaveLength(1);
@@ -184,7 +184,7 @@ describe("wrongValuesIn", () => {
       },
     });
 
-  it("accepts values that CloudFormation accepts", () => {
+  it("accepts parameter values that CloudFormation accepts", () => {
     expect(
       wrong({ StoreNodes: "3", KubePort: "6443", KeyArn: "arn:aws:kms:eu-central-1:123456789012:key/x", RedisUrl: "rediss:x" }),
     ).toEqual([]);

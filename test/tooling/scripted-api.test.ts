@@ -18,7 +18,7 @@ const create = (name: string) => {
 };
 const names = (): readonly string[] => api.all("pods").map(({ metadata }) => metadata.name);
 
-it("answers requests without a script line like the server, with its own refusals", async () => {
+it("answers requests without a script line as the server does, including its errors", async () => {
   api.script = { "delete pods": "never" };
   expect(await create("a")).toMatchObject({ metadata: { uid: expect.any(String) }, status: { phase: "Pending" } });
   await expect(create("a")).rejects.toMatchObject({ code: 409, reason: "AlreadyExists" });

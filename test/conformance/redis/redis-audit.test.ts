@@ -50,7 +50,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(await harness.cached()).toEqual(["shop/web-0", "shop/web-1", "shop/web-2"]);
   });
 
-  it("[informer T94] restores a removed row and its entry, and enqueues their owner", async () => {
+  it("[informer T94] restores a row that was removed together with its slice entry, and enqueues its owner", async () => {
     await harness.redis.hdel(...harness.row("shop/web-0"));
     await harness.redis.hdel(harness.slice, "shop/web-0");
     expect(await harness.cached()).toHaveLength(2);
@@ -60,7 +60,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(harness.rung()).toContain("replicaset shop/web");
   });
 
-  it("[informer T94] restores an entry that was removed without its row", async () => {
+  it("[informer T94] restores a slice entry that was removed while its row remained", async () => {
     await harness.redis.hdel(harness.slice, "shop/web-1");
     await harness.audited();
     expect(harness.differences()).toEqual(["unbelieved shop/web-1"]);
@@ -68,7 +68,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(harness.rung()).toContain("replicaset shop/web");
   });
 
-  it("[informer T94] reads a changed row live", async () => {
+  it("[informer T94] replaces a row that was modified in Redis by the object from the API server", async () => {
     const [hash, key] = harness.row("shop/web-1");
     const before = await harness.redis.hget(hash, key);
     await harness.redis.hset(hash, key, `9${before}`);
@@ -77,7 +77,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(await harness.redis.hget(hash, key)).toBe(before);
   });
 
-  it("[informer T94] replaces an entry whose version differs from its row's, although its signature is valid", async () => {
+  it("[informer T94] replaces a validly signed entry if its version differs from its row's", async () => {
     const old = await harness.redis.hget(harness.slice, "shop/web-2");
     await harness.label("web-2", "changed");
     await harness.redis.hset(harness.slice, "shop/web-2", old ?? "");
@@ -86,7 +86,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect((await harness.store.readEntries("pods", ["shop/web-2"]))[0]?.row?.object).toMatchObject({ labels: { touched: "changed" } });
   });
 
-  it("[informer T94] replaces a row of the same version with other labels, even if its signature is valid", async () => {
+  it("[informer T94] replaces a validly signed row if its labels differ at the same version", async () => {
     const [entry] = await harness.store.readEntries("pods", ["shop/web-2"]);
     const { row } = entry ?? {};
     if (!row) throw new Error("it is cached");
@@ -100,7 +100,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect((await harness.store.readEntries("pods", [row.key]))[0]?.row).toEqual(row);
   });
 
-  it("[informer T94] sweeps a row whose object does not exist, and enqueues its owner", async () => {
+  it("[informer T94] removes a row whose object does not exist, and enqueues its owner", async () => {
     const [like] = await harness.store.readEntries("pods", ["shop/web-2"]);
     if (!like?.row) throw new Error("it is cached");
     const zombie = { ...like.row, key: "shop/web-z", uid: "z", object: { ...like.row.object, name: "web-z", uid: "z" } };
@@ -113,7 +113,7 @@ describe.skipIf(reason)(`an audit of a real Redis${reason === undefined ? "" : `
     expect(harness.rung()).toContain("replicaset shop/web");
   });
 
-  it("[informer T94] removes an entry without its row, and enqueues its owner", async () => {
+  it("[informer T94] removes an entry that has no row, and enqueues its owner", async () => {
     const old = await harness.redis.hget(harness.slice, "shop/web-0");
     await harness.remove("web-0");
     await harness.redis.hset(harness.slice, "shop/web-0", old ?? "");

@@ -78,14 +78,14 @@ describe.skipIf(missing !== undefined)(`the digest key${missing === undefined ? 
     return { done, said, tookMs: nowMs };
   }
 
-  it("reports two minutes after every process could have read the secret that no epoch was opened", async () => {
+  it("reports that no epoch was opened, two minutes after every process could have read the new key", async () => {
     const { done, said, tookMs } = await rotate(() => Promise.resolve());
     expect([done, tookMs, said.at(-1)]).toEqual([false, WAIT_MS + 120_000, "no watcher has begun a new epoch: is one running?"]);
     expect(await secret()).toMatch(/^[0-9a-f]{64}$/);
     expect(said.join()).not.toContain(await secret());
   });
 
-  it("reports ten minutes later that an epoch was opened but nothing was listed", async () => {
+  it("reports after ten minutes that an epoch was opened but no list has completed", async () => {
     const { done, said, tookMs } = await rotate(async (looks) => {
       if (looks === 5) await begin("new");
     });

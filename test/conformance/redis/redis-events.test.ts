@@ -28,7 +28,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
       holeLimitMs: HOLE_LIMIT_MS,
     });
 
-  it("EV3 expires about two hours after a controller's last Event", async () => {
+  it("EV3 the key of a controller's Events expires about two hours after the last Event", async () => {
     const { store, close } = await open();
     await store.correlateEvents("replicaset", [TOLD]);
     expect((await redis.client.keys("*")).toSorted()).toEqual(KEYS.toSorted());
@@ -68,14 +68,14 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV5 keeps a count that exceeds the API server's", async () => {
+  it("EV5 keeps a stored count that exceeds the API server's limit", async () => {
     const { store, close } = await open();
     await redis.client.hset(EVENTS, TOLD.key, `1e300${US}ff`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ nanos: "ff", count: EVENT_COUNT_MAX }]);
     await close();
   });
 
-  it("EV5 delays an object's Events by at most five minutes because of a time in the future", async () => {
+  it("EV5 a stored time in the future delays an object's Events by at most five minutes", async () => {
     const { store, clock, close } = await open();
     await redis.client.hset(BUDGETS, TOLD.source, `0${US}${"9".repeat(15)}`);
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isHeldBack: true }]);
@@ -84,7 +84,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV5 treats an impossible number of messages as nine", async () => {
+  it("EV5 treats an impossible stored number of similar messages as nine", async () => {
     const { store, close } = await open();
     await redis.client.hset(GROUPS, TOLD.group, [NOW_MS, ...Array.from({ length: 500 }, (_, i) => i)].join(US));
     expect(await store.correlateEvents("replicaset", [TOLD])).toMatchObject([{ isCombined: true }]);

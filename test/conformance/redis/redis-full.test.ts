@@ -99,7 +99,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect((await harness.store.openGeneration({ epoch: "e2", fence: "200", resource: "pods" })).kind).toBe("open");
     });
 
-    it("[informer FU4] does not report a full Store because of a future time that another client wrote", async () => {
+    it("[informer FU4] a stored time in the future, written by another client, does not make the Store report that it is full", async () => {
       await admin.hset((await admin.keys("*:ep"))[0] ?? "", "full", String(harness.now() + 60_000));
       expect(await checkpoint()).not.toHaveProperty("full");
     });
@@ -114,7 +114,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await expect(harness.store.registerIntents(run, uid, [{ id: "c:web-1", verb: "create", name: "web-1" }])).rejects.toThrow(OOM);
     });
 
-    it("[informer FU2] rejects puts, and changes nothing", async () => {
+    it("[informer FU2] rejects a message with puts, and applies none of its items", async () => {
       await fill();
       await expect(harness.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).rejects.toThrow(OOM);
       expect(await cached()).toHaveLength(3);
@@ -123,7 +123,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(await harness.deliver("pods", [remove(pod(10), "20"), put(pod(13, 21))])).toMatchObject({ outcomes: ["changed", "changed"] });
     });
 
-    it("[informer FU2] omits puts on request: it applies deletes, stops the watermark, and closes the gate until a later list", async () => {
+    it("[informer FU2] omits puts on request: applies deletes, stops the watermark, and closes the gate until a later list", async () => {
       await harness.openGeneration("pods"); // of before: it does not know what is left out
       await fill();
       const mixed = [put(pod(13, 20)), remove(pod(10), "21"), put(pod(11, 22))];
@@ -160,7 +160,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(await checkpoint()).not.toHaveProperty("full");
     });
 
-    it("[informer FU2] does not count an omitted item as ended", async () => {
+    it("[informer FU2] does not count an omitted item in the metrics", async () => {
       const before = (await harness.store.tallies()).find(({ resource }) => resource === "pods");
       await fill();
       await harness.deliver("pods", [put(pod(13, 20)), remove(pod(10), "21")], { leaveOut: true });
@@ -169,7 +169,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       expect(after?.fates.applied).toBe((before?.fates.applied ?? 0) + 1);
     });
 
-    it("[informer FU3] sweeps with a manifest although listed objects have no room, and keeps the lane frozen", async () => {
+    it("[informer FU3] a manifest removes unlisted objects even if listed ones do not fit, and the lane stays frozen", async () => {
       await harness.openGeneration("pods");
       await fill();
       expect(await harness.manifest("pods", [listed(pod(12)), listed(pod(13))], "30")).toEqual({ kind: "needed", keys: ["shop/web-13"] });
@@ -218,7 +218,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.close();
     });
 
-    it("[informer T110] omit nothing while the Store is full for 5 s, and redeliver rejected messages", async () => {
+    it("[informer T110] redeliver rejected messages and omit nothing if the Store is full for only 5 s", async () => {
       const harness = await open(server.url);
       await fill();
       await harness.create("late");
@@ -232,7 +232,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       await harness.close();
     });
 
-    it("[informer T111] do not fill a Store that is more than half full with a new epoch", async () => {
+    it("[informer T111] delete the old epoch first if a new one would not fit beside it", async () => {
       const empty = await used();
       const harness = await open(server.url);
       for (let i = 0; i < 30; i++) await harness.create(`fat-${i}`, FAT);

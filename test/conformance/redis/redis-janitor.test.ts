@@ -87,7 +87,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     expect(await count("dl:shop:{c1}:e1:*")).toBe(5);
   });
 
-  it("JA2 are not removed by a leader of a replaced epoch", async () => {
+  it("JA2 are not removed by a leader whose own epoch was replaced", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 5);
@@ -101,7 +101,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     expect(await calls(store, 2)).toEqual([0, 0]);
   });
 
-  it("JA2 are kept when their epoch becomes current during the walk, because the removing step compares epochs", async () => {
+  it("JA2 are kept if their epoch becomes the current one during the scan", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 5);

@@ -54,7 +54,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
   const checkpoint = (harness: StoreHarness, beat: number) =>
     harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "1" }, beat, answered: beat - 1 });
 
-  it("acknowledges replicated writes in class B, and nothing without a replica", async () => {
+  it("in class B, acknowledges writes only after a replica has them", async () => {
     const { server, client } = await start();
     const replica = await replicaOf(server);
     const harness = await rigOn(client, "B").synced();
@@ -72,7 +72,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
   it.each([
     { durability: "C" as const, gate: { open: false, reason: expect.stringContaining("another primary") } },
     { durability: "A" as const, gate: { open: true } },
-  ])("a promoted replica is detected: class $durability", async ({ durability, gate }) => {
+  ])("detects the promotion of a replica (class $durability)", async ({ durability, gate }) => {
     const { server, client } = await start();
     const replica = await replicaOf(server);
     const harness = await rigOn(client, durability).synced();
@@ -84,7 +84,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     expect((await checkpoint(successor, 2)).kind).toBe("setBack"); // in either class: acknowledged writes are lost
   });
 
-  it("WQ2 leaves the key free when a paused server executes a take after its caller gave up", async () => {
+  it("WQ2 the key stays free if a paused server executes a take after its caller has timed out", async () => {
     const { server, client } = await start();
     const harness = await rigOn(client, "C").synced();
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
@@ -103,7 +103,7 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     expect((await harness.taken("replicaset", "shop/web")).kind).toBe("ok");
   });
 
-  it("IT1 undoes a registration that a paused server executes late with the next command", async () => {
+  it("IT1 the next command undoes a registration that a paused server executed after its caller had timed out", async () => {
     const { server, client } = await start();
     const harness = await rigOn(client, "C").synced();
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);

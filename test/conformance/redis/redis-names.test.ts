@@ -35,7 +35,7 @@ describe.skipIf(reason)(`names in Redis scripts${reason === undefined ? "" : `, 
     await server.stop();
   });
 
-  it("an observed create enqueues the key of a controller named team-guard, and not of the controller guard", async () => {
+  it("a create observed for a controller named team-guard enqueues a key of that controller, not of a controller named guard", async () => {
     const names = context.names.of(harness.epoch);
     const owner = asOwner("replicaset", rs);
     const { run } = await harness.taken("replicaset", KEY);
@@ -75,7 +75,7 @@ describe.skipIf(reason)(`names in Redis scripts${reason === undefined ? "" : `, 
     expect(await client.zcard(names.queue("deployment")[0])).toBe(0);
   });
 
-  it("closing a resource leaves the gate open for a controller that reads a resource whose name has it as a prefix", async () => {
+  it("closing the gate for a resource does not close it for a resource with a longer name of the same prefix", async () => {
     const names = context.names.of(harness.epoch);
     await harness.store.add(harness.epoch, "replicaset", KEY, 0);
     await harness.pass(10_000);

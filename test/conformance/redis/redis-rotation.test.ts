@@ -60,7 +60,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   });
   afterEach(() => harness.close());
 
-  it("are rotated during operation without losing an object or adding a write", async () => {
+  it("are rotated during operation without lost objects or additional writes", async () => {
     await create("web", 10);
     await everydayLife("old alone", 10);
     expect(await keys([OLD])).toMatchObject({ code: 0 });
@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
   });
 
-  it("are rotated through one secret's value, which `deltaloop rotate mac-key` changes during operation", async () => {
+  it("are rotated during operation by `deltaloop rotate mac-key`, which changes the value of one secret", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     try {
@@ -136,7 +136,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     }
   });
 
-  it("an interrupted rotation is finished, or the command reports that none is in progress", async () => {
+  it("the command finishes an interrupted rotation, or reports that no rotation is in progress", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     const rotate = (finish: boolean) =>
@@ -168,37 +168,40 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   it.each([
     { name: "before the new key signs", at: 1, others: [OLD, NEW] },
     { name: "before what the old one has signed is signed again", at: 2, others: [OLD] },
-  ])("[informer T116] of two concurrent rotations one exits with 2, and the value of the other is kept: $name", async ({ at, others }) => {
-    const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
-    const secret = join(folder, "mac-key");
-    try {
-      await writeFile(secret, OLD);
-      await create("web", 3);
-      let waits = 0;
-      const rotating = rotateMacKey({
-        environment: {
-          ...watchersEnvironment(),
-          DELTALOOP_MAC_KEY: undefined,
-          DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
-        },
-        waitMs: 0,
-        finish: false,
-        now: () => 0,
-        after: async () => {
-          if (++waits === at) await writeFile(secret, others.join(","));
-        },
-        signal: new AbortController().signal,
-        say: () => undefined,
-      });
-      await expect(rotating).rejects.toThrow(`another process changed file:${secret}`);
-      expect(readFileSync(secret, "utf8")).toBe(others.join(","));
-      expect(await keys([OLD])).toMatchObject({ code: 0 });
-    } finally {
-      await rm(folder, { recursive: true });
-    }
-  });
+  ])(
+    "[informer T116] one of two concurrent rotations exits with code 2, and the secret has the value of the other: $name",
+    async ({ at, others }) => {
+      const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
+      const secret = join(folder, "mac-key");
+      try {
+        await writeFile(secret, OLD);
+        await create("web", 3);
+        let waits = 0;
+        const rotating = rotateMacKey({
+          environment: {
+            ...watchersEnvironment(),
+            DELTALOOP_MAC_KEY: undefined,
+            DELTALOOP_MAC_KEY_SECRET: `file:${secret}`,
+          },
+          waitMs: 0,
+          finish: false,
+          now: () => 0,
+          after: async () => {
+            if (++waits === at) await writeFile(secret, others.join(","));
+          },
+          signal: new AbortController().signal,
+          say: () => undefined,
+        });
+        await expect(rotating).rejects.toThrow(`another process changed file:${secret}`);
+        expect(readFileSync(secret, "utf8")).toBe(others.join(","));
+        expect(await keys([OLD])).toMatchObject({ code: 0 });
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    },
+  );
 
-  it("removing a key before its rows are signed again costs live reads and loses no object", async () => {
+  it("removing a key before its rows are signed again causes live reads, but loses no object", async () => {
     await create("web", 5);
     harness.rekey({ watcher: [NEW], functions: [NEW] });
     expect(await keys([NEW])).toMatchObject({ code: 1 });
@@ -208,7 +211,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(ofPods.toSorted()).toEqual([...Array<string>(6).fill("create pods"), "list pods"]);
   });
 
-  it("signing again keeps the flag `gone` and concurrent writes", async () => {
+  it("signing rows again keeps their flag `gone` and concurrent writes", async () => {
     await create("web", 3);
     const { uid } = (await harness.person.request("GET", `${REPLICA_SETS}/web`))["metadata"] as { readonly uid: string }; // every object has one
     const slice = harness.names.slice("pods", primaryAsOwner("replicaset", objectKey("default", "web"), uid));
@@ -222,7 +225,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(after).not.toContain(entry.slice(0, 60));
   });
 
-  it("counts rows whose entry was removed, until the object's next event", async () => {
+  it("`deltaloop keys` counts rows whose slice entry was removed, until the object's next event", async () => {
     await create("web", 3);
     await redis.hdel(harness.names.slice("replicasets", "-default"), "default/web");
     expect(await harness.store.keyUse("replicasets", true)).toEqual({ current: 1, former: 0, foreign: 0, ghosts: 0, hidden: 1 });
@@ -231,7 +234,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(await keys([OLD])).toMatchObject({ code: 0 });
   });
 
-  it("counts values of an unknown key, and leaves them to live reads", async () => {
+  it("`deltaloop keys` counts values signed by an unknown key and does not sign them again", async () => {
     await create("web", 3);
     const orphans = harness.names.slice("replicasets", "-default");
     await redis.hset(orphans, "default/web", "\x1f1\x1fuid\x1fAAforged\x1f{}");
@@ -245,7 +248,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   it.each([
     { name: "without a key", env: {}, text: "DELTALOOP_MAC_KEY: is missing" },
     { name: "with a short one", env: { DELTALOOP_MAC_KEY: "short" }, text: "at least 16 characters" },
-  ])("the command exits with 2 $name", async ({ env, text }) => {
+  ])("the command exits with code 2 $name", async ({ env, text }) => {
     const ended = await deltaloop(["keys"], { ...watchersEnvironment(), DELTALOOP_MAC_KEY: "", ...env });
     expect(ended).toMatchObject({ code: 2, text: expect.stringContaining(text) as string });
   });

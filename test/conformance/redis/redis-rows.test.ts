@@ -9,7 +9,7 @@ const text = string({ minLength: 1, maxLength: 12 }).filter((value) => !value.in
 
 const SEAL = { signer: testSigner("c1"), epoch: "e1" };
 
-it("returns a pod as stored, whether or not its key, row and object agree", () => {
+it("returns a pod as it was stored, even if key, row and object disagree", () => {
   const fields = record({
     name: text,
     uid: text,
@@ -48,7 +48,7 @@ it("returns a pod as stored, whether or not its key, row and object agree", () =
   );
 });
 
-it("returns a primary as stored", () => {
+it("returns a primary as it was stored", () => {
   const deployment = { metadata: { name: "web", uid: "d1" } };
   const object = cachedReplicaSet({
     name: "web-1",
@@ -61,7 +61,7 @@ it("returns a primary as stored", () => {
   expect(openEntry(SEAL, "replicasets", keyOf(object), put(object).owner, entry)).toMatchObject({ kind: "good", value: { object } });
 });
 
-it("reads the flag that scripts add to a row or an entry, and no flag where there is none", () => {
+it("reads the optional flag that scripts add to a row or an entry", () => {
   const item = put(cachedPod({ resourceVersion: "12" }));
   const row = rowText(SEAL, "pods", item);
   expect(openRow(SEAL, "pods", item.key, row)).toEqual({
@@ -75,7 +75,7 @@ it("reads the flag that scripts add to a row or an entry, and no flag where ther
   });
 });
 
-it("[informer A14] rejects a value that differs in one character, or is stored elsewhere", () => {
+it("[informer A14] rejects a value that was modified in one character, or copied to another place", () => {
   const item = put(cachedPod({ resourceVersion: "12", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }));
   const texts = { v: rowText(SEAL, "pods", item), s: entryText(SEAL, "pods", item), t: tombstoneText(SEAL, "pods", item) };
   const open = {

@@ -31,7 +31,7 @@ const rs = cachedReplicaSet({ name: "web", resourceVersion: "10" });
 const rsKey = keyOf(rs);
 const pod = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv, owner: ownedBy("ReplicaSet", rs) });
 
-it("the build can inline every expression that reads a script, and no other expression reads one", () => {
+it("scripts are read only by expressions that the build can inline", () => {
   const source = readFileSync(new URL("load.ts", SCRIPTS_DIRECTORY), "utf8");
   const reads = source.match(/readFileSync\(new URL\("\.\/[a-z/-]+\.lua", import\.meta\.url\), "utf8"\)/g) ?? [];
   const code = source.replace(/\/\*\*[\s\S]*?\*\//g, "");
@@ -134,59 +134,63 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("[informer T45] a reader sees each row in exactly its slice while 10,000 changes are applied", { timeout: 60_000 }, async () => {
-    const harness = await open();
-    const owners = ["u1", "u2", "u3", "u4"];
-    const prefix = "dl:scripts:{0123456789ab}:e1:";
-    // One step on the server, as a script of ours would look.
-    const look = `local out = {} for i, key in ipairs(KEYS) do out[i] = redis.call("HGETALL", key) end return out`;
-    const keys = [`${prefix}v:pods:0`, ...owners.map((uid) => `${prefix}s:pods:${replicaSetOwner(uid)}`), `${prefix}s:pods:-shop`];
-    let applying = true;
-    const reader = async (): Promise<number> => {
-      let looks = 0;
-      for (; applying; looks++) {
-        const [rows = [], ...slices] = (await redis.client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL lists
-        const inRows = pairs(rows).map(([key, row]) => `${key} ${row.split("\x1f").slice(0, 3).join(" ")}`);
-        const inSlices = slices.flatMap((slice, i) =>
-          pairs(slice).map(
-            ([key, entry]) =>
-              `${key} ${entry.split("\x1f").slice(1, 3).join(" ")} ${owners[i] === undefined ? "" : replicaSetOwner(owners[i])}`,
-          ),
-        );
-        expect(inSlices.toSorted()).toEqual(inRows.toSorted());
-      }
-      return looks;
-    };
-    let rv = 1;
-    const apply = async (): Promise<void> => {
-      for (let applied = 0; applied < 10_000;) {
-        const items = Array.from({ length: 50 }, (_, n): ItemChange => {
-          const owner = owners[(rv * 7 + n) % 5];
-          const object = cachedPod({
-            name: `p${(rv + n) % 120}`,
-            resourceVersion: `${++rv}`,
-            ...(owner !== undefined && { owner: { kind: "ReplicaSet", name: owner, uid: owner } }),
+  it(
+    "[informer T45] a reader always finds each row in exactly its own slice while 10,000 changes are applied",
+    { timeout: 60_000 },
+    async () => {
+      const harness = await open();
+      const owners = ["u1", "u2", "u3", "u4"];
+      const prefix = "dl:scripts:{0123456789ab}:e1:";
+      // One step on the server, as a script of ours would look.
+      const look = `local out = {} for i, key in ipairs(KEYS) do out[i] = redis.call("HGETALL", key) end return out`;
+      const keys = [`${prefix}v:pods:0`, ...owners.map((uid) => `${prefix}s:pods:${replicaSetOwner(uid)}`), `${prefix}s:pods:-shop`];
+      let applying = true;
+      const reader = async (): Promise<number> => {
+        let looks = 0;
+        for (; applying; looks++) {
+          const [rows = [], ...slices] = (await redis.client.eval(look, keys.length, ...keys)) as string[][]; // HGETALL lists
+          const inRows = pairs(rows).map(([key, row]) => `${key} ${row.split("\x1f").slice(0, 3).join(" ")}`);
+          const inSlices = slices.flatMap((slice, i) =>
+            pairs(slice).map(
+              ([key, entry]) =>
+                `${key} ${entry.split("\x1f").slice(1, 3).join(" ")} ${owners[i] === undefined ? "" : replicaSetOwner(owners[i])}`,
+            ),
+          );
+          expect(inSlices.toSorted()).toEqual(inRows.toSorted());
+        }
+        return looks;
+      };
+      let rv = 1;
+      const apply = async (): Promise<void> => {
+        for (let applied = 0; applied < 10_000;) {
+          const items = Array.from({ length: 50 }, (_, n): ItemChange => {
+            const owner = owners[(rv * 7 + n) % 5];
+            const object = cachedPod({
+              name: `p${(rv + n) % 120}`,
+              resourceVersion: `${++rv}`,
+              ...(owner !== undefined && { owner: { kind: "ReplicaSet", name: owner, uid: owner } }),
+            });
+            return n % 7 === 0 ? remove(object, `${rv}`) : put(object);
           });
-          return n % 7 === 0 ? remove(object, `${rv}`) : put(object);
-        });
-        const distinct = new Map(items.map((item) => [item.key, item]));
-        const view = await harness.store.readIndex({ rows: [...distinct.keys()].map((key) => ({ resource: "pods", key })) });
-        const rows = new Map(view.rows.map(({ row }) => [row.key, row]));
-        const prepared = [...distinct.values()].map((item) => {
-          const row = rows.get(item.key);
-          return row ? { ...item, expected: expectation(row) } : item;
-        });
-        applied += outcomes(await harness.deliver("pods", prepared, { asRead: true })).length;
-      }
-      applying = false;
-    };
-    const [looks] = await Promise.all([reader(), apply().finally(() => (applying = false))]);
-    expect(looks).toBeGreaterThan(50);
-    await harness.fixture.close();
-  });
+          const distinct = new Map(items.map((item) => [item.key, item]));
+          const view = await harness.store.readIndex({ rows: [...distinct.keys()].map((key) => ({ resource: "pods", key })) });
+          const rows = new Map(view.rows.map(({ row }) => [row.key, row]));
+          const prepared = [...distinct.values()].map((item) => {
+            const row = rows.get(item.key);
+            return row ? { ...item, expected: expectation(row) } : item;
+          });
+          applied += outcomes(await harness.deliver("pods", prepared, { asRead: true })).length;
+        }
+        applying = false;
+      };
+      const [looks] = await Promise.all([reader(), apply().finally(() => (applying = false))]);
+      expect(looks).toBeGreaterThan(50);
+      await harness.fixture.close();
+    },
+  );
 
   describe("counting laws (design.md, Speed)", () => {
-    it("a sync that writes nothing needs 2 commands; register, write-through and slices need 1 each, and a look-up 2", async () => {
+    it("a sync without writes needs 2 commands; registerIntents, write-through and a read of slices need 1 each, a look-up 2", async () => {
       const harness = await open();
       await seedOwner(harness);
       await harness.deliver("pods", [put(pod("a", "20"), { effects: [effect("replicaset", rs)] })]);
@@ -235,7 +239,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
       await harness.fixture.close();
     });
 
-    it("a process without cached state needs no more commands, with the usual number of lanes", async () => {
+    it("a fresh process needs no additional commands with the usual number of lanes", async () => {
       const harness = await open(LANES);
       await seedOwner(harness);
       const fresh = createRedisStore(redis.client, {
@@ -283,7 +287,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     });
   });
 
-  it("compares a namespace count only at the start of a call, so that the call's own changes do not count", async () => {
+  it("compares a namespace's object count only at the start of a call, before the call's own changes", async () => {
     const harness = await open();
     const other = cachedReplicaSet({ name: "other", resourceVersion: "12" });
     const both = [put(rs, { counted: true }), put(other, { counted: true })];
@@ -293,7 +297,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("an effect identifies its primary by the whole uid, not by a prefix", async () => {
+  it("identifies the primary to enqueue by its whole uid, not by a prefix", async () => {
     const harness = await open();
     await seedOwner(harness);
     await harness.taken("replicaset", rsKey);
@@ -303,7 +307,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("IT4 [informer T43] a deletion leaves no empty slice, member, intent or queue field", async () => {
+  it("IT4 [informer T43] the deletion of an object leaves no empty slice, set member, intent or queue field", async () => {
     const harness = await open();
     const fields = async (): Promise<Readonly<Record<string, number>>> => {
       const keys = (await redis.client.keys("*")).filter((key) => !/:(l|m|n):|:(ep|tally|opened)$/.test(key)).sort();
@@ -339,7 +343,7 @@ describe.skipIf(reason)(`Redis scripts${reason === undefined ? "" : `, skipped: 
     await harness.fixture.close();
   });
 
-  it("finds a gone pod that has another owner now", async () => {
+  it("flags a deleted pod as gone even if its owner has changed meanwhile", async () => {
     const harness = await open();
     await seedOwner(harness);
     const { run } = await harness.taken("replicaset", rsKey);

@@ -51,7 +51,7 @@ export function clockCases(open: OpenStore): void {
   });
   const take = async ({ harness }: Leader, token?: string) => (await harness.take(harness.run(C, KEY, token))).kind;
 
-  it.for(JUMPS)("ST1 a key is due at its time after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST1 a key is due at its time after a clock jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 5_000);
     fixture.clock.jump(jumpMs);
@@ -61,7 +61,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader)).toBe("ok");
   });
 
-  it.for(JUMPS)("ST1 no stored time is due too late or too early after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST1 stored times are neither too early nor too late after a clock jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     fixture.clock.jump(jumpMs);
     await store.add(epoch, C, KEY, 5_000); // before the checkpoint that finds the jump
@@ -69,7 +69,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader)).toBe("ok");
   });
 
-  it.for(JUMPS)("ST2 a run keeps its key until its lease ends after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST2 a run keeps its key for the whole lease despite a clock jump of %i ms", async (jumpMs, { leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 0);
     expect(await take(leader, "first")).toBe("ok");
@@ -81,7 +81,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader, "second")).toBe("ok");
   });
 
-  it("ST2 a jump ends no lease early", async ({ leader }) => {
+  it("ST2 a small clock jump does not shorten a key's lease", async ({ leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 0);
     expect(await take(leader, "first")).toBe("ok");
@@ -91,7 +91,7 @@ export function clockCases(open: OpenStore): void {
   });
 
   it.for(JUMPS)(
-    "ST2 recovery looks up the calls of a dead run after they can have landed, after a jump of %i ms",
+    "ST2 recovery waits until calls of a dead run can no longer take effect, despite a clock jump of %i ms",
     async (jumpMs, { leader }) => {
       const { harness } = leader;
       const { store, epoch, fixture } = harness;
@@ -110,7 +110,7 @@ export function clockCases(open: OpenStore): void {
     },
   );
 
-  it.for(JUMPS)("ST2 the gate opens one checkpoint after a jump of %i ms", async (jumpMs, { leader }) => {
+  it.for(JUMPS)("ST2 the gate closes at a clock jump of %i ms, and opens with the next checkpoint", async (jumpMs, { leader }) => {
     const { store, fixture } = leader.harness;
     await leader.lives(1);
     fixture.clock.jump(jumpMs);
@@ -121,7 +121,7 @@ export function clockCases(open: OpenStore): void {
     expect(await store.gate(C)).toEqual({ open: true });
   });
 
-  it("ST2 without checkpoints no run is taken over, and the gate closes after a minute", async ({ leader }) => {
+  it("ST2 without checkpoints no key is taken over from another run, and the gate closes after a minute", async ({ leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await leader.lives(1);
     await store.add(epoch, C, KEY, 0);
@@ -133,7 +133,7 @@ export function clockCases(open: OpenStore): void {
     expect(await store.gate(C)).toMatchObject({ open: false, reason: expect.stringContaining("silent") });
   });
 
-  it("ST3 a pause of the leader does not count as a jump", async ({ leader }) => {
+  it("ST3 a pause of the leader does not count as a clock jump", async ({ leader }) => {
     const { store, epoch, fixture } = leader.harness;
     await store.add(epoch, C, KEY, 20_000);
     await fixture.clock.advance(20_000 + CLOCK_TRUST_MS);
@@ -141,7 +141,7 @@ export function clockCases(open: OpenStore): void {
     expect(await take(leader)).toBe("ok");
   });
 
-  it("ST3 a leader whose own clock is set forward ends no lease", async ({ leader }) => {
+  it("ST3 a leader whose own clock is set forward does not end the lease of a key", async ({ leader }) => {
     const { store, epoch } = leader.harness;
     await store.add(epoch, C, KEY, 0);
     expect(await take(leader, "first")).toBe("ok");

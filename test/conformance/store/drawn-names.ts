@@ -60,7 +60,7 @@ export function drawnNameCases(open: OpenStore): void {
   );
 
   it.for(cases)(
-    "IT5 $controller: a second function runs the key at create $nth of a Store that was set back, on $basis: no pod too many",
+    "IT5 $controller: a second run at create $nth on a rolled-back Store, based on $basis, creates no surplus pod",
     async ({ controller, basis, nth }, { harness, skip }) => {
       if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
       const api = await ownerIn(harness, controller);
@@ -104,7 +104,7 @@ export function drawnNameCases(open: OpenStore): void {
     },
   );
 
-  it("IT5 a Store that was set back draws the names of the lost run again, and each name is found once", async ({ harness, skip }) => {
+  it("IT5 after a rollback of the Store, the next run generates the pod names of the lost run again", async ({ harness, skip }) => {
     if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     const api = await ownerIn(harness, "replicaset");
     const restore = await harness.fixture.snapshot();

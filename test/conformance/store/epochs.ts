@@ -11,7 +11,7 @@ const RS = "shop/web";
 
 export function epochCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("the leader counts the intervals from an epoch's first query on, separately for each job and each epoch", async ({ harness }) => {
+  it("intervals of periodic jobs start at an epoch's first query, separately for each job and epoch", async ({ harness }) => {
     const turn = (afterMs: number, job = "audit") => harness.store.takeTurn(harness.epoch, job, afterMs);
     expect(await turn(60_000)).toBe(false);
     await harness.pass(59_999);
@@ -27,7 +27,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.store.takeTurn("e-other", "audit", 1)).toBe(false);
   });
 
-  it("removes the data of a replaced epoch later, and nothing of the current one", async ({ harness }) => {
+  it("removes the data of a replaced epoch after a delay, and no data of the current epoch", async ({ harness }) => {
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, harness.epoch);
     const before = harness.epoch;
     harness.epoch = "e2";
@@ -43,7 +43,7 @@ export function epochCases(open: OpenStore): void {
     expect([await harness.fixture.kept(before), await harness.fixture.kept("e2")]).toEqual([0, kept]);
   });
 
-  it("opens a single epoch, whichever candidate retries", async () => {
+  it("opens only one of several concurrent epochs, even when candidates retry", async () => {
     const { store } = await open();
     expect(await store.epoch()).toBeUndefined();
     expect(await store.openEpoch(EPOCH)).toEqual({ kind: "opened" });
@@ -58,7 +58,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.epoch()).toEqual(next);
   });
 
-  it("[informer A1] an older epoch neither reads nor writes data of the new one", async ({ harness }) => {
+  it("[informer A1] callers of an older epoch neither read nor write data of the new epoch", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "900" }))]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
@@ -89,7 +89,7 @@ export function epochCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "5" }))], { sequence: 1 }))).toEqual(["changed"]);
   });
 
-  it("[informer T58] accepts a greater fence, and changes nothing for the same fence", async ({ harness }) => {
+  it("[informer T58] opens a greater fence, and opening the same fence again has no effect", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     const same = await harness.openFence("pods", "100");
     expect(same).toEqual({
@@ -109,7 +109,7 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("[informer T58] a new fence resets holes and out-of-order sequences", async ({ harness }) => {
+  it("[informer T58] a new fence clears gaps and out-of-order sequence numbers of its lanes", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))], { sequence: 7 });
     expect((await harness.health("pods"))?.holeForMs).toBe(0);
     await harness.raiseFence("101");
@@ -142,7 +142,7 @@ export function epochCases(open: OpenStore): void {
     expect(await harness.openFence("pods")).toMatchObject({ kind: "open" });
   });
 
-  it("[informer T54] rejects a generation and a checkpoint of a paused leader, and a checkpoint ahead of the Store", async ({
+  it("[informer T54] rejects a new list and a checkpoint of a replaced leader, and a checkpoint with a fence not opened yet", async ({
     harness,
   }) => {
     await harness.openFence("pods", "200");
@@ -173,7 +173,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.openGeneration({ epoch: "e1", fence: "100", resource: "pods" })).toEqual({ kind: "fenced", fence: "0" });
   });
 
-  it("returns the repairs that are due from a checkpoint, one resource at a time", async () => {
+  it("a checkpoint returns the repairs that are due, one resource at a time", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     const answer = await harness.store.checkpoint({ epoch: harness.epoch, fence: harness.fence, sent: { pods: "5" }, ...FIRST_BEAT });
     const healthy = { state: "SYNCED", syncedGeneration: 1, generation: 1, frozenLanes: [], needed: [], watermarks: ["0"] };
@@ -183,7 +183,9 @@ export function epochCases(open: OpenStore): void {
     });
   });
 
-  it("[informer T46] gates a build of another identity and reports the difference, until a new epoch reverses it", async ({ harness }) => {
+  it("[informer T46] closes the gate for a build of another identity with the reason, until a new epoch of that identity opens", async ({
+    harness,
+  }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     await harness.pass(5_001); // from now on a sweep of ours would ring it
@@ -211,7 +213,7 @@ export function epochCases(open: OpenStore): void {
     await young.store.close();
   });
 
-  it("publishes the cluster's release, and gates a caller that does not support it", async ({ harness }) => {
+  it("publishes the cluster's release, and closes the gate for callers that do not support it", async ({ harness }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
     const { store, epoch, fence } = harness;
     const acting = await harness.fixture.beside({ releases: ["1.36", "1.37"] });
@@ -246,7 +248,7 @@ export function epochCases(open: OpenStore): void {
     expect(await store.epoch()).toEqual({ ...EPOCH, release: "1.37" });
   });
 
-  it("[replicaset P11] [informer T50] gates every key after a flush and writes nothing, until a new epoch restores everything", async ({
+  it("[replicaset P11] [informer T50] closes the gate and writes nothing after a flush, until a new epoch has listed everything", async ({
     harness,
   }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet(), { counted: true })]);
@@ -273,7 +275,7 @@ export function epochCases(open: OpenStore): void {
     expect(await young.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("[informer T51] a rolled-back Store has a gap at the next message; SUSPECT, a raised fence and a new generation repair it", async ({
+  it("[informer T51] a rollback of the Store leaves a gap at the next message, which a raised fence and a new list repair", async ({
     harness,
     skip,
   }) => {
@@ -296,7 +298,7 @@ export function epochCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/web-1"))?.rv).toBe("10");
   });
 
-  it("SL1 does not reuse a generation number that a rolled-back Store has lost, so that the next list ends SUSPECT", async ({
+  it("SL1 does not reuse the number of a list that a rollback of the Store has lost, so that a new list ends SUSPECT", async ({
     harness,
     skip,
   }) => {
@@ -347,7 +349,7 @@ export function epochCases(open: OpenStore): void {
     expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
   });
 
-  it("an effect with the key of a primary of an older epoch enqueues nothing", async ({ harness }) => {
+  it("an event for the primary of an older epoch enqueues no key", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");

@@ -18,7 +18,7 @@ function happening(object: string, { message = "no", reason = "FailedCreate", ty
 
 export function eventCases(open: OpenStore): void {
   it.each(LIVES.map((calls, index) => ({ life: index + 1, calls })))(
-    "[informer T80] EV1 answers like client-go in history $life, with simultaneous Events in one call",
+    "[informer T80] EV1 correlates Events as client-go does in history $life, with simultaneous Events in one call",
     async ({ calls }) => {
       const { store, fixture } = await open();
       const answers: unknown[] = [];
@@ -46,7 +46,7 @@ export function eventCases(open: OpenStore): void {
     ]);
   });
 
-  it("[informer T82] EV1 counts the same Event from two functions as one series", async () => {
+  it("[informer T82] EV1 counts equal Events from two functions as one series", async () => {
     const { store, fixture } = await open();
     const beside = await fixture.beside({});
     expect(await store.correlateEvents("replicaset", [happening("web")])).toEqual([FIRST]);
@@ -55,7 +55,7 @@ export function eventCases(open: OpenStore): void {
     expect(await store.correlateEvents("replicaset", [])).toEqual([]);
   });
 
-  it("EV2 separates the memory of controllers and clusters, and keeps it across epochs", async () => {
+  it("EV2 keeps the recorded Events of each controller and cluster separately, and across epochs", async () => {
     const harness = await (await open()).open();
     const { store, fixture } = harness;
     await store.correlateEvents("replicaset", [happening("web")]);

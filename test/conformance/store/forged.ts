@@ -41,7 +41,7 @@ export function forgedCases(open: OpenStore): void {
   it.each([
     { name: "an entry that was changed", forged: ENTRY },
     { name: "an entry of another namespace that was put there", forged: STRAY },
-  ])("[informer A14] a snapshot omits $name, and reports it", async ({ forged }) => {
+  ])("[informer A14] a snapshot omits and reports $name", async ({ forged }) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     await harness.store.add(harness.epoch, "replicaset", KEY, 0);
@@ -71,7 +71,7 @@ export function forgedCases(open: OpenStore): void {
     { name: "entry", forged: ENTRY },
     { name: "missing entry", forged: GONE_ENTRY },
     { name: "tombstone", forged: TOMBSTONE },
-  ])("[informer A14] reading the index reports a forged $name", async ({ forged }) => {
+  ])("[informer A14] a read of the index reports a forged $name", async ({ forged }) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     const view = await harness.store.readIndex({ rows: [{ resource: "pods", key: POD }] });
@@ -83,20 +83,17 @@ export function forgedCases(open: OpenStore): void {
     { name: "row", forged: ROW },
     { name: "row of its very version", forged: { ...ROW, text: `10\x1f${pod("10").uid}\x1f${OWNER}\x1fAAfalsefalsefalsefalsefa\x1f` } },
     { name: "tombstone", forged: TOMBSTONE },
-  ])(
-    "IX10 [informer A14] does not apply a change without a look-up when $name is forged, and does not report it as cached",
-    async ({ forged }) => {
-      const harness = await withPod(open);
-      await harness.fixture.spoil(forged);
-      for (const item of [put(pod("10")), { ...put(pod("10")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } }]) {
-        const answer = await harness.deliver("pods", [{ ...item, unread: true }], { asRead: true });
-        expect(answer).toMatchObject({ kind: "retry", index: 0 });
-        expect(answer).not.toHaveProperty("found");
-      }
-    },
-  );
+  ])("IX10 [informer A14] requests a look-up before it applies a change if $name is forged", async ({ forged }) => {
+    const harness = await withPod(open);
+    await harness.fixture.spoil(forged);
+    for (const item of [put(pod("10")), { ...put(pod("10")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } }]) {
+      const answer = await harness.deliver("pods", [{ ...item, unread: true }], { asRead: true });
+      expect(answer).toMatchObject({ kind: "retry", index: 0 });
+      expect(answer).not.toHaveProperty("found");
+    }
+  });
 
-  it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] does not apply a change that needs the forged entry", async (forged) => {
+  it.each([ENTRY, GONE_ENTRY])("IX10 [informer A14] does not apply a change that depends on a forged entry", async (forged) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     const answer = await harness.deliver("pods", [{ ...put(pod("11")), unread: true }], { asRead: true });
@@ -109,19 +106,22 @@ export function forgedCases(open: OpenStore): void {
     { name: "entry", forged: [ENTRY], live: "10" },
     { name: "missing entry", forged: [GONE_ENTRY], live: "10" },
     { name: "row and entry", forged: [ROW, ENTRY], live: "11" },
-  ])("[informer A14] the live object replaces a forged $name, although its version is not newer (A4, A6)", async ({ forged, live }) => {
-    const harness = await withPod(open);
-    for (const each of forged) await harness.fixture.spoil(each);
-    const { run } = await takenBlind(harness);
-    expect(await harness.watermark("pods")).toBe("10");
-    expect(outcomes(await harness.store.writeThrough(run, { ...write(back(pod(live), ...forged)) }))).toEqual(["changed"]);
-    await harness.store.done(run, { kind: "ok" });
-    expect(await harness.row("pods", POD)).toMatchObject({ rv: live, owner: OWNER, gone: false });
-    expect(await forgedIn(harness)).toEqual([]);
-    expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
-  });
+  ])(
+    "[informer A14] the object from the API server replaces a forged $name, even if its version is not newer (A4, A6)",
+    async ({ forged, live }) => {
+      const harness = await withPod(open);
+      for (const each of forged) await harness.fixture.spoil(each);
+      const { run } = await takenBlind(harness);
+      expect(await harness.watermark("pods")).toBe("10");
+      expect(outcomes(await harness.store.writeThrough(run, { ...write(back(pod(live), ...forged)) }))).toEqual(["changed"]);
+      await harness.store.done(run, { kind: "ok" });
+      expect(await harness.row("pods", POD)).toMatchObject({ rv: live, owner: OWNER, gone: false });
+      expect(await forgedIn(harness)).toEqual([]);
+      expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
+    },
+  );
 
-  it("[informer A14] changes nothing when the value has changed since it was found", async ({ harness }) => {
+  it("[informer A14] does not replace a forged value that has changed since it was found", async ({ harness }) => {
     await harness.fixture.spoil(ENTRY);
     const { run } = await takenBlind(harness);
     const newer = { ...put(pod("12")), expected: { rv: "10", uid: pod("10").uid, owner: OWNER } };
@@ -130,14 +130,14 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A14] repeats a live read that is older than a later change (IX1)", async ({ harness }) => {
+  it("[informer A14] reads the object from the API server again if a later change overtakes the read (IX1)", async ({ harness }) => {
     await harness.seed("pods", [put(pod("12"))]);
     await harness.fixture.spoil(STRAY_OF_POD);
     const { run } = await takenBlind(harness);
     expect(await harness.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
   });
 
-  it("[informer A14] removes an object completely when the live read does not find it", async ({ harness }) => {
+  it("[informer A14] removes an object completely if the API server does not have it", async ({ harness }) => {
     await harness.fixture.spoil(STRAY);
     const { run } = await takenBlind(harness);
     const gone: ItemChange = { type: "delete", key: STRAY.key, uid: "", rv: "0", forged: [STRAY], effects: [], counted: false, lowers: [] };
@@ -147,7 +147,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readSlices([{ resource: "pods", owner: OWNER }]))[0]?.map(({ key }) => key)).toEqual([POD]);
   });
 
-  it("[informer A14] a tombstone of a far future version does not hide an object forever (A5)", async ({ harness }) => {
+  it("[informer A14] a forged tombstone of a far future version does not hide an object forever (A5)", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("11"), "11")]);
     await harness.fixture.spoil(TOMBSTONE);
     const item = back(cachedPod({ resourceVersion: "20", uid: "again", owner: ownedBy("ReplicaSet", rs) }), TOMBSTONE);
@@ -165,7 +165,7 @@ export function forgedCases(open: OpenStore): void {
     expect(answer).toEqual({ kind: "needed", keys: [POD] });
   });
 
-  it("[informer A14] a manifest sweeps an unlisted forged row of any version", async ({ harness }) => {
+  it("[informer A14] a manifest removes an unlisted forged row of any version", async ({ harness }) => {
     const planted: Forged = { ...ROW, key: "shop/planted" };
     await harness.fixture.spoil(planted);
     await harness.openGeneration("pods");
@@ -191,7 +191,7 @@ export function forgedCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).forged).toEqual([]);
   });
 
-  it("[informer A14] a manifest without its earlier parts sweeps nothing", async ({ harness }) => {
+  it("[informer A14] a manifest without its earlier parts removes no row", async ({ harness }) => {
     await harness.openGeneration("pods");
     const header = harness.header("pods", { lane: 0 });
     expect(await harness.store.applyManifest(header, { listRV: "20", rows: [], sweep: [], counts: [], whole: false })).toEqual({
@@ -226,19 +226,19 @@ export function forgedCases(open: OpenStore): void {
     { name: "a row", forged: ROW },
     { name: "an entry", forged: ENTRY },
     { name: "a missing entry", forged: GONE_ENTRY },
-  ])("readEntries omits and reports a key whose $name fails", async ({ forged }) => {
+  ])("readEntries omits and reports a key whose $name has an invalid MAC", async ({ forged }) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
     expect(await harness.store.readEntries("pods", [POD])).toEqual([{ key: POD, stands: forged }]);
   });
 
-  it("readGhosts finds entries without their row, and no others", async ({ harness }) => {
+  it("readGhosts returns exactly the entries that have no row", async ({ harness }) => {
     expect(await harness.store.readGhosts("pods")).toEqual([]);
     await harness.fixture.spoil(STRAY);
     expect((await harness.store.readGhosts("pods")).map(({ stands }) => stands)).toEqual([STRAY]);
   });
 
-  it("readLane returns the lane's position at the moment of its rows", async ({ harness }) => {
+  it("readLane returns rows and position of a lane from the same moment", async ({ harness }) => {
     const { watermark, rows } = await harness.store.readLane("pods", 0);
     expect([watermark, rows.map(({ rv }) => rv)]).toEqual([await harness.watermark("pods"), ["10"]]);
     await harness.deliver("pods", [], { kind: "W", watermark: "77" });

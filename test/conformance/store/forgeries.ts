@@ -6,7 +6,7 @@ import { EPOCH } from "../../harness/store/store.ts";
 const entry = (index: number) => ({ messageId: `m${index}`, where: "Q1", why: "its MAC is wrong", bytes: index, atMs: 1_000 + index });
 
 export function forgeryCases(open: OpenStore): void {
-  it("keeps the last 1,000, oldest first", async () => {
+  it("keeps the last 1,000 records of forged messages, oldest first", async () => {
     const { store } = await (await open()).open();
     expect(await store.forgeries()).toEqual([]);
     for (let index = 0; index < 1_003; index++) await store.noteForgery(entry(index));
@@ -15,7 +15,7 @@ export function forgeryCases(open: OpenStore): void {
     expect([kept[0], kept.at(-1)]).toEqual([entry(3), entry(1_002)]);
   });
 
-  it("truncates every text, so that no sender can fill the Store", async () => {
+  it("truncates every text of a record, so that no sender can fill the Store", async () => {
     const { store } = await (await open()).open();
     const long = "x".repeat(100_000);
     await store.noteForgery({ ...entry(1), messageId: long, where: long, why: long });
@@ -23,7 +23,7 @@ export function forgeryCases(open: OpenStore): void {
     expect(await store.forgeries()).toEqual([{ ...entry(1), messageId: cut, where: cut, why: cut }]);
   });
 
-  it("keeps them before and after an epoch, apart from the quarantine", async () => {
+  it("keeps the records across epochs, separately from the quarantine", async () => {
     const harness = await open();
     await harness.store.noteForgery(entry(1));
     await harness.open();
@@ -34,7 +34,7 @@ export function forgeryCases(open: OpenStore): void {
     expect(await harness.store.quarantined()).toEqual([]);
   });
 
-  it("excludes another cluster's", async () => {
+  it("does not return records of another cluster", async () => {
     const harness = await (await open()).open();
     const beside = await harness.fixture.beside({ cluster: "cluster-of-another" });
     await beside.noteForgery(entry(1));

@@ -12,7 +12,7 @@ const open1 = { open: true };
 
 export function gateCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("WQ4 [informer T48] doorbells before the first complete list find a closed gate; when it opens, every dirty key is rung and runs", async () => {
+  it("WQ4 [informer T48] stays closed until the first list is complete, and then sends a doorbell for every queued key", async () => {
     const harness = await (await open()).open();
     const rss = ["a", "b"].map((name) => cachedReplicaSet({ name, resourceVersion: "5" }));
     await harness.openGeneration("replicasets");
@@ -40,7 +40,7 @@ export function gateCases(open: OpenStore): void {
     }
   });
 
-  it("WQ4 requires exactly the resources that the controller reads", async () => {
+  it("WQ4 depends only on the resources that the controller reads", async () => {
     const harness = await (await open()).open();
     const opened = async () =>
       (await Promise.all(CONTROLLERS.map(async (controller) => ((await harness.store.gate(controller)).open ? [controller] : [])))).flat();
@@ -54,7 +54,7 @@ export function gateCases(open: OpenStore): void {
     expect(await opened()).toEqual([...CONTROLLERS]);
   });
 
-  it("WQ4 closes after one lane was silent for more than 60 s, and opens with any contiguous message", async () => {
+  it("WQ4 closes if one lane gets no message for more than 60 s, and opens with the lane's next contiguous message", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     await beat(harness, "replicasets", 0);
     await beat(harness, "pods", 0);
@@ -71,7 +71,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 stays open during a relist, and SUSPECT closes it until the manifests of a new generation", async ({ harness }) => {
+  it("WQ4 stays open during a relist, and SUSPECT closes it until a new list is complete", async ({ harness }) => {
     await harness.openGeneration("pods");
     expect(await harness.store.gate("replicaset")).toEqual(open1);
     await harness.store.markSuspect("pods", "a message arrived in the dead-letter queue");
@@ -89,7 +89,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 keeps a mark beyond the generation that was open when it was set, because losses may be newer than that list", async () => {
+  it("WQ4 a list that began before a resource was marked SUSPECT does not clear the mark", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 2 })).synced();
     await harness.openGeneration("pods");
     await harness.manifest("pods", [], "9", { lane: 0 });
@@ -108,7 +108,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 starts a second list when a resource is marked during the first one", async () => {
+  it("WQ4 opens only after a second list if a resource is marked SUSPECT during the first one", async () => {
     const harness = await (await open()).open();
     for (const resource of CACHED_RESOURCES) if (resource !== "pods") await harness.relist(resource, [], "0");
     await harness.openGeneration("pods");
@@ -119,7 +119,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("ignores a mark on a resource that was never listed", async () => {
+  it("ignores a SUSPECT mark on a resource that was never listed", async () => {
     const harness = await open();
     await harness.store.markSuspect("pods", "no epoch");
     await harness.open();
@@ -129,7 +129,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED" });
   });
 
-  it("WQ4 a hole closes it after the limit, and the missing message opens it", async ({ harness }) => {
+  it("WQ4 closes when a message has been missing for longer than the limit, and opens when the message arrives", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [], { kind: "W", watermark: "0", sequence: first + 1 });
     await harness.fixture.clock.advance(2_000);
@@ -141,7 +141,7 @@ export function gateCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("WQ4 restarts the time limit when a lane advances behind a hole", async ({ harness }) => {
+  it("WQ4 restarts the time limit when a missing message arrives and the next one is missing", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     for (const sequence of [first + 1, first + 3]) await harness.seed("pods", [], { kind: "W", watermark: "0", sequence });
     await harness.fixture.clock.advance(1_500);
@@ -153,7 +153,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual(open1);
   });
 
-  it("WQ4 stays open with a frozen lane, where only absence is unknown", async ({ harness }) => {
+  it("WQ4 stays open while a lane is frozen", async ({ harness }) => {
     await harness.openGeneration("pods");
     await harness.manifest("pods", [{ key: "shop/x", uid: "x", rv: "5" }], "9");
     expect(await harness.store.gate("replicaset")).toEqual(open1);
@@ -170,7 +170,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ kind: "done" });
   });
 
-  it("[informer T79] SyncAll spreads a controller's keys over at most 30 s, a millisecond apart; a plain relist queues nothing", async ({
+  it("[informer T79] SyncAll enqueues a controller's keys a millisecond apart, within 30 s; a relist alone enqueues nothing", async ({
     harness,
   }) => {
     const rss = ["a", "b", "c", "d"].map((name) => cachedReplicaSet({ name }));
@@ -200,7 +200,7 @@ export function gateCases(open: OpenStore): void {
     expect(bells.filter((bell) => bell.controller === "replicaset").map((bell) => bell.delayMs)).toEqual([0, 1, 2, 3]);
   });
 
-  it("SyncAll rings at most 500 and leaves the rest to the sweeper; it does not delay earlier keys", async ({ harness }) => {
+  it("SyncAll sends at most 500 doorbells, leaves the rest to the sweeper, and does not delay keys due earlier", async ({ harness }) => {
     const count = 720;
     for (let start = 0; start < count; start += 90) {
       const rss = Array.from({ length: 90 }, (_, index) => cachedReplicaSet({ name: `rs-${String(start + index).padStart(4, "0")}` }));
@@ -224,7 +224,7 @@ export function gateCases(open: OpenStore): void {
     expect(await harness.store.sweep(harness.epoch)).toHaveLength(0);
   });
 
-  it("SyncAll runs for each resource that a controller reads, so the last synced one opens the gate", async () => {
+  it("SyncAll enqueues a controller's keys when the last resource that it reads is listed", async () => {
     const harness = await (await open()).open();
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     for (const resource of CACHED_RESOURCES) {

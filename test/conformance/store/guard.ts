@@ -35,7 +35,7 @@ export function guardCases(open: OpenStore): void {
     return harness;
   };
 
-  it("GD1 [informer T101] a report stops everything: hands out no key, closes gates and sends no doorbell, but keeps due keys and applies deltas", async ({
+  it("GD1 [informer T101] after a report no key is taken, gates close and no doorbell is sent; due keys are kept and deltas applied", async ({
     harness,
   }) => {
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 0 });
@@ -54,9 +54,7 @@ export function guardCases(open: OpenStore): void {
     await harness.seed("pods", [put(cachedPod())]);
   });
 
-  it("GD1 reports the stop to a running sync at its next renewal, and keeps its lease, its answers and its completion", async ({
-    harness,
-  }) => {
+  it("GD1 a running sync learns of the stop at its next lease renewal, and may still cache its answers and finish", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     const before = (await harness.store.queued("replicaset"))[0]?.leaseUntilMs;
     await reportAll(harness.store, wroteAt(5_000), 5_100);
@@ -69,7 +67,7 @@ export function guardCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("GD2 survives a new epoch, fence and list", async () => {
+  it("GD2 a stop survives a new epoch, fence and list", async () => {
     const harness = await open();
     await reportAll(harness.store, wroteAt(5_000), 5_100); // before there is any
     await harness.synced();
@@ -78,7 +76,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.guard()).stop).toEqual(STOP);
   });
 
-  it("GD3 a forgiven write stops nothing, even when it is reported late", async ({ harness }) => {
+  it("GD3 a write from before a resume stops nothing, even if it is reported later", async ({ harness }) => {
     await reportAll(harness.store, wroteAt(5_000), 5_100);
     expect(await resumed(harness.store, 7_000)).toBe("resumed");
     expect(await harness.store.guard()).toMatchObject({ forgivenMs: 7_000 });
@@ -91,7 +89,7 @@ export function guardCases(open: OpenStore): void {
     expect((await reportAll(harness.store, wroteAt(8_000), 9_000)).stop).toEqual({ kind: "seen", write: wroteAt(8_000), sinceMs: 9_000 });
   });
 
-  it("GD4 keeps the newest write, and the time of the first report", async () => {
+  it("GD4 a stop keeps the newest reported write and the time of the first report", async () => {
     const { store } = await open();
     await reportAll(store, wroteAt(5_000), 5_100);
     for (const atMs of [5_000, 4_000]) await reportAll(store, wroteAt(atMs, "k3s"), 6_000);
@@ -100,7 +98,7 @@ export function guardCases(open: OpenStore): void {
     expect((await store.guard()).stop).toEqual({ kind: "seen", write: wroteAt(6_000, "k3s"), sinceMs: 5_100 });
   });
 
-  it("GD5 a resume removes the displayed stops and no later ones, and never lowers the forgiven time", async () => {
+  it("GD5 a resume lifts only the stops that the user was shown, and never moves the time of an earlier resume back", async () => {
     const { store } = await open();
     await reportAll(store, wroteAt(5_000), 5_100);
     const seen = await store.guard();
@@ -112,7 +110,7 @@ export function guardCases(open: OpenStore): void {
     expect(await store.guard()).toMatchObject({ forgivenMs: 6_000 });
   });
 
-  it("GD5 loses neither the report nor the resume when they are concurrent", async () => {
+  it("GD5 keeps both a report and a concurrent resume", async () => {
     const { store } = await open();
     for (let round = 1; round <= 20; round++) {
       await reportAll(store, wroteAt(round * 10_000), 1);
@@ -124,7 +122,7 @@ export function guardCases(open: OpenStore): void {
     }
   });
 
-  it("GD7 a Store in shadow mode ignores stops; another cluster's are separate", async ({ harness }) => {
+  it("GD7 a Store in shadow mode ignores stops, and stops of another cluster are separate", async ({ harness }) => {
     await reportAll(harness.store, wroteAt(5_000), 5_100);
     const careless = await harness.fixture.beside({ ignoresStop: true });
     expect(await careless.gate("replicaset")).toEqual({ open: true });
@@ -137,7 +135,7 @@ export function guardCases(open: OpenStore): void {
     await Promise.all([careless.close(), elsewhere.close()]);
   });
 
-  it("GD1 a stopped namespace hands out and rings none of its keys and keeps its gates open, while other namespaces continue", async ({
+  it("GD1 while a namespace is stopped, its keys are neither taken nor rung; gates stay open and other namespaces continue", async ({
     harness,
   }) => {
     const bank = {
@@ -165,7 +163,7 @@ export function guardCases(open: OpenStore): void {
     expect((await harness.store.sweep(harness.epoch)).map(({ key }) => key)).toContain(RS);
   });
 
-  it("GD5 resumes one namespace without forgiving writes in others, and answers changed only after a newer write in its own", async () => {
+  it("GD5 a resume of one namespace does not lift other stops, and fails only after a newer write in that namespace", async () => {
     const { store } = await open();
     const inBank = { ...wroteAt(5_000), key: "bank/web" };
     await reportIn(store, 5_100, wroteAt(5_000), inBank);
@@ -180,7 +178,7 @@ export function guardCases(open: OpenStore): void {
     expect(await store.guard()).toEqual({ forgivenMs: 6_000, namespaces: new Map() });
   });
 
-  it("GD5 loses no report and no resume of two namespaces when they are concurrent", async () => {
+  it("GD5 keeps all of the concurrent reports and resumes of two namespaces", async () => {
     const { store } = await open();
     for (let round = 1; round <= 10; round++) {
       await reportIn(store, 1, wroteAt(round * 10_000));
@@ -191,7 +189,7 @@ export function guardCases(open: OpenStore): void {
     }
   });
 
-  it("GD8 stops at most 1,000 namespaces; one more stops everything, until a user resumes everything", async () => {
+  it("GD8 stops at most 1,000 namespaces individually; one more stops everything until a user resumes everything", async () => {
     const { store } = await open();
     const inEach = Array.from({ length: 1_000 }, (_, nth) => ({ ...wroteAt(5_000), key: `tenant-${nth}/web` }));
     const full = await reportIn(store, 5_100, ...inEach);

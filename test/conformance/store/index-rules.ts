@@ -25,7 +25,7 @@ const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cac
 
 export function indexCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("returns an object as it was put", async ({ harness }) => {
+  it("returns an object as it was stored", async ({ harness }) => {
     const object = pod("10", {
       owner: { kind: "ReplicaSet", name: "web", uid: "u1" },
       ready: { status: "True", since: "2026-03-01T10:00:02Z" },
@@ -42,7 +42,7 @@ export function indexCases(open: OpenStore): void {
     });
   });
 
-  it("IX1 [replicaset P3] [informer A4] keeps the row when a put is older or equal, without effects and without lowering an op", async ({
+  it("IX1 [replicaset P3] [informer A4] a put that is not newer keeps the row, enqueues nothing and lowers no intent", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -66,7 +66,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.intents(rs.metadata.uid, "replicaset", "shop/web")).toHaveLength(1);
   });
 
-  it("IX1 [informer A4] counts nothing for a change without effect", async ({ harness }) => {
+  it("IX1 [informer A4] a change without effect leaves the namespace's object count unchanged", async ({ harness }) => {
     const count = async () =>
       (await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] })).counts[0]?.count;
     await harness.seed("replicasets", [put(cachedReplicaSet({ resourceVersion: "5" }), { counted: true })]);
@@ -79,7 +79,7 @@ export function indexCases(open: OpenStore): void {
     expect(await count()).toBe(2);
   });
 
-  it("[informer T31] applies an add, an update and a delete in order, each with its effects", async ({ harness }) => {
+  it("[informer T31] applies an add, an update and a delete in order, and enqueues the keys of each", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     for (const item of [put(pod("10")), put(pod("20")), remove(pod("20"), "30")]) {
@@ -105,7 +105,7 @@ export function indexCases(open: OpenStore): void {
       return harness;
     };
 
-    it("is applied if no row exists and the object is new", async () => {
+    it("is applied if the object is new and has no row", async () => {
       const harness = await started();
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect([outcomes(answer), rung(answer)]).toEqual([["changed"], ["replicaset shop/web"]]);
@@ -113,7 +113,7 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.watermark("pods")).toBe("10");
     });
 
-    it.each([news, old])("changes nothing if the row is exactly equal, new or not", async (item) => {
+    it.each([news, old])("changes nothing if the row is exactly equal", async (item) => {
       const harness = await started(put(object));
       const answer = await harness.deliver("pods", [item], { asRead: true, sequence: harness.nextSequence("pods") });
       expect([outcomes(answer), rung(answer)]).toEqual([["same"], []]);
@@ -145,7 +145,7 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.dirty("replicaset")).toEqual([]);
     });
 
-    it.each([news, old])("is not applied when the row has a flag or a tombstone", async (item) => {
+    it.each([news, old])("is not applied if the row has a flag or a tombstone", async (item) => {
       const harness = await started(put(object));
       const { run } = await runOf(harness, "shop/web");
       await harness.store.writeThrough(run, { ...writeOf("pods"), ownerUid: rs.metadata.uid, gone: [{ key: POD, uid: object.uid }] });
@@ -156,14 +156,14 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.row("pods", POD)).toBeUndefined();
     });
 
-    it("is not reported as cached if its owner differs, so that it is read", async () => {
+    it("is not reported as cached if its owner differs, so that the applier reads the row", async () => {
       const harness = await started(put(pod("9")));
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0 });
       expect(answer).not.toHaveProperty("found");
     });
 
-    it("stops itself and the later items of the call, which the call returns, and keeps the earlier ones", async () => {
+    it("ends the call with the row found: earlier items stay applied, and this item and later ones are not", async () => {
       const names = ["web-1", "web-2", "web-3"] as const;
       const of = (name: string, rv: string) => cachedPod({ name, uid: `uid-${name}`, resourceVersion: rv, owner });
       const harness = await started(put(of("web-2", "8")), put(of("web-3", "9")));
@@ -200,7 +200,9 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("31"))], late))).toEqual(["changed"]);
   });
 
-  it("IX2 [informer T34] [informer A6] nor does one after the watermark has passed the tombstone", async ({ harness }) => {
+  it("IX2 [informer T34] [informer A6] a late update does not resurrect an object after the watermark has passed its tombstone", async ({
+    harness,
+  }) => {
     await harness.seed("pods", [put(pod("10"))]);
     await harness.seed("pods", [remove(pod("10"), "30")]);
     expect(await harness.watermark("pods")).toBe("30");
@@ -208,18 +210,18 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("IX2 [informer A6] treats absence at the watermark itself as authoritative, and accepts a listed object", async ({ harness }) => {
+  it("IX2 [informer A6] drops an uncached object at the watermark's version, but accepts it from a list", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))]))).toEqual(["absent"]);
     expect(outcomes(await harness.deliver("pods", [put(pod("50"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("[informer A5] a tombstone applies to a listed object too", async ({ harness }) => {
+  it("[informer A5] a tombstone also rejects an older listed object", async ({ harness }) => {
     await harness.seed("pods", [remove(pod("10"), "30")], { commit: false });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["late"]);
   });
 
-  it("IX4 [informer A7] [informer T76] keeps the flag gone while the uid is the same", async ({ harness }) => {
+  it("IX4 [informer A7] [informer T76] keeps the flag `gone` of a row while its uid is the same", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("10"))]);
@@ -249,7 +251,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [remove(pod("20"), "20")]))).toEqual(["changed"]);
   });
 
-  it("[informer A9] keeps a tombstone when a delete has a smaller version", async ({ harness }) => {
+  it("[informer A9] keeps the tombstone's version when another delete has a smaller version", async ({ harness }) => {
     const ahead = { commit: false } as const;
     await harness.seed("pods", [remove(pod("10"), "11")], ahead);
     await harness.seed("pods", [remove(pod("8"), "9")], ahead);
@@ -257,7 +259,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toBeUndefined();
   });
 
-  it("[informer A9] a delete of an uncached object enqueues the affected keys of its message", async ({ harness }) => {
+  it("[informer A9] a delete of an uncached object enqueues the keys that its message affects", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const answer = await harness.deliver("pods", [remove(pod("10"), "11", { effects: [effect("replicaset", rs)] })]);
@@ -265,7 +267,7 @@ export function indexCases(open: OpenStore): void {
     expect(rung(answer)).toEqual(["replicaset shop/web"]);
   });
 
-  it("[informer A10] [informer T36] handles a delete and an add of one name in one pack, or collapsed into one update", async ({
+  it("[informer A10] [informer T36] applies a delete and an add of one name in one message, or combined into one update", async ({
     harness,
   }) => {
     const [first, second] = [cachedReplicaSet({ name: "one" }), cachedReplicaSet({ name: "two" })];
@@ -294,7 +296,7 @@ export function indexCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.uid).toBe("uid3");
   });
 
-  it("IX3 [informer A10] removes the intents of a primary whose uid changed, and applies the effects of both objects", async ({
+  it("IX3 [informer A10] a primary with a changed uid loses its intents, and the keys of both objects are enqueued", async ({
     harness,
   }) => {
     const [old, young] = [cachedReplicaSet({ uid: "rs1", resourceVersion: "5" }), cachedReplicaSet({ uid: "rs2", resourceVersion: "8" })];
@@ -311,7 +313,7 @@ export function indexCases(open: OpenStore): void {
     expect(snapshot.intents).toEqual([]);
   });
 
-  it("IT4 [informer A10] intents do not return with the old uid", async ({ harness }) => {
+  it("IT4 [informer A10] a late event of the old uid does not restore removed intents", async ({ harness }) => {
     const at = (uid: string, resourceVersion: string) => put(cachedReplicaSet({ uid, resourceVersion }), { counted: true });
     await harness.seed("replicasets", [at("rs1", "5")]);
     const { run } = await runOf(harness, "shop/web");
@@ -335,7 +337,7 @@ export function indexCases(open: OpenStore): void {
     expect(await primaries()).toEqual([]);
   });
 
-  it("[informer T24] a live read without a result flags the row of that uid, lowers its delete, and enqueues the keys of a delete", async ({
+  it("[informer T24] a live read without a result flags the row, lowers its delete intent, and enqueues the keys of a delete", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -376,7 +378,7 @@ export function indexCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [goneItem(object.uid)]))).toEqual(["same"]);
   });
 
-  it("[informer T24] a live read without a result flags a primary too, and keeps its row until the stream deletes it", async ({
+  it("[informer T24] a live read without a result flags a primary, whose row stays until the watch event deletes it", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -393,7 +395,7 @@ export function indexCases(open: OpenStore): void {
     await harness.store.done(run, { kind: "ok" });
   });
 
-  it("an effect for a deleted or replaced primary enqueues nothing, but its own creation and deletion do", async ({ harness }) => {
+  it("events of dependents do not enqueue a deleted or replaced primary, but its own creation and deletion do", async ({ harness }) => {
     const rs = cachedReplicaSet({ uid: "rs1", resourceVersion: "5" });
     const other = cachedReplicaSet({ uid: "rs0" });
     expect(rung(await harness.deliver("pods", [put(pod("10"), { effects: [effect("replicaset", rs)] })]))).toEqual([]);
@@ -410,7 +412,7 @@ export function indexCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("rings a key once per call, at its earliest time", async ({ harness }) => {
+  it("sends one doorbell per key and call, at the key's earliest time", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const items = [1, 2, 3].map((index) =>
@@ -499,7 +501,7 @@ export function indexCases(open: OpenStore): void {
     ]);
   });
 
-  it("IX3 [informer T45] every row is in its slice and its lane, and nowhere else", async () => {
+  it("IX3 [informer T45] every row is in exactly its own slice and its own lane", async () => {
     const lanes = { ...ONE_LANE, pods: 3 };
     const harness = await (await open(lanes)).synced();
     const random = createSeededRandom(45);

@@ -41,7 +41,7 @@ export function intentCases(open: OpenStore): void {
   const stamps = async (harness: StoreHarness) => (await standing(harness)).map((op) => [op.id, op.deadlineMs]);
   const lowers = (...ops: readonly string[]) => ({ lowers: ops.map((op) => ({ owner: OWNER, op })) });
 
-  it("registers pending ops with a deadline of 15 s, and ignores a repeated registration", async ({ harness, run }) => {
+  it("registers pending intents with a deadline of 15 s, and ignores a repeated registration", async ({ harness, run }) => {
     const ops = [create("a"), destroy("b")];
     for (let time = 0; time < 2; time++) {
       expect(await harness.store.registerIntents(run, UID, ops)).toBe("ok");
@@ -52,7 +52,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual(ops.map((op) => ({ ...op, state: "pending", token: run.token, deadlineMs })));
   });
 
-  it("IT1 registers nothing without the lease, or for another uid than the key's", async ({ harness, run }) => {
+  it("IT1 registers nothing without the key's lease, or for another uid than the key's", async ({ harness, run }) => {
     expect(await harness.store.registerIntents({ ...run, token: "other" }, UID, [create("a")])).toBe("stolen");
     expect(await harness.store.registerIntents(run, "other-uid", [create("a")])).toBe("stolen");
     await harness.seed("replicasets", [put(cachedReplicaSet({ uid: "rs2", resourceVersion: "9" }), { counted: true })]);
@@ -64,7 +64,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("IT2 [informer T76] the stream lowers an op once, by name or uid, and enqueues the key whose run registered it", async ({
+  it("IT2 [informer T76] a watch event lowers an intent once, by name or uid, and enqueues the key that registered it", async ({
     harness,
     run,
   }) => {
@@ -79,7 +79,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.id)).toEqual(["c:c"]);
   });
 
-  it("IT2 [replicaset 19] does not credit events beyond the awaited ones: 11 creations for 10 leave 30 deletions pending", async ({
+  it("IT2 [replicaset 19] events without an intent count for no other intent: 11 creations for 10 intents leave 30 deletions pending", async ({
     harness,
     run,
   }) => {
@@ -101,7 +101,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.name)).toEqual(["next"]);
   });
 
-  it("IT2 an event that lowers nothing enqueues nothing", async ({ harness, run }) => {
+  it("IT2 an event that lowers no intent does not enqueue the owner", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("c")]);
     await harness.store.done(run, { kind: "ok" });
     const others = {
@@ -115,7 +115,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toHaveLength(1);
   });
 
-  it("a worker's own lowering enqueues nothing, even for its refused creates", async ({ harness, run }) => {
+  it("lowering the run's own intents does not enqueue its key, even after rejected creates", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     const answer = await harness.writeThrough(run, "pods", [], { ownerUid: UID, lower: ["c:a", "c:b", "c:none"] });
     expect(answer).toEqual({ kind: "ok", bells: [], outcomes: [] });
@@ -124,7 +124,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("[informer T73] a worker's own answers lower their ops and are cached immediately", async ({ harness, run }) => {
+  it("[informer T73] answers to the run's own calls lower their intents and are cached immediately", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("c")]);
     const items = ["a", "b", "c"].map((name, index) => put(owned(name, `${index + 10}`), lowers(`c:${name}`)));
     expect(await harness.writeThrough(run, "pods", items, { ownerUid: UID })).toMatchObject({
@@ -136,7 +136,7 @@ export function intentCases(open: OpenStore): void {
     expect([snapshot.dependents.length, snapshot.intents.length]).toEqual([3, 0]);
   });
 
-  it("IT1 a worker lowers and re-plans only ops of its own token", async ({ harness, run }) => {
+  it("IT1 a run lowers and re-plans only intents that it registered", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.store.done(run, { kind: "ok" });
     const other = await again(harness);
@@ -148,7 +148,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("a held create blocks for the expectation's timeout, whatever the run writes meanwhile, and is then looked up", async ({
+  it("a create that must not be repeated blocks the key for upstream's expectation timeout, and is then looked up", async ({
     harness,
     run,
   }) => {
@@ -166,7 +166,7 @@ export function intentCases(open: OpenStore): void {
     expect([kind, snapshot.intents.map((op) => op.id)]).toEqual(["recover", ["c:a"]]);
   });
 
-  it("does not hold an op of another run", async ({ harness, run }) => {
+  it("does not extend the deadline of an intent of another run on request", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     const other = await again(harness);
@@ -175,7 +175,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => op.deadlineMs)).toEqual(other.snapshot.intents.map((op) => op.deadlineMs));
   });
 
-  it("an unanswered create becomes planned and records how long it may still land", async ({ harness, run }) => {
+  it("an unanswered create becomes a planned intent with the time until which it may still take effect", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), { ...create("b"), mayLandUntilMs: 77 }, create("c")]);
     await harness.pass(5_000);
     const landsUntil = harness.now() + MAY_LAND_MS;
@@ -197,7 +197,7 @@ export function intentCases(open: OpenStore): void {
     expect(c?.mayLandUntilMs).toBeUndefined();
   });
 
-  it("does not re-plan an op that the stream has already lowered", async ({ harness, run }) => {
+  it("does not re-plan an intent that a watch event has already lowered", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.seed("pods", [put(owned("a", "10"), lowers("c:a"))]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
@@ -205,7 +205,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toEqual([]);
   });
 
-  it("planned ops do not block a sync: they have no deadline and no recovery", async ({ harness, run }) => {
+  it("planned intents have no deadline, and neither block a sync nor need recovery", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: false }] });
     await harness.store.done(run, { kind: "ok" });
@@ -215,7 +215,10 @@ export function intentCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([]);
   });
 
-  it("IT3 returns younger ops of a dead token in the snapshot, and makes the key due at their first deadline", async ({ harness, run }) => {
+  it("IT3 a snapshot has unexpired intents of an earlier run, and the key becomes due at their first deadline", async ({
+    harness,
+    run,
+  }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.pass(1_000);
     await harness.store.done(run, { kind: "ok" });
@@ -225,7 +228,7 @@ export function intentCases(open: OpenStore): void {
     expect(await harness.store.done(next.run, { kind: "ok" })).toMatchObject({ bell: { delayMs: DEADLINE_MS - 1_000 } });
   });
 
-  it("IT3 [replicaset 20] [informer T74] [informer T77] recovers expired ops before any decision, whatever their age", async () => {
+  it("IT3 [replicaset 20] [informer T74] [informer T77] recovers expired intents of any age before a decision", async () => {
     for (const age of [LEASE_MS, 300_000]) {
       const { harness, run } = await running();
       await harness.store.registerIntents(run, UID, [create("a"), destroy("b")]);
@@ -245,7 +248,7 @@ export function intentCases(open: OpenStore): void {
     }
   });
 
-  it("IT3 recovery returns only the expired ops, and keeps a missing create as planned", async ({ harness, run }) => {
+  it("IT3 recovery returns only expired intents, and keeps a create whose object is missing as planned", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.pass(1_000);
     await harness.store.done(run, { kind: "ok" });
@@ -263,7 +266,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT1 rejects the recovery of a superseded run", async ({ harness, run }) => {
+  it("IT1 rejects the recovery of a run that lost its key", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b")]);
     await harness.pass(LEASE_MS);
     const frozen = await harness.taken(C, KEY);
@@ -277,7 +280,7 @@ export function intentCases(open: OpenStore): void {
     expect((await standing(harness)).map((op) => [op.id, op.state])).toEqual([["c:a", "pending"]]);
   });
 
-  it("a registration restarts the deadline of the run's pending ops", async ({ harness, run }) => {
+  it("a registration restarts the deadlines of the run's pending intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a"), create("b"), create("p")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:p", mayLand: false }] });
     await harness.pass(3_000);
@@ -292,7 +295,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("a write-through restarts the deadline of the run's pending ops, whether or not its rows moved", async () => {
+  it("a write-through restarts the deadlines of the run's pending intents, even if it must be repeated", async () => {
     for (const moved of [false, true]) {
       const { harness, run } = await running();
       await harness.store.registerIntents(run, UID, [create("a"), create("p")]);
@@ -311,7 +314,7 @@ export function intentCases(open: OpenStore): void {
     }
   });
 
-  it("another run's write-through does not extend the deadline of other ops", async ({ harness, run }) => {
+  it("the write-through of another run does not extend the deadlines of intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     const deadlineMs = harness.now() + DEADLINE_MS;
@@ -322,7 +325,7 @@ export function intentCases(open: OpenStore): void {
     expect(await standing(harness)).toMatchObject([{ id: "c:a", deadlineMs, token: run.token }]);
   });
 
-  it("[informer T75] the second invocation reuses the planned name", async ({ harness, run }) => {
+  it("[informer T75] the next run reuses the name of a planned create", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, plan: [{ id: "c:a", mayLand: true }] });
     await harness.store.done(run, { kind: "retry" });
@@ -338,7 +341,7 @@ export function intentCases(open: OpenStore): void {
     ]);
   });
 
-  it("IT4 [replicaset 91] [replicaset 92] removes intents with their owner, and the successor inherits none", async ({ harness, run }) => {
+  it("IT4 [replicaset 91] [replicaset 92] removes intents with their owner, and a recreated owner has none", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
@@ -350,7 +353,10 @@ export function intentCases(open: OpenStore): void {
     expect([heir.kind, heir.snapshot.intents]).toEqual(["ok", []]);
   });
 
-  it("IT5 a registration stores the number of drawn names, another leaves it, and both follow the lease", async ({ harness, run }) => {
+  it("IT5 only the holder of the key's lease stores the number of generated names, and a registration without it keeps it", async ({
+    harness,
+    run,
+  }) => {
     const drawn = async () => {
       const { run: next, snapshot } = await again(harness);
       await harness.store.done(next, { kind: "ok" });
@@ -372,7 +378,7 @@ export function intentCases(open: OpenStore): void {
     expect(await drawn()).toBeUndefined();
   });
 
-  it("changes of pods remove no intents", async ({ harness, run }) => {
+  it("the deletion of a pod with an owner's uid does not remove the owner's intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [create("a")]);
     await harness.store.done(run, { kind: "ok" });
     await harness.seed("pods", [put(cachedPod({ name: "odd", uid: UID, resourceVersion: "10" }))]);

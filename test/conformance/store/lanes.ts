@@ -11,7 +11,7 @@ const pod = (resourceVersion: string) => cachedPod({ resourceVersion });
 
 export function laneCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX5 [informer A1] drops a message of another epoch, and redelivers it while there is no epoch", async () => {
+  it("IX5 [informer A1] drops a message of another epoch, and returns it to the queue while there is no epoch", async () => {
     const harness = await open();
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "noEpoch" });
     await harness.synced();
@@ -19,7 +19,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("IX5 [informer A2] [informer T54] drops a message with an older fence, and redelivers one with a newer fence until that is opened", async ({
+  it("IX5 [informer A2] [informer T54] drops a message with an older fence, and returns one with a newer fence to the queue", async ({
     harness,
   }) => {
     const before = { ...(await harness.health("pods")) };
@@ -41,7 +41,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer A2] redelivers messages of a resource whose fence was never opened", async () => {
+  it("[informer A2] returns messages of a resource whose fence was never opened to the queue", async () => {
     const harness = await open();
     await harness.store.openEpoch({
       epoch: harness.epoch,
@@ -54,7 +54,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [put(pod("10"))])).toEqual({ kind: "notOpen" });
   });
 
-  it("IX5 [informer A3] [informer T28] [informer T67] a repeated message changes nothing, and returns the keys that are still dirty", async ({
+  it("IX5 [informer A3] [informer T28] [informer T67] a redelivered message changes nothing, and returns doorbells for keys still queued", async ({
     harness,
   }) => {
     const [clean, dirty] = [cachedReplicaSet({ name: "clean" }), cachedReplicaSet({ name: "dirty" })];
@@ -73,7 +73,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/dirty"]);
   });
 
-  it("[informer A3] treats a sequence that was applied out of order as a duplicate", async ({ harness }) => {
+  it("[informer A3] treats a message that was already applied out of order as a duplicate", async ({ harness }) => {
     const sequence = harness.nextSequence("pods") + 1;
     const items = [put(pod("10"))];
     expect(outcomes(await harness.deliver("pods", items, { sequence, kind: "L" }))).toEqual(["changed"]);
@@ -82,7 +82,9 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("[informer T25b] applies a half-applied pack again, with its effects and one step of the sequence once", async ({ harness }) => {
+  it("[informer T25b] applies a half-applied message again; its effects occur once, and the sequence advances by one", async ({
+    harness,
+  }) => {
     const rss = [1, 2, 3, 4, 5].map((index) => cachedReplicaSet({ name: `rs-${index}` }));
     await harness.seed(
       "replicasets",
@@ -104,7 +106,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: sequence });
   });
 
-  it("[informer A15] a call whose message's preceding call is not in the Store changes nothing", async ({ harness }) => {
+  it("[informer A15] a call changes nothing if the preceding call of its message is missing in the Store", async ({ harness }) => {
     const { store } = harness;
     const header = harness.header("pods", { lane: 0 });
     const [first, second] = [put(cachedPod({ name: "a", resourceVersion: "10" })), put(cachedPod({ name: "b", resourceVersion: "11" }))];
@@ -119,7 +121,7 @@ export function laneCases(open: OpenStore): void {
     expect(await store.applyPack(header, [second], { counts: [], commit, part: "3", after: "2" })).toMatchObject({ kind: "duplicate" });
   });
 
-  it("[informer A15] a call that commits, or is retried from its first item, is not kept as the preceding one", async ({ harness }) => {
+  it("[informer A15] a call that commits or applies no item is not recorded as the preceding call", async ({ harness }) => {
     const { store } = harness;
     const next = () => harness.header("pods", { lane: 0, sequence: harness.nextSequence("pods") });
     const stale: ItemChange = { ...put(pod("10")), expected: { rv: "9", uid: "other" } };
@@ -133,7 +135,7 @@ export function laneCases(open: OpenStore): void {
     expect(await store.applyPack({ ...next(), sequence: 9 }, [], { counts: [], after: "2" })).toEqual({ kind: "setBack" });
   });
 
-  it("IX6 [informer A11] [informer T26] [informer T32] the watermark follows the contiguous prefix, in any order of application", async ({
+  it("IX6 [informer A11] [informer T26] [informer T32] the watermark follows the last message without a gap before it, in any order of delivery", async ({
     harness,
   }) => {
     const first = harness.nextSequence("pods");
@@ -159,7 +161,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: first + 7 });
   });
 
-  it("IX6 [informer A11] never lowers the watermark, and moves it as specified for each kind", async ({ harness }) => {
+  it("IX6 [informer A11] events and bookmarks raise the watermark, listed objects do not, and it never falls", async ({ harness }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     await harness.seed("pods", [], { kind: "W", watermark: "9" });
     expect(await harness.watermark("pods")).toBe("50");
@@ -169,7 +171,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("70");
   });
 
-  it("IX6 keeps lanes independent", async () => {
+  it("IX6 a lane's sequence and watermark do not affect other lanes", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     await harness.seed("pods", [], { kind: "W", lane: 1, watermark: "50" });
     expect((await harness.health("pods"))?.watermarks).toEqual(["0", "50", "0"]);
@@ -184,7 +186,7 @@ export function laneCases(open: OpenStore): void {
     expect([await harness.row("pods", "shop/web-1"), await harness.watermark("pods")]).toEqual([undefined, "3"]);
   });
 
-  it("[informer A12] removes tombstones when the watermark passes them", async ({ harness }) => {
+  it("[informer A12] removes a tombstone that was applied out of order when the watermark passes it", async ({ harness }) => {
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [remove(pod("10"), "30")], { sequence: first + 1 });
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L", sequence: first, commit: false }))).toEqual(["late"]);
@@ -194,7 +196,7 @@ export function laneCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(pod("20"))], { kind: "L" }))).toEqual(["changed"]);
   });
 
-  it("IX6 [informer A13] [informer T05] a failed manifest freezes the watermark while `last` advances, and an applied one unfreezes it", async ({
+  it("IX6 [informer A13] [informer T05] a failed manifest freezes the watermark, not the sequence; an applied manifest unfreezes it", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -210,7 +212,7 @@ export function laneCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
 
-  it("[informer A13] messages behind a hole of a frozen lane do not move the watermark", async ({ harness }) => {
+  it("[informer A13] messages after a gap in a frozen lane do not advance the watermark", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     await harness.seed("pods", [put(cachedPod({ name: "ahead", resourceVersion: "40" }))], { sequence: first + 1 });
@@ -218,7 +220,7 @@ export function laneCases(open: OpenStore): void {
     expect(await laneOf(harness)).toMatchObject({ last: first + 1, watermark: "0" });
   });
 
-  it("[informer T33] reaches the same rows for any order and repetition of messages, with effects once", async () => {
+  it("[informer T33] messages in any order and repetition lead to the same rows, and their effects occur once", async () => {
     const rs = cachedReplicaSet();
     const lives: readonly (readonly ItemChange[])[] = ["a", "b", "c"].map((name, index) => {
       const at = (offset: number) => `${100 * index + 10 + offset}`;

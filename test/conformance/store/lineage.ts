@@ -50,7 +50,7 @@ export function lineageCases(open: OpenStore): void {
     return harness;
   });
 
-  it("LN1 opens a fence by compare-and-set over the stored term, and rejects an equal fence under another term", async ({ harness }) => {
+  it("LN1 opens a fence only for a leader that knows the stored term, and rejects an equal fence of another term", async ({ harness }) => {
     expect(await current(harness)).toMatchObject({ token: FIRST, checkpoint: { fence: "101", number: 1 } });
     expect(await lead(harness, "102", SECOND, undefined)).toBe("foreign");
     expect(await lead(harness, "102", SECOND, "t0")).toBe("foreign");
@@ -62,7 +62,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await current(harness)).toMatchObject({ token: SECOND });
   });
 
-  it("LN1 replaces an epoch only with the token and the checkpoint that were read", async ({ harness }) => {
+  it("LN1 replaces an epoch only if its term and checkpoint are unchanged since they were read", async ({ harness }) => {
     const seen = await current(harness);
     const next = { ...EPOCH, epoch: "e2", fence: "7" };
     for (const over of [
@@ -77,7 +77,9 @@ export function lineageCases(open: OpenStore): void {
     expect(await current(harness)).toEqual({ record: next, token: SECOND });
   });
 
-  it("LN2 resumes for a successor that proves the final checkpoint, and marks everything SUSPECT for any other", async ({ harness }) => {
+  it("LN2 keeps the cache for a new leader that proves the final checkpoint; otherwise marks all resources SUSPECT", async ({
+    harness,
+  }) => {
     const final: Proof = { token: FIRST, checkpoint: { fence: "101", number: 1 }, isExact: true };
     expect(await lead(harness, "102", SECOND, "t1", final)).toBe("SYNCED");
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
@@ -95,10 +97,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false, reason: expect.stringContaining(UNPROVEN_REASON) });
   });
 
-  it("LN3 a checkpoint under another term, or with a smaller count than the confirmed one, shows that the Store was rolled back", async ({
-    harness,
-    skip,
-  }) => {
+  it("LN3 detects a rollback of the Store by another term, or by a smaller count than the confirmed one", async ({ harness, skip }) => {
     expect(await beat(harness, "101", 2, { term: "t1", count: 1 }, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, "101", 3, { term: "t1", count: 2 }, 2)).toEqual({
       kind: "setBack",
@@ -112,7 +111,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await beat(harness, "102", 1, SECOND)).toMatchObject({ kind: "setBack" });
   });
 
-  it("LN4 a run registers and writes through only under the term, fence and SUSPECT marks of its take", async ({ harness }) => {
+  it("LN4 rejects intents and write-throughs of a run if term, fence or SUSPECT marks changed after its take", async ({ harness }) => {
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const taken = harness.run("replicaset", RS);
@@ -141,7 +140,7 @@ export function lineageCases(open: OpenStore): void {
     expect(await harness.store.registerIntents({ ...run, lineage: { ...run.lineage, marks: 1 } }, rs.metadata.uid, [])).toBe("stolen");
   });
 
-  it("LN5 four new epochs in ten minutes close every gate, until fewer than four are left or a user clears them", async ({ harness }) => {
+  it("LN5 four new epochs within ten minutes close every gate, until the first is older or a user clears them", async ({ harness }) => {
     const { store } = harness;
     for (const epoch of ["e2", "e3"]) await store.openEpoch({ ...EPOCH, epoch }, (await store.epoch())?.epoch);
     expect(await store.lineage()).toMatchObject({ recentEpochs: 3 });
@@ -161,14 +160,14 @@ export function lineageCases(open: OpenStore): void {
     expect(await store.gate("replicaset")).not.toMatchObject({ reason: EPOCHS_REASON });
   });
 
-  it("a leader without a term removes the stored term, as an older build's checkpoint does", async ({ harness }) => {
+  it("a leader without a term, such as an older build, removes the stored term", async ({ harness }) => {
     await harness.raiseFence("105");
     expect(await current(harness)).not.toHaveProperty("token");
     expect(await lead(harness, "106", SECOND, undefined)).not.toBe("foreign");
     expect(await current(harness)).toMatchObject({ token: SECOND });
   });
 
-  it("a checkpoint returns the greatest version that a run has written through", async ({ harness }) => {
+  it("a checkpoint returns the greatest version that any run has written through", async ({ harness }) => {
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", RS, 0);
     const { run } = await harness.taken("replicaset", RS);

@@ -11,7 +11,7 @@ const COUNT = { resource: "replicasets", namespace: "shop" } as const;
 
 export function lookUpCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX8 [informer T44] makes the applier read again when an orphan's look-up missed a new ReplicaSet", async ({ harness }) => {
+  it("IX8 [informer T44] rejects an orphan with a retry if a matching ReplicaSet was created after the look-up", async ({ harness }) => {
     const orphan = cachedPod({ resourceVersion: "10" });
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const rs = cachedReplicaSet({ resourceVersion: "11" });
@@ -38,7 +38,7 @@ export function lookUpCases(open: OpenStore): void {
     });
   });
 
-  it("IX8 compares counts once, at the start, so that a call's own changes do not count", async ({ harness }) => {
+  it("IX8 compares object counts only at the start of a call, before the call's own changes", async ({ harness }) => {
     const { counts } = await harness.store.readIndex({ counts: [COUNT] });
     const items = ["a", "b", "c"].map((name) => put(cachedReplicaSet({ name }), { counted: true }));
     expect(outcomes(await harness.deliver("replicasets", items, { counts }))).toEqual(["changed", "changed", "changed"]);
@@ -46,7 +46,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(after.counts).toEqual([{ ...COUNT, count: 3 }]);
   });
 
-  it("IX8 changes counts alike for stream, sweep and write-through", async ({ harness }) => {
+  it("IX8 watch events, sweeps and write-throughs change object counts in the same way", async ({ harness }) => {
     const count = async () => (await harness.store.readIndex({ counts: [COUNT] })).counts[0]?.count;
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
@@ -63,7 +63,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(await count()).toBe(4);
   });
 
-  it("IX8 stops at a row that moved since it was read, and keeps the earlier items of the call", async ({ harness }) => {
+  it("IX8 stops at a row that changed after it was read, and keeps the earlier items of the call", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     const pods = ["a", "b", "c"].map((name) => cachedPod({ name, resourceVersion: "10" }));
@@ -85,7 +85,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(await harness.watermark("pods")).toBe("10");
   });
 
-  it("IX8 compares resourceVersion, uid and owner, whether present or absent", async ({ harness }) => {
+  it("IX8 compares resourceVersion, uid and owner of a row with those read, including absent ones", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10", owner: { kind: "ReplicaSet", name: "web", uid: "u1" } }))]);
     const item = put(cachedPod({ resourceVersion: "20" }));
     const right = { rv: "10", uid: "uid-web-1", owner: replicaSetOwner("u1", "web") };
@@ -109,7 +109,7 @@ export function lookUpCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [{ ...item, expected: right }], { asRead: true }))).toEqual(["changed"]);
   });
 
-  it("[informer A4] does not compare look-ups of a stale item", async ({ harness }) => {
+  it("[informer A4] ignores an item that is not newer than its row without comparing its look-ups", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "10" }))]);
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "10" }))], { asRead: true }))).toEqual(["same"]);
     expect(outcomes(await harness.deliver("pods", [remove(cachedPod(), "9")], { asRead: true }))).toEqual(["same"]);

@@ -34,7 +34,7 @@ async function expectAllShut(harness: StoreHarness, why: RegExp): Promise<void> 
 
 export function lossCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await synced(open));
-  it("SL1 [informer T51] treats a Store with a checkpoint older than the last answered one as rolled back, and closes every gate in that step", async ({
+  it("SL1 [informer T51] a checkpoint older than the last confirmed one shows a rollback of the Store, and closes every gate at once", async ({
     harness,
     skip,
   }) => {
@@ -48,7 +48,7 @@ export function lossCases(open: OpenStore): void {
     await expectAllShut(harness, /SUSPECT \(it holds checkpoint 1/u);
   });
 
-  it("SL3 a leader detects a data loss by its fence; otherwise it would list only this resource", async ({ harness }) => {
+  it("SL3 a leader detects a lost resource when it opens its fence, and needs a new epoch", async ({ harness }) => {
     await harness.fixture.lose("pods");
     expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
@@ -57,7 +57,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("pods", "101")).toMatchObject({ kind: "open", state: "INIT" });
   });
 
-  it("SL1 ignores a checkpoint without an answer, which the Store may have or not", async ({ harness }) => {
+  it("SL1 accepts the next checkpoint whether or not the Store has received an unanswered one", async ({ harness }) => {
     expect(await beat(harness, 1, 0)).toMatchObject({ kind: "ok" });
     expect(await beat(harness, 3, 1)).toMatchObject({ kind: "ok" }); // 2 never arrived
     expect(await beat(harness, 4, 1)).toMatchObject({ kind: "ok" }); // 3 did, and its answer did not
@@ -71,7 +71,10 @@ export function lossCases(open: OpenStore): void {
     expect(await beat(harness, 2, 1)).toMatchObject({ kind: "ok" });
   });
 
-  it("SL1 [informer T51] stops every earlier run: makes its key due immediately, and rejects its calls", async ({ harness, skip }) => {
+  it("SL1 [informer T51] after a rollback, rejects calls of every earlier run and makes its key due immediately", async ({
+    harness,
+    skip,
+  }) => {
     if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
     await beat(harness, 1, 0);
     const { run } = await harness.taken("replicaset", RS);
@@ -88,7 +91,7 @@ export function lossCases(open: OpenStore): void {
     expect((await harness.taken("replicaset", RS)).kind).toBe("ok");
   });
 
-  it("SL1 SL2 [informer T51] closes every gate for every caller on another primary, until its fence is opened there and everything is listed", async ({
+  it("SL1 SL2 [informer T51] after a failover, gates stay closed until the fence is opened on the new primary and everything is listed", async ({
     harness,
     skip,
   }) => {
@@ -105,7 +108,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual([RS]);
   });
 
-  it("SL2 [informer T51] a leader that opens its fence on another primary does not resume from the last watermark", async ({
+  it("SL2 [informer T51] a leader that opens its fence on a new primary does not resume from the last watermark", async ({
     harness,
     skip,
   }) => {
@@ -116,7 +119,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.openFence("deployments", "101")).toMatchObject({ kind: "open", state: "SUSPECT" });
   });
 
-  it("WQ2 answers a take again when it is repeated after a lost answer", async ({ harness }) => {
+  it("WQ2 a take that is repeated after a lost answer returns the same answer", async ({ harness }) => {
     const { run } = await harness.taken("replicaset", RS);
     expect(await harness.take(run)).toMatchObject({ kind: "ok" });
     expect(await harness.take(harness.run("replicaset", RS))).toEqual({ kind: "busy" });
@@ -124,7 +127,7 @@ export function lossCases(open: OpenStore): void {
     expect(await harness.take(run)).toEqual({ kind: "empty" });
   });
 
-  it("SL3 [informer T50] marks the other resources SUSPECT when a resource that was open is missing", async () => {
+  it("SL3 [informer T50] marks all other resources SUSPECT if the data of one resource is missing", async () => {
     const harness = await (await open()).synced();
     await harness.fixture.lose("pods");
     const answer = await harness.store.checkpoint({

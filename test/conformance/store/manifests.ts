@@ -28,7 +28,7 @@ export function manifestCases(open: OpenStore): void {
     expect(outcomes(await harness.deliver("pods", [put(cachedPod({ name: "c", resourceVersion: "39" }))]))).toEqual(["absent"]);
   });
 
-  it("[informer T38] a manifest removes an object whose add is in flight and whose delete was missed", async ({ harness }) => {
+  it("[informer T38] a late add does not restore an object that a newer manifest has removed", async ({ harness }) => {
     await harness.seed("pods", [put(pod("x", "10"))]);
     await harness.relist("pods", [], "20");
     expect(await harness.row("pods", "shop/x")).toBeUndefined();
@@ -42,7 +42,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.row("pods", "shop/y"))?.rv).toBe("41");
   });
 
-  it("IX7 [informer T40] [informer T41] is applied only when its lane is contiguous", async ({ harness }) => {
+  it("IX7 [informer T40] [informer T41] a manifest is applied only if its lane has no gap", async ({ harness }) => {
     await harness.seed("pods", [put(pod("zombie", "5"))]);
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
@@ -58,7 +58,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await manifest()).toMatchObject({ kind: "duplicate" });
   });
 
-  it("[informer T40] a manifest that waits for a lost message opens the hole itself, because no later message can on a FIFO queue", async ({
+  it("[informer T40] a manifest that waits for a lost message reports the gap, although no later message can arrive", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -71,7 +71,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.holeForMs).toBeUndefined();
   });
 
-  it("[informer T40] a raised fence and a new generation repair a permanently lost payload", async ({ harness }) => {
+  it("[informer T40] a raised fence and a new list repair the loss of a listed object", async ({ harness }) => {
     await harness.openGeneration("pods");
     const first = harness.nextSequence("pods");
     const a = pod("a", "10");
@@ -81,7 +81,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 3, watermarks: ["25"] });
   });
 
-  it("[informer T42] [informer T30] returns the greatest watermark as the floor of a generation, and the least as the resume point of a fence", async () => {
+  it("[informer T42] [informer T30] a new list must reach the greatest watermark of its lanes; a new fence returns every lane's watermark", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).synced();
     for (const [lane, watermark] of [
       [0, "9"],
@@ -100,7 +100,7 @@ export function manifestCases(open: OpenStore): void {
     });
   });
 
-  it("IX7 verifies that every row is cached at that version or newer, or was deleted after the list", async ({ harness }) => {
+  it("IX7 requests listed objects that are neither cached at their version or newer nor deleted after the list", async ({ harness }) => {
     await harness.seed("pods", [put(pod("same", "10")), put(pod("newer", "30")), put(pod("older", "9")), put(pod("deleted", "10"))], {
       commit: false,
     });
@@ -115,7 +115,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.health("pods"))?.needed).toEqual(["shop/dead", "shop/never", "shop/older"]);
   });
 
-  it("IX7 a failed manifest sweeps nothing, and a new generation clears the missing keys", async ({ harness }) => {
+  it("IX7 a failed manifest removes no row, and a new list clears the record of missing keys", async ({ harness }) => {
     await harness.seed("pods", [put(pod("zombie", "5"))]);
     await harness.openGeneration("pods");
     expect((await harness.manifest("pods", [listed(pod("never", "6"))], "20")).kind).toBe("needed");
@@ -125,7 +125,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ generation: 3, needed: [], frozenLanes: [0] });
   });
 
-  it("IX7 missing keys are recorded per lane", async () => {
+  it("IX7 records missing keys for each lane", async () => {
     const lanes = { ...ONE_LANE, pods: 2 };
     const harness = await (await open(lanes)).synced();
     const pods = ["a", "b", "c", "d", "e"].map((name) => pod(name, "10"));
@@ -140,7 +140,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ needed: [keyOf(right)], frozenLanes: [1], syncedGeneration: 1 });
   });
 
-  it("IX8 reads a lane again that moved since it was read, and changes nothing of it before", async ({ harness }) => {
+  it("IX8 changes nothing and requests another read if a lane changed after its rows were read", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "10"))]);
     await harness.openGeneration("pods");
     const header = harness.header("pods", { lane: 0 });
@@ -164,7 +164,7 @@ export function manifestCases(open: OpenStore): void {
     expect((await harness.store.readLane("pods", 0)).rows).toEqual([]);
   });
 
-  it("IX7 applies a manifest of several parts with its last part", async ({ harness }) => {
+  it("IX7 applies a manifest of several parts when its last part arrives", async ({ harness }) => {
     const pods = ["a", "b", "c"].map((name) => pod(name, "10"));
     await harness.openGeneration("pods");
     await harness.seed(
@@ -187,7 +187,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ syncedGeneration: 2, watermarks: ["20"] });
   });
 
-  it("IX7 forgets parts of an abandoned generation or an older fence", async ({ harness }) => {
+  it("IX7 removes manifest parts of an abandoned list or an older fence", async ({ harness }) => {
     await harness.openGeneration("pods");
     const stash = async (name: string) => {
       const header = harness.header("pods", { lane: 0 });
@@ -206,7 +206,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await stashed()).toEqual([]);
   });
 
-  it("[informer T49] syncs a resource without objects by manifests without rows", async () => {
+  it("[informer T49] empty manifests complete the list of a resource without objects", async () => {
     const harness = await (await open({ ...ONE_LANE, pods: 3 })).open();
     await harness.openGeneration("pods");
     for (const lane of [0, 1]) await harness.manifest("pods", [], "7", { lane });
@@ -215,7 +215,7 @@ export function manifestCases(open: OpenStore): void {
     expect(await harness.health("pods")).toMatchObject({ state: "SYNCED", syncedGeneration: 1, watermarks: ["7", "7", "7"] });
   });
 
-  it("sweeps primaries like any delete, including intents, look-ups and queue", async ({ harness }) => {
+  it("the removal of an unlisted primary also removes its intents, look-ups and queue state", async ({ harness }) => {
     const rs = cachedReplicaSet({ resourceVersion: "5" });
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.store.add(harness.epoch, "replicaset", "shop/web", 0);

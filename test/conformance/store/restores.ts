@@ -15,7 +15,7 @@ const pod = (resourceVersion: string, overrides: Partial<CachedPod> = {}) => cac
 
 export function restoreCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await (await open()).synced());
-  it("IX9 [informer A4] a listed object replaces a row that is newer than it and not newer than the list, with all effects", async ({
+  it("IX9 [informer A4] a listed object replaces a newer row that is not newer than the list, and enqueues all affected keys", async ({
     harness,
   }) => {
     const rs = cachedReplicaSet();
@@ -58,7 +58,7 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe(outcome === "changed" ? "10" : undefined);
   });
 
-  it("IX9 IX4 [informer A7] a delete answered in the lost history counts only in that history", async ({ harness }) => {
+  it("IX9 IX4 [informer A7] a delete that a restore undid no longer hides the restored object", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("460"))]);
@@ -70,7 +70,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.row("pods", POD)).toMatchObject({ rv: "449", gone: false });
   });
 
-  it("IX9 [informer A3] a repeated message does not revert later changes", async ({ harness }) => {
+  it("IX9 [informer A3] a redelivered listed object does not revert later changes", async ({ harness }) => {
     await harness.seed("pods", [put(pod("460"))]);
     const sequence = harness.nextSequence("pods");
     const deliver = () => harness.deliver("pods", [put(pod("449"))], { kind: "L", listRV: LIST, sequence });
@@ -80,9 +80,7 @@ export function restoreCases(open: OpenStore): void {
     expect((await harness.row("pods", POD))?.rv).toBe("1000000406");
   });
 
-  it("IX9 closes every gate until everything is listed again, because other cached resources may be of the lost history", async ({
-    harness,
-  }) => {
+  it("IX9 after a restore, every gate is closed until all resources are listed again", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.relist("replicasets", [rs], "450", (object) => put(object, { counted: true }));
     await harness.seed("pods", [put(pod("460"))]);
@@ -103,7 +101,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("IX9 leaves the gates open when a list shows no sign of another history", async ({ harness }) => {
+  it("IX9 the gates stay open if a list shows no sign of a restore", async ({ harness }) => {
     await harness.seed("pods", [put(pod("10")), put(cachedPod({ name: "since", resourceVersion: "41" }))], { commit: false });
     await harness.openGeneration("pods");
     const listedNow = [pod("12"), cachedPod({ name: "since", resourceVersion: "9" }), cachedPod({ name: "new", resourceVersion: "30" })];
@@ -115,7 +113,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await harness.store.gate("replicaset")).toEqual({ open: true });
   });
 
-  it("IX9 the look-up of a listed object returns the whole row that the object replaces", async ({ harness }) => {
+  it("IX9 the look-up of a listed object returns the complete row that the object will replace", async ({ harness }) => {
     await harness.seed("pods", [put(pod("460"))]);
     const look = async (listRV?: string) => {
       const request = { resource: "pods" as const, key: POD, put: "449", ...(listRV !== undefined && { listRV }) };
@@ -127,7 +125,7 @@ export function restoreCases(open: OpenStore): void {
     expect(await look(LIST)).toEqual({ rows: ["460"], current: [] });
   });
 
-  it("IX7 IX9 a manifest counts a version or delete of the lost history as missing", async ({ harness }) => {
+  it("IX7 IX9 a manifest treats rows and tombstones from before a restore as missing", async ({ harness }) => {
     const named = (name: string, rv: string) => cachedPod({ name, resourceVersion: rv });
     await harness.seed("pods", [put(named("lost", "460")), put(named("since", "1000000406"))], { commit: false });
     await harness.seed("pods", [remove(named("buried", "440"), "461"), remove(named("deleted", "440"), "1000000406")], { commit: false });

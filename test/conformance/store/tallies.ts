@@ -22,7 +22,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await harness.store.tallies()).toEqual([]);
   });
 
-  it("TY1 counts each item under exactly one outcome", async ({ harness }) => {
+  it("TY1 counts each received item under exactly one outcome", async ({ harness }) => {
     const sequence = harness.nextSequence("pods");
     const items = [put(pod("a", "10")), put(pod("b", "11")), put(pod("c", "12"))];
     await harness.deliver("pods", items, { sequence });
@@ -45,7 +45,7 @@ export function tallyCases(open: OpenStore): void {
     expect(tally).toMatchObject({ resource: "pods", lane: 0, received: 12 });
   });
 
-  it("TY1 does not count a redelivered item: no epoch, a newer fence, a moved row", async () => {
+  it("TY1 does not count an item that is returned to the queue or repeated", async () => {
     const harness = await open();
     await harness.deliver("pods", [put(pod("a", "10"))]);
     await harness.synced();
@@ -61,7 +61,7 @@ export function tallyCases(open: OpenStore): void {
     expect(await counted(harness)).toEqual({ "pods:0 applied": 2 });
   });
 
-  it("TY1 counts rows that a manifest sweeps, not rows that it only lists", async ({ harness }) => {
+  it("TY1 counts rows that a manifest removes, not rows that it only lists", async ({ harness }) => {
     await harness.seed("pods", [put(pod("a", "10")), put(pod("b", "11"))]);
     await harness.openGeneration("pods");
     expect((await harness.manifest("pods", [{ key: "shop/a", uid: pod("a", "10").uid, rv: "10" }], "90")).kind).toBe("applied");

@@ -21,7 +21,7 @@ export function workQueueCases(open: OpenStore): void {
   };
   const add = (harness: StoreHarness, delayMs = 0, key = KEY) => harness.store.add(harness.epoch, C, key, delayMs);
 
-  it("returns one consistent snapshot of the primary, its slice and the orphans of the namespace", async ({ harness }) => {
+  it("a take returns one consistent snapshot of the primary, its dependents and the namespace's orphans", async ({ harness }) => {
     const [own, orphan] = [cachedPod({ name: "own", owner: ownedBy("ReplicaSet", rs) }), cachedPod({ name: "orphan" })];
     const foreign = [
       cachedPod({ name: "foreign", owner: { kind: "ReplicaSet", name: "x", uid: "x" } }),
@@ -95,7 +95,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ1 [informer T62] adds during a run lead to exactly one more run, for which done rings", async ({ harness }) => {
+  it("WQ1 [informer T62] adds during a run lead to exactly one more run, whose doorbell `done` returns", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     await add(harness);
@@ -106,7 +106,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("WQ3 [informer T63] keeps the earliest time, and rings each time that it becomes earlier", async ({ harness }) => {
+  it("WQ3 [informer T63] keeps the earliest time of several adds, and sends a doorbell only when it becomes earlier", async ({
+    harness,
+  }) => {
     expect(await add(harness, 10_000)).toMatchObject({ delayMs: 10_000 });
     expect(await add(harness, 1_000)).toMatchObject({ delayMs: 1_000 });
     expect(await add(harness, 20_000)).toBeUndefined();
@@ -117,7 +119,9 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ3 [informer T64] runs a change during a long back-off immediately, and keeps the failures until a success", async ({ harness }) => {
+  it("WQ3 [informer T64] a change during a long back-off runs the key immediately, and keeps its failures until a success", async ({
+    harness,
+  }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     expect(await harness.readyIn(C, KEY)).toBe(5 * 2 ** 11);
     expect(rung(await harness.deliver("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]))).toEqual([
@@ -143,7 +147,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, KEY)).toBe(5);
   });
 
-  it("WQ3 [replicaset 125] runs a due availability check during a back-off, which keeps doubling", async ({ harness }) => {
+  it("WQ3 [replicaset 125] an availability check runs on time despite a back-off, which keeps doubling", async ({ harness }) => {
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
     const end = async (withinMs: number): Promise<number | undefined> => {
       await harness.store.add(harness.epoch, C, KEY, 0);
@@ -155,7 +159,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot.failures).toBe(15);
   });
 
-  it("resets earlier failures on a success that requeues (Forget, then AddAfter)", async ({ harness }) => {
+  it("a success that requeues the key resets its failures (Forget, then AddAfter)", async ({ harness }) => {
     for (let failure = 1; failure <= 3; failure++) {
       await fail(harness, KEY, failure);
       await harness.pass(5 * 2 ** failure);
@@ -177,7 +181,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.done((await harness.taken(C, KEY)).run, { kind: "drop" })).toEqual({ kind: "done", failures: 0 });
   };
 
-  it("WQ6 [informer T90] drop parks a key, does not re-add it, and records its time and number of failures", async ({ harness }) => {
+  it("WQ6 [informer T90] a dropped key is parked with its time and number of failures, and does not run again by itself", async ({
+    harness,
+  }) => {
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "aside", resourceVersion: "2" }), { counted: true })]);
     await add(harness, 0, "shop/aside");
     await harness.store.done((await harness.taken(C, "shop/aside")).run, { kind: "ok" }); // not parked
@@ -204,7 +210,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ6 [informer T90] neither a deleted primary nor a due key is parked", async ({ harness }) => {
+  it("WQ6 [informer T90] does not park the key of a deleted primary, or a key that is due again", async ({ harness }) => {
     await dropped(harness, 1);
     await harness.seed("replicasets", [remove(rs, "9", { effects: [effect(C, rs)], counted: true })]);
     expect(await harness.store.parked(C)).toEqual([]);
@@ -220,7 +226,9 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.parked(C)).toEqual([]);
   });
 
-  it("WQ7 [informer T79] a resync adds each primary once, spread evenly, and re-adds parked keys", async ({ harness }) => {
+  it("WQ7 [informer T79] a resync adds each primary once, evenly distributed over its duration, and re-adds parked keys", async ({
+    harness,
+  }) => {
     const names = Array.from({ length: 10 }, (_, index) => `rs-${index}`);
     const seeded = names.map((name) => put(cachedReplicaSet({ name, resourceVersion: "2" }), { counted: true }));
     await harness.seed("replicasets", seeded);
@@ -235,7 +243,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.resync("e-other", C, 1_000)).toEqual([]);
   });
 
-  it("WQ7 a resync neither advances a key in back-off nor delays a due one", async ({ harness }) => {
+  it("WQ7 a resync neither shortens a key's back-off nor delays a due key", async ({ harness }) => {
     const other = cachedReplicaSet({ name: "zoo", resourceVersion: "2" });
     await harness.seed("replicasets", [put(other, { counted: true })]);
     for (let failure = 1; failure <= 12; failure++) await fail(harness, KEY, failure);
@@ -248,7 +256,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn(C, "shop/zoo")).toBe(500); // it waits, but has not failed
   });
 
-  it("[informer T66] of 150 simultaneous retries, delays 100 by their own back-off and then one every 100 ms, per controller", async ({
+  it("[informer T66] delays 100 of 150 simultaneous retries only by their own back-off, and the others by 100 ms each", async ({
     harness,
   }) => {
     const rss = Array.from({ length: 150 }, (_, index) => cachedReplicaSet({ name: `rs-${index}`, resourceVersion: "2" }));
@@ -268,7 +276,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.readyIn("deployment", KEY)).toBe(5);
   });
 
-  it("[informer T66] the bucket fills again up to its burst", async ({ harness }) => {
+  it("[informer T66] the token bucket for retries fills again up to its burst of 100", async ({ harness }) => {
     const delayOf = async () => {
       await add(harness, 0, "shop/bucket");
       await harness.store.done((await harness.taken(C, "shop/bucket")).run, { kind: "drop" });
@@ -291,9 +299,7 @@ export function workQueueCases(open: OpenStore): void {
     expect((await delays(101)).slice(98)).toEqual([5, 5, 100]);
   });
 
-  it("WQ5 [informer T67] sends a doorbell that was lost between apply and send within 7 s, by a redelivery or by the sweeper", async ({
-    harness,
-  }) => {
+  it("WQ5 [informer T67] a lost doorbell is replaced within 7 s, by a redelivery or by the sweeper", async ({ harness }) => {
     await harness.seed("pods", [put(cachedPod({ resourceVersion: "9" }), { effects: [effect(C, rs)] })]); // and then the applier dies
     await harness.pass(5_000);
     expect(await harness.store.sweep(harness.epoch)).toEqual([]);
@@ -305,7 +311,9 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("WQ5 [informer T67] an add after a consumed doorbell rings immediately, whatever the doorbell found", async ({ harness }) => {
+  it("WQ5 [informer T67] an add after a consumed doorbell sends another one immediately, whatever the doorbell's take returned", async ({
+    harness,
+  }) => {
     await add(harness);
     await harness.store.done((await harness.taken(C, KEY)).run, { kind: "ok" });
     await harness.pass(1_000);
@@ -322,7 +330,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toMatchObject({ delayMs: 0 }); // busy, and its run is over
   });
 
-  it("WQ5 [informer T97] an add during a run does not ring, because the end of the run does", async ({ harness }) => {
+  it("WQ5 [informer T97] an add during a run sends no doorbell, because the end of the run sends one", async ({ harness }) => {
     await add(harness);
     const { run } = await harness.taken(C, KEY);
     expect(await add(harness)).toBeUndefined();
@@ -331,7 +339,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness)).toBeUndefined(); // a young one is out
   });
 
-  it("WQ5 the doorbell of an abandoned run covers an add while the doorbell is recent", async ({ harness }) => {
+  it("WQ5 an add needs no further doorbell if the sweeper has just sent one for the key's abandoned run", async ({ harness }) => {
     for (const [age, rings] of [
       [4_999, false],
       [5_000, true],
@@ -348,7 +356,7 @@ export function workQueueCases(open: OpenStore): void {
     }
   });
 
-  it("WQ5 a doorbell does not cover a time before its own", async ({ harness }) => {
+  it("WQ5 an add sends a doorbell if it is due earlier than the last one sent", async ({ harness }) => {
     expect(await add(harness, 4_000)).toBeDefined();
     await harness.pass(1_000);
     expect(await add(harness, 2_000)).toMatchObject({ delayMs: 2_000 });
@@ -358,7 +366,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await add(harness, 0)).toMatchObject({ delayMs: 0 });
   });
 
-  it("WQ5 the sweeper waits longer after each doorbell, at most 300 s, and builds up no backlog", async ({ harness }) => {
+  it("WQ5 the sweeper doubles its interval after each doorbell for a key, up to 300 s", async ({ harness }) => {
     await add(harness);
     const rings: number[] = [];
     const start = harness.now();
@@ -369,7 +377,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(rings).toEqual([6, 16, 36, 76, 156, 316, 616, 916, 1_216]);
   });
 
-  it("WQ5 consumes a doorbell that found the gate closed, and restarts the sweeper's interval", async ({ harness }) => {
+  it("WQ5 a take at a closed gate consumes the doorbell, and restarts the sweeper's interval for the key", async ({ harness }) => {
     await add(harness);
     let rings = 0;
     for (let second = 1; second <= 37; second++) {
@@ -411,9 +419,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(results.map((result) => result.kind).filter((kind) => kind !== "busy")).toEqual(["ok"]);
   });
 
-  it("WQ2 [informer T69] another worker takes over a killed worker's key after its lease and not before, without an add", async ({
-    harness,
-  }) => {
+  it("WQ2 [informer T69] another worker takes over a killed worker's key when the lease ends, without another add", async ({ harness }) => {
     await add(harness);
     const first = await harness.taken(C, KEY);
     await harness.pass(LEASE_MS - 1);
@@ -424,9 +430,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(harness.run(C, KEY), {})).toEqual({ kind: "busy" });
   });
 
-  it("[informer T69b] counts runs that started and never ended, without renewals and repeated takes, until one ends", async ({
-    harness,
-  }) => {
+  it("[informer T69b] counts runs of a key that never ended, but not renewals or repeated takes, until one ends", async ({ harness }) => {
     const unended = async (): Promise<number | undefined> => (await harness.taken(C, KEY)).snapshot.unended;
     for (const outcome of [{ kind: "ok" }, { kind: "retry" }, { kind: "requeueAfter", delayMs: 0 }, { kind: "drop" }] as const) {
       await add(harness);
@@ -482,23 +486,28 @@ export function workQueueCases(open: OpenStore): void {
     { outcome: { kind: "retry" }, delayMs: 5 },
     { outcome: { kind: "requeueAfter", delayMs: 0 }, delayMs: 0 },
     { outcome: { kind: "drop" }, delayMs: undefined },
-  ] as const)("WQ2 [informer T124] a done that is repeated after a lost answer returns its doorbell: $outcome.kind", async (ended) => {
-    const { outcome, delayMs } = ended;
-    const harness = await ready();
-    await add(harness);
-    const { run } = await harness.taken(C, KEY);
-    await harness.store.done(run, outcome);
-    const before = [await harness.store.queued(C), await harness.store.parked(C)];
-    const again = await harness.store.done(run, outcome);
-    expect(again).toEqual({ kind: "ended", ...(delayMs !== undefined && { bell: expect.objectContaining({ key: KEY, delayMs }) }) });
-    expect([await harness.store.queued(C), await harness.store.parked(C)]).toEqual(before);
-    await add(harness);
-    const heir = await harness.taken(C, KEY);
-    expect(await harness.store.done(run, outcome)).toEqual({ kind: "stolen" });
-    expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
-  });
+  ] as const)(
+    "WQ2 [informer T124] `done` returns the same doorbell when it is repeated after a lost answer: $outcome.kind",
+    async (ended) => {
+      const { outcome, delayMs } = ended;
+      const harness = await ready();
+      await add(harness);
+      const { run } = await harness.taken(C, KEY);
+      await harness.store.done(run, outcome);
+      const before = [await harness.store.queued(C), await harness.store.parked(C)];
+      const again = await harness.store.done(run, outcome);
+      expect(again).toEqual({ kind: "ended", ...(delayMs !== undefined && { bell: expect.objectContaining({ key: KEY, delayMs }) }) });
+      expect([await harness.store.queued(C), await harness.store.parked(C)]).toEqual(before);
+      await add(harness);
+      const heir = await harness.taken(C, KEY);
+      expect(await harness.store.done(run, outcome)).toEqual({ kind: "stolen" });
+      expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
+    },
+  );
 
-  it("[informer T71] an early doorbell for a delay above 900 s gets the remaining delay", async ({ harness }) => {
+  it("[informer T71] a wake-up message (doorbell) that arrives before its key is due is sent again with the remaining delay", async ({
+    harness,
+  }) => {
     expect(await add(harness, 1_000_000)).toMatchObject({ delayMs: 1_000_000 });
     await harness.pass(900_000);
     expect(await harness.take(harness.run(C, KEY))).toMatchObject({ kind: "notYet", delayMs: 100_000, bell: { delayMs: 100_000 } });
@@ -506,7 +515,9 @@ export function workQueueCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).kind).toBe("ok");
   });
 
-  it("[informer A10] returns the current primary to a caller with another one, which takes again", async ({ harness }) => {
+  it("[informer A10] a take with an outdated uid or owner returns the current ones, so that the caller takes again", async ({
+    harness,
+  }) => {
     const owned = cachedReplicaSet({ name: "owned", resourceVersion: "8", owner: ownedBy("Deployment", cachedDeployment()) });
     await harness.seed("replicasets", [put(owned, { counted: true })]);
     await add(harness, 0, "shop/owned");
@@ -518,7 +529,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.take(run, ids)).toMatchObject({ kind: "ok" });
   });
 
-  it("reports a deleted primary as moved, then returns an empty snapshot, and removes its queue state when done", async ({ harness }) => {
+  it("a deleted primary is reported as moved, then as an empty snapshot; `done` removes its queue state", async ({ harness }) => {
     await fail(harness, KEY, 1);
     await harness.seed("replicasets", [remove(rs, "9", { counted: true, effects: [effect(C, rs, { self: true })] })]);
     const run = harness.run(C, KEY);
@@ -533,7 +544,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toEqual([]);
   });
 
-  it("delays status effects by 1 ms per dependent after the last run, at most a second", async ({ harness }) => {
+  it("delays status changes of dependents by 1 ms per dependent after the last run", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -569,7 +580,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await change()).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("does not delay status effects of a recreated primary by its predecessor's run", async ({ harness }) => {
+  it("the run of a deleted primary does not delay status changes of the recreated one", async ({ harness }) => {
     const pods = Array.from({ length: 40 }, (_, index) => cachedPod({ name: `p${index}`, owner: ownedBy("ReplicaSet", rs) }));
     await harness.seed(
       "pods",
@@ -585,7 +596,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(answer).toMatchObject({ bells: [{ delayMs: 0 }] });
   });
 
-  it("delays status effects by at most a second", async ({ harness }) => {
+  it("delays status changes of more than 1,000 dependents by at most a second", async ({ harness }) => {
     for (let part = 0; part < 12; part++) {
       const pods = Array.from({ length: 90 }, (_, index) => cachedPod({ name: `p${part}-${index}`, owner: ownedBy("ReplicaSet", rs) }));
       await harness.seed(
@@ -602,7 +613,7 @@ export function workQueueCases(open: OpenStore): void {
     expect(await harness.deliver("pods", [status])).toMatchObject({ bells: [{ delayMs: 1_000 }] });
   });
 
-  it("[informer T79] a resync adds each key once, and delays none", async ({ harness }) => {
+  it("[informer T79] a later add of a queued key neither duplicates nor delays it", async ({ harness }) => {
     await add(harness, 0, "shop/early");
     for (const key of ["shop/early", "shop/late"]) await add(harness, 5_000, key);
     expect((await harness.store.queued(C)).map((entry) => [entry.key, (entry.readyAtMs ?? 0) - harness.now()])).toEqual([
@@ -611,7 +622,7 @@ export function workQueueCases(open: OpenStore): void {
     ]);
   });
 
-  it("separates the queues of controllers", async ({ harness }) => {
+  it("keeps the queues of controllers separate", async ({ harness }) => {
     await add(harness);
     expect(await harness.dirty("deployment")).toEqual([]);
     expect(await harness.store.take(harness.run("deployment", KEY), {})).toEqual({ kind: "empty" });

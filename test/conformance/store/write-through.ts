@@ -29,7 +29,7 @@ export function writeThroughCases(open: OpenStore): void {
     return { harness, run };
   };
 
-  it("a changed row enqueues the key being synced, for which done rings", async ({ harness, run }) => {
+  it("a changed row enqueues the key being synced, whose doorbell `done` returns", async ({ harness, run }) => {
     expect(rung(await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID }))).toEqual([]);
     expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "10", owner: OWNER });
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { key: KEY, delayMs: 0 } });
@@ -46,14 +46,14 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.dirty(C), await harness.dirty("deployment")]).toEqual([[], []]);
   });
 
-  it("[replicaset 88] keeps the greatest version among a run's own answers per resource, in any order", async ({ harness, run }) => {
+  it("[replicaset 88] keeps the newest of several answers for one object, in any order", async ({ harness, run }) => {
     for (const version of ["5", "10", "8"]) await harness.writeThrough(run, "pods", [put(owned(version))], { ownerUid: UID });
     const status = { ...rs, metadata: { ...rs.metadata, resourceVersion: "6" } };
     await harness.writeThrough(run, "replicasets", [put(status)], { ownerUid: UID, ownStatus: true });
     expect([await harness.row("pods", "shop/web-1"), await harness.row("replicasets", KEY)]).toMatchObject([{ rv: "10" }, { rv: "6" }]);
   });
 
-  it("[replicaset 89] [replicaset 90] the next run reads its own answers of both resources, however late the stream is, and later the stream's rows", async ({
+  it("[replicaset 89] [replicaset 90] the next run reads the answers to earlier writes, even if their watch events are late", async ({
     harness,
     run,
   }) => {
@@ -76,7 +76,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await seen()).toEqual(["100", "15"]);
   });
 
-  it("[replicaset 91] an owner with another uid inherits no data", async ({ harness, run }) => {
+  it("[replicaset 91] a recreated owner has no data of its predecessor", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-2", verb: "create", name: "web-2" }]);
     await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     const heir = cachedReplicaSet({ uid: "heir", resourceVersion: "20" });
@@ -90,10 +90,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(snapshot).toMatchObject({ primary: { uid: "heir" }, dependents: [], intents: [] });
   });
 
-  it("[replicaset 93] keeps nothing of an answer that the stream has confirmed, so that the stream changes and deletes the row", async ({
-    harness,
-    run,
-  }) => {
+  it("[replicaset 93] watch events change and delete a row that was cached from an answer", async ({ harness, run }) => {
     await harness.writeThrough(run, "pods", [put(owned("10"))], { ownerUid: UID });
     await harness.store.done(run, { kind: "ok" });
     await harness.deliver("pods", [put(owned("10"))]);
@@ -103,7 +100,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect((await harness.taken(C, KEY)).snapshot).toMatchObject({ dependents: [], intents: [] });
   });
 
-  it("[informer T35] [informer A6] drops an answer whose pod was created and deleted unobserved, and requeues the key", async ({
+  it("[informer T35] [informer A6] drops the answer for a pod that was already deleted without being cached, and requeues the key", async ({
     harness,
     run,
   }) => {
@@ -131,16 +128,13 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toMatchObject({ rv: "12" });
   });
 
-  it("[informer A4] ignores a live read of the run's own primary that is older than its row, even if the owners differ", async ({
-    harness,
-    run,
-  }) => {
+  it("[informer A4] ignores a live read of the primary that is older than its row, even if the owners differ", async ({ harness, run }) => {
     const answer = await harness.writeThrough(run, "replicasets", [put(cachedReplicaSet({ resourceVersion: "4" }))], { ownerUid: UID });
     expect(outcomes(answer)).toEqual(["same"]);
     expect(await harness.dirty(C)).toEqual([]);
   });
 
-  it("an answer dropped before a moved row enqueues the key too, because the second call does not contain it", async ({ harness, run }) => {
+  it("a dropped answer enqueues the key even if a later row of the call must be repeated", async ({ harness, run }) => {
     await harness.seed("pods", [], { kind: "W", watermark: "50" });
     const items = await harness.read("pods", [put(owned("10", "dropped")), put(owned("60", "moved"))]);
     await harness.seed("pods", [put(owned("55", "moved"))]);
@@ -152,7 +146,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("a moved row leaves the ops unchanged", async ({ harness, run }) => {
+  it("a call that must be repeated leaves the intents unchanged", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.seed("pods", [put(owned("10", "gone"))]);
     const items = [put(owned("20"), { expected: { key: "shop/web-1", uid: "x", rv: "3", gone: false, object: owned("3") } })];
@@ -167,7 +161,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toHaveLength(1);
   });
 
-  it("IX8 namespace counts apply to write-through too", async ({ harness, run }) => {
+  it("IX8 a write-through is repeated if a namespace's object count has changed", async ({ harness, run }) => {
     const { counts } = await harness.store.readIndex({ counts: [{ resource: "replicasets", namespace: "shop" }] });
     await harness.seed("replicasets", [put(cachedReplicaSet({ name: "new", resourceVersion: "8" }), { counted: true })]);
     expect(await harness.writeThrough(run, "pods", [put(cachedPod({ resourceVersion: "10" }))], { ownerUid: UID, counts })).toEqual({
@@ -234,7 +228,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.row("pods", "shop/web-1")).toBeUndefined();
   });
 
-  it("another run's result lowers an op without an add, and its effects enqueue the owner", async ({ harness, run }) => {
+  it("an object written by another key's run lowers the intent without enqueueing the intent's key", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
     await harness.store.done(run, { kind: "ok" });
     await harness.store.add(harness.epoch, "deployment", KEY, 0);
@@ -247,13 +241,13 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("uses no sequence and moves no watermark", async ({ harness, run }) => {
+  it("advances neither the sequence nor the watermark of a lane", async ({ harness, run }) => {
     const before = await harness.openFence("pods");
     await harness.writeThrough(run, "pods", [put(owned("99"))], { ownerUid: UID });
     expect(await harness.openFence("pods")).toEqual(before);
   });
 
-  it("[informer A10] a live read of another uid replaces row and intents", async ({ harness, run }) => {
+  it("[informer A10] a live read with another uid replaces the row and removes the intents", async ({ harness, run }) => {
     await harness.store.registerIntents(run, UID, [{ id: "c:x", verb: "create", name: "x" }]);
     const young = cachedReplicaSet({ uid: "rs2", resourceVersion: "9" });
     await harness.writeThrough(run, "replicasets", [put(young, { counted: true, effects: [effect(C, young, { self: true })] })], {
@@ -265,7 +259,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([snapshot.primary?.uid, snapshot.intents]).toEqual(["rs2", []]);
   });
 
-  it("accepts answers without the lease, because even a suspended worker's answer is valid", async ({ harness, run }) => {
+  it("accepts answers from a worker that has lost the key's lease, because they are still valid", async ({ harness, run }) => {
     await harness.pass(LEASE_MS);
     await harness.store.add(harness.epoch, C, KEY, 0);
     await harness.taken(C, KEY);
@@ -273,7 +267,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.dirty(C)).toEqual([KEY]);
   });
 
-  it("writes a whole slow-start batch of 500 answers in one call", async ({ harness, run }) => {
+  it("caches a whole slow-start batch of 500 answers in one call", async ({ harness, run }) => {
     const items = Array.from({ length: 500 }, (_, index) => put(owned(`${index + 10}`, `p${index}`)));
     const answer = await harness.store.writeThrough(run, { ...writeOf("pods"), items, ownerUid: UID });
     expect(outcomes(answer).filter((outcome) => outcome === "changed")).toHaveLength(500);
@@ -288,7 +282,10 @@ export function writeThroughCases(open: OpenStore): void {
   const OF_STATUS = { ownerUid: UID, ownStatus: true } as const;
   const lease = async (harness: StoreHarness) => (await harness.store.queued(C)).find(({ key }) => key === KEY)?.leaseUntilMs;
 
-  it("[informer T109] WQ8 ends its run in the same step, enqueues other keys as usual, and frees the key", async ({ harness, run }) => {
+  it("[informer T109] WQ8 a status write ends its run and frees the key in the same step, and enqueues other keys as usual", async ({
+    harness,
+    run,
+  }) => {
     const effects = [effect("deployment", deployment, { urgency: "status" })];
     const answer = await harness.writeThrough(run, "replicasets", [put(status(), { effects })], { ...OF_STATUS, ends: { kind: "ok" } });
     expect(answer).toEqual({ kind: "ok", bells: expect.any(Array), outcomes: ["changed"], done: { kind: "done", failures: 0 } });
@@ -298,7 +295,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect([await harness.store.renew(run), await harness.store.done(run, { kind: "ok" })]).toEqual([undefined, { kind: "ended" }]);
   });
 
-  it("[informer T109] WQ8 its answer rings once for keys queued by the write and by others meanwhile", async ({ harness, run }) => {
+  it("[informer T109] WQ8 a final status write returns one doorbell for a key enqueued by it and by others", async ({ harness, run }) => {
     await harness.deliver("pods", [put(owned("9", "other"), { effects: [effect(C, rs)] })]);
     const added = await harness.writeThrough(run, "replicasets", [put(status())], {
       ...OF_STATUS,
@@ -314,7 +311,7 @@ export function writeThroughCases(open: OpenStore): void {
   it.each([
     { ends: { kind: "retry" } as const, failures: 1, delayMs: 5 },
     { ends: { kind: "requeueAfter", delayMs: 600_000 } as const, failures: 0, delayMs: 600_000 },
-  ])("[informer T109] WQ8 returns the result of `done`: $ends.kind", async ({ ends, failures, delayMs }) => {
+  ])("[informer T109] WQ8 a final status write returns the same result as `done`: $ends.kind", async ({ ends, failures, delayMs }) => {
     const { harness, run } = await running();
     expect(await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends })).toMatchObject({
       bells: [],
@@ -323,12 +320,12 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.queued(C)).toMatchObject([{ key: KEY, failures }]);
   });
 
-  it("[informer T109] WQ8 parks its key", async ({ harness, run }) => {
+  it("[informer T109] WQ8 a final status write can park its key", async ({ harness, run }) => {
     await harness.writeThrough(run, "replicasets", [put(status())], { ...OF_STATUS, ends: { kind: "drop" } });
     expect(await harness.store.parked(C)).toMatchObject([{ key: KEY, failures: 1 }]);
   });
 
-  it("[informer T109] WQ8 does not end a run whose items must be repeated", async ({ harness, run }) => {
+  it("[informer T109] WQ8 a final status write does not end the run if it must be repeated", async ({ harness, run }) => {
     const items = await harness.read("replicasets", [put(status("7"))]);
     await harness.seed("replicasets", [put(status("6"))]);
     await harness.store.registerIntents(run, UID, [{ id: "c:web-1", verb: "create", name: "web-1" }]);
@@ -344,7 +341,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.intents(UID, C, KEY)).toEqual([]);
   });
 
-  it("[informer T109] [informer T70] WQ8 leaves a key that was taken over with its holder, and keeps the answers", async ({
+  it("[informer T109] [informer T70] WQ8 a final status write by a worker that has lost the key caches its answers and frees nothing", async ({
     harness,
     run,
   }) => {
@@ -357,7 +354,10 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await harness.store.done(heir.run, { kind: "ok" })).toEqual({ kind: "done", failures: 0 });
   });
 
-  it("[informer T109] WQ8 a repetition after a lost answer changes nothing, and ends no other run", async ({ harness, run }) => {
+  it("[informer T109] WQ8 a final status write repeated after a lost answer changes nothing and ends no other run", async ({
+    harness,
+    run,
+  }) => {
     const items = await harness.read("replicasets", [put(status())]);
     const write = { ...OF_STATUS, items, ends: { kind: "ok" } as const };
     await harness.writeThrough(run, "replicasets", [], write);
@@ -378,7 +378,10 @@ export function writeThroughCases(open: OpenStore): void {
     return { mark, left, suspects: pods?.suspects, fence: pods?.fence, watermark: pods?.watermark, predecessorGone };
   };
 
-  it("the owner's next take returns its mark, with fence, SUSPECT marks and the least watermark of pods", async ({ harness, run }) => {
+  it("the next take of an owner returns its stored mark, with fence, SUSPECT marks and the least watermark of pods", async ({
+    harness,
+    run,
+  }) => {
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
     await harness.store.done(run, { kind: "ok" });
     expect(await basis(harness)).toEqual({
@@ -396,7 +399,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ mark: MARK, fence: "101" });
   });
 
-  it("does not store a mark for an unknown uid, and deletes it with its owner", async ({ harness, run }) => {
+  it("does not store the mark of an owner with an unknown uid, and deletes a mark with its owner", async ({ harness, run }) => {
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: "another", mark: MARK }] });
     await harness.writeThrough(run, "pods", [], { ownerUid: UID, marks: [{ controller: C, key: KEY, uid: UID, mark: MARK }] });
     await harness.store.done(run, { kind: "ok" });
@@ -407,7 +410,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ predecessorGone: undefined });
   });
 
-  it("remembers each of the last 64 deleted primaries, and for older ones the newest version of every key", async ({ harness, run }) => {
+  it("records the deletion of the last 64 primaries individually, and one common version for older ones", async ({ harness, run }) => {
     await harness.store.done(run, { kind: "ok" });
     const each = (i: number) => cachedReplicaSet({ name: `gone-${i}`, uid: `gone-${i}`, resourceVersion: String(100 + i) });
     for (let i = 0; i < 65; i++) await harness.seed("replicasets", [put(each(i), { counted: true })]);
@@ -417,7 +420,7 @@ export function writeThroughCases(open: OpenStore): void {
     expect(await basis(harness)).toMatchObject({ predecessorGone: "1000" });
   });
 
-  it("counts departed pods only together with a mark, and an own status subtracts those that its run has seen", async ({
+  it("counts an owner's deleted pods since its last decision; its status write subtracts the deletions that its run has seen", async ({
     harness,
     run,
   }) => {

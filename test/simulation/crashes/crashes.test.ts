@@ -80,8 +80,8 @@ async function play({ steps }: Scenario, death?: Death): Promise<{ readonly rig:
 /** Scenarios have some 30 to 130 calls, two deaths each; of them in a check. */
 const CHECKED = 4;
 
-describe("a function that dies at any one of its calls, before or after its execution, and is redelivered", () => {
-  it.each(SCENARIOS)("$name: ends in the same state, with nothing created twice", { timeout: 240_000 }, async (scenario) => {
+describe("a function dies at any one of its calls, before or after the call is executed, and its message is redelivered", () => {
+  it.each(SCENARIOS)("$name: the final state is the same, and no object is created twice", { timeout: 240_000 }, async (scenario) => {
     const { rig, left } = await play(scenario);
     const deaths = Array.from({ length: rig.calls }, (_, i) =>
       (["before", "after"] as const).map((when): Death => ({ call: i + 1, when })),
@@ -99,7 +99,7 @@ const SEEDS = Array.from({ length: 400 }, (_, index) => index + 1);
 const SEEDS_CHECKED = 2;
 
 it(
-  `keeps its bounds through twenty user requests with functions that die, and then reaches the requested state (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
+  `keeps its bounds during twenty user requests while functions die, and reaches the requested state (${SEEDS.length} seeds, in a check ${SEEDS_CHECKED})`,
   { timeout: 240_000 },
   async () => {
     for (const seed of shareOf(SEEDS, SEEDS_CHECKED)) expect((await liveRandomly(seed)).stats.calls).toBeGreaterThan(100);

@@ -17,17 +17,17 @@ const violations = (seed: number, rules: readonly string[]): readonly string[] =
     WINDOWS.test(id.slice(2)) && id !== "I3c" ? [] : [`seed ${seed}: ${id} ${why}`],
   );
 
-it(`no schedule of ${SEEDS} violates an invariant outside the stated windows`, () => {
+it(`${SEEDS} schedules violate no invariant outside the windows that the specification allows`, () => {
   expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, RULES)).flat()).toEqual([]);
 });
 
-it(`no schedule of ${SEEDS} in which Leases are also deleted violates an invariant outside the stated windows`, () => {
+it(`${SEEDS} schedules with deleted Leases violate no invariant outside the windows that the specification allows`, () => {
   const rules = (VARIANTS["RK"] ?? "").split(",");
   expect(rules).toContain("keep");
   expect(Array.from({ length: SEEDS }, (_, seed) => violations(seed + 1, rules)).flat()).toEqual([]);
 });
 
-describe("a disabled rule is detected", () => {
+describe("disabling a rule violates an invariant", () => {
   it.each([
     ["tok", 3],
     ["live", 80],

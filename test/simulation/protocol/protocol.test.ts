@@ -62,23 +62,23 @@ test.each([
   ["failed once:", 11_913, 1],
   // The Store went back between two calls of one message, and the second one committed the watermark without the first one's rows (A15).
   ["failed once:", 902_931, 1],
-] as const)("%s protocol seeds from %i on violate no invariant", async (_, first, count) => {
+] as const)("%s seeds of the protocol simulation, from %i on, violate no invariant", async (_, first, count) => {
   const { ran, failed } = await runProtocol({ first, last: first + count - 1 });
   expect(failed).toEqual([]);
   expect(ran).toBe(count);
 });
 
-test.each(FRESH)("fresh protocol seeds from %i on violate no invariant", async (first) => {
+test.each(FRESH)("new seeds of the protocol simulation, from %i on, violate no invariant", async (first) => {
   const { failed } = await runProtocol({ first, last: first + FRESH_PER_TEST - 1 });
   expect(await Promise.all(failed.slice(0, 1).map((each) => describeFailure(each)))).toEqual([]);
 });
 
-test.each(PLANTED)("without %s protocol seed %i fails", async (rule, seed) => {
+test.each(PLANTED)("without rule %s, seed %i of the protocol simulation fails", async (rule, seed) => {
   const { failed } = await runProtocol({ first: seed, last: seed, off: new Set([rule]) });
   expect(failed).not.toEqual([]);
 });
 
-test("describes a failed seed in at most 40 lines, with the invariant and the command that repeats it", async () => {
+test("prints a failed seed in at most 40 lines, with the invariant and the command that repeats the seed", async () => {
   const off = new Set<Rule>(["A11"]);
   const { failed } = await runProtocol({ first: 2, last: 2, off });
   const lines = failed[0] ? await describeFailure(failed[0], off) : [];
@@ -86,7 +86,7 @@ test("describes a failed seed in at most 40 lines, with the invariant and the co
   expect(lines.join("\n")).toContain("npm run sim -- --protocol --seed 2 --off A11");
 });
 
-test("a protocol seed is reproducible", async () => {
+test("a run of the protocol simulation is reproducible from its seed", async () => {
   const [first, second] = [await runProtocol({ first: 11, last: 11 }), await runProtocol({ first: 11, last: 11 })];
   expect(second).toEqual(first);
 });

@@ -98,12 +98,12 @@ describe("an HTTP/1.1 response", () => {
     "a zero byte within a header": `${HEAD}X: a\0b\r\nContent-Length: 0\r\n\r\n`,
   };
 
-  it.each(Object.entries(MALFORMED))("rejected: %s, for any chunking", (_name, text) => {
+  it.each(Object.entries(MALFORMED))("is rejected: %s, for any chunking", (_name, text) => {
     const lengths = text.length > LONG ? LENGTHS.slice(-2) : LENGTHS;
     for (const length of lengths) expect(() => read(split(text, length)), `pieces of ${length}`).toThrow(MalformedAnswerError);
   });
 
-  it("HA1 ends with its connection when it has no length", () => {
+  it("HA1 ends with its connection if it has no length", () => {
     const reader = new AnswerReader(BYTES_MAX, () => undefined);
     expect(reader.push(Buffer.from("HTTP/1.1 200 OK\r\n\r\nhel"))).toBe(false);
     expect(reader.push(Buffer.from("lo"))).toBe(false);
@@ -127,7 +127,7 @@ describe("an HTTP/1.1 response", () => {
     expect(read([`${HEAD}Content-Length: 4\r\n\r\n1234`], 4)).toEqual({ code: 200, body: "1234", keeps: true });
   });
 
-  it("reports its head once, before the body, with the first of repeated headers", () => {
+  it("reports its head once, before the body, with the first value of a repeated header", () => {
     const heads: Head[] = [];
     const reader = new AnswerReader(BYTES_MAX, (head) => heads.push(head));
     reader.push(

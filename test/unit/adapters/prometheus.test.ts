@@ -15,7 +15,7 @@ it("registers the rows of its process with their types and help, and no others",
   for (const [name, { help }] of mine) expect(text).toContain(`# HELP ${name} ${help}\n`);
 });
 
-it("counts, sets and observes; metrics of other processes are absent", async () => {
+it("exposes counters, gauges and histograms of this process, and no metrics of other processes", async () => {
   const metrics = createPrometheusMetrics("functions");
   metrics.count("deltaloop_syncs_total", { controller: "replicaset", outcome: "ok" });
   metrics.count("deltaloop_syncs_total", { controller: "replicaset", outcome: "ok" }, 2);

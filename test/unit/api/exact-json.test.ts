@@ -87,7 +87,7 @@ describe("exactText", () => {
     expect(() => exactText(round)).toThrow(TypeError);
   });
 
-  it("passes only bigints to a replacer's special case", () => {
+  it("exactNumber changes only bigints when it is used as a JSON replacer", () => {
     expect(JSON.stringify([MAX, "9", 9], (_key, value: unknown) => exactNumber(value))).toBe(`[${MAX},"9",9]`);
   });
 });

@@ -40,7 +40,7 @@ describe("order", () => {
     expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[replicaset P2] [informer T32] the same in reverse keeps the row absent, and moves the watermark once all three have arrived", async ({
+  it("[replicaset P2] [informer T32] add, update and delete in reverse order leave no row; the watermark advances after the third message", async ({
     harness,
   }) => {
     const first = 2; // the empty manifest was 1
@@ -53,7 +53,7 @@ describe("order", () => {
     expect(await harness.watermarkOf()).toBe("3");
   });
 
-  it("[informer T33] each message five times in any order leads to the same state, and enqueues the owner at most once per change", async () => {
+  it("[informer T33] messages delivered five times in any order lead to the same state, and enqueue the owner at most once per change", async () => {
     for (let seed = 1; seed <= 30; seed++) {
       const random = createSeededRandom(seed);
       const harness = await scene();
@@ -95,7 +95,7 @@ describe("order", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("[informer T36] enqueues the old and the new owner of an object that is recreated under another uid, in one pack or collapsed", async () => {
+  it("[informer T36] enqueues the old and the new owner when an object is recreated with another uid, in two items or one", async () => {
     const other = cachedReplicaSet({ name: "other", resourceVersion: "2" });
     const again = cachedPod({ uid: "second", resourceVersion: "6", owner: ownedBy("ReplicaSet", other) });
     const packs = [[item(pod(5), "D"), item(again, "A")], [item(again, "M")]];
@@ -157,7 +157,7 @@ describe("IX10 calls to the Store", () => {
     if (newest.key === POD) expect(await harness.row(POD)).toMatchObject({ rv: newest.rv });
   });
 
-  it("[informer A3] redelivery of a delete rings the doorbell that was lost", async ({ harness }) => {
+  it("[informer A3] the redelivery of a delete sends the lost wake-up message (doorbell) of its owner again", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(1), "A")]));
     await harness.drain("replicaset");
     const body = harness.pack([item(pod(2), "D")]);
@@ -169,9 +169,7 @@ describe("IX10 calls to the Store", () => {
 });
 
 describe("partly applied messages", () => {
-  it("[informer T25b] applies items 3 to 5 on the redelivery after a crash at item 2, with effects and the sequence once", async ({
-    harness,
-  }) => {
+  it("[informer T25b] after a crash at item 2 the redelivery applies items 3 to 5; each effect occurs once", async ({ harness }) => {
     const names = ["a", "b", "c", "d", "e"];
     const body = harness.pack(names.map((name, i) => item(pod(10 + i, { name }), "A")));
     const { store } = harness;
@@ -202,7 +200,7 @@ describe("partly applied messages", () => {
     expect(await harness.watermarkOf()).toBe("15");
   });
 
-  it("uses two calls for a repeated key, even when others follow it", async ({ harness }) => {
+  it("applies a delete and a recreate of one object in two Store calls, even when other objects follow", async ({ harness }) => {
     await harness.apply(harness.pack([item(pod(4), "A")]));
     const items = [item(pod(5), "D"), item(pod(6, { uid: "second" }), "A"), item(pod(7, { name: "b" }), "A")];
     expect(await harness.apply(harness.pack(items))).toEqual({ kind: "ack" });
@@ -225,7 +223,9 @@ describe("partly applied messages", () => {
     expect(await harness.watermarkOf()).toBe("349");
   });
 
-  it("returns the message to the queue when rows move on every attempt, and rings keys that were queued meanwhile", async ({ harness }) => {
+  it("returns the message to the queue when rows change during every attempt, and still sends the doorbells of queued keys", async ({
+    harness,
+  }) => {
     const { store } = harness;
     harness.store = {
       ...store,
@@ -251,25 +251,30 @@ describe("AP5 a redelivered message", () => {
     { comes: "again, and calls take long,", receiveCount: 2, callMs: 1_000, sizes: Array.from({ length: 15 }, () => 10) },
     { comes: "once more", receiveCount: 3, callMs: 10, sizes: [0, 1, 2, 4, 8, 16, 32, 64, 23] }, // AP6: the first is before the read
     { comes: "for the thousandth time", receiveCount: 1_000, callMs: 10, sizes: [0, 1, 2, 4, 8, 16, 32, 64, 23] },
-  ])("uses smaller calls, which grow while they are fast, for a message that comes $comes", async ({ receiveCount, callMs, sizes }) => {
-    const harness = await scene();
-    const { store } = harness;
-    const seen: { readonly size: number; readonly isLast: boolean }[] = [];
-    harness.store = {
-      ...store,
-      applyPack: async (pack, items, options) => {
-        seen.push({ size: items.length, isLast: options.commit !== undefined });
-        await harness.clock.advance(callMs);
-        return store.applyPack(pack, items, options);
-      },
-    };
-    expect(await harness.apply(harness.pack(many(150)), receiveCount)).toEqual({ kind: "ack" });
-    expect(seen).toEqual(sizes.map((size, i) => ({ size, isLast: i === sizes.length - 1 })));
-    expect(await harness.keys()).toHaveLength(150);
-    expect(await harness.watermarkOf()).toBe("249");
-  });
+  ])(
+    "splits a message that is delivered $comes into small Store calls, and doubles their size while they are fast",
+    async ({ receiveCount, callMs, sizes }) => {
+      const harness = await scene();
+      const { store } = harness;
+      const seen: { readonly size: number; readonly isLast: boolean }[] = [];
+      harness.store = {
+        ...store,
+        applyPack: async (pack, items, options) => {
+          seen.push({ size: items.length, isLast: options.commit !== undefined });
+          await harness.clock.advance(callMs);
+          return store.applyPack(pack, items, options);
+        },
+      };
+      expect(await harness.apply(harness.pack(many(150)), receiveCount)).toEqual({ kind: "ack" });
+      expect(seen).toEqual(sizes.map((size, i) => ({ size, isLast: i === sizes.length - 1 })));
+      expect(await harness.keys()).toHaveLength(150);
+      expect(await harness.watermarkOf()).toBe("249");
+    },
+  );
 
-  it("AP6 skips nothing when the Store has committed the message, because it may be set back before the last call", async ({ harness }) => {
+  it("AP6 sends every item of a message that the Store has committed, because the Store may be rolled back before the last call", async ({
+    harness,
+  }) => {
     const { store } = harness;
     const body = harness.pack(many(3));
     await harness.apply(body);
@@ -285,7 +290,7 @@ describe("AP5 a redelivered message", () => {
     expect(sizes).toEqual([0, 1]); // the second one answers that the message is a duplicate
   });
 
-  it("[informer T25c] makes progress on each delivery, however slow its items are", async ({ harness }) => {
+  it("[informer T25c] each delivery of a message applies more of its items, however slow they are", async ({ harness }) => {
     const { store } = harness;
     const [ITEM_MS, FUNCTION_MS] = [900, 5_000];
     const decided = new Map<string, number>();
@@ -323,7 +328,9 @@ describe("AP5 a redelivered message", () => {
     expect(Math.max(...decided.values())).toBeLessThanOrEqual(4);
   });
 
-  it("[informer T25c] reads few large objects at a time, and no object again that is applied", async ({ harness }) => {
+  it("[informer T25c] reads few large objects at a time, and does not read an applied object again after a redelivery", async ({
+    harness,
+  }) => {
     const { store } = harness;
     const names = Array.from({ length: 9 }, (_, i) => `p${i}`);
     for (const name of names) {
@@ -369,7 +376,7 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("40");
   });
 
-  it("[informer T38] [informer T39] drops an add that was in flight before the list, and keeps one from after it", async ({ harness }) => {
+  it("[informer T38] [informer T39] drops an add that is older than the list, and keeps an add that is newer", async ({ harness }) => {
     const late = harness.pack([item(pod(10, { name: "x" }), "A")], { sq: 3 });
     const young = harness.pack([item(pod(41, { name: "y" }), "A")], { sq: 4 });
     await harness.openGeneration("pods");
@@ -380,7 +387,7 @@ describe("lists", () => {
     expect(await harness.watermarkOf()).toBe("41");
   });
 
-  it("[informer T40] [informer T41] holds a manifest ahead of its lane, and reports a gap until the missing message arrives", async ({
+  it("[informer T40] [informer T41] returns a manifest to the queue, and the gate reports a gap, until the missing message arrives", async ({
     harness,
   }) => {
     await harness.openGeneration("pods");
@@ -428,7 +435,7 @@ describe("lists", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("combines the parts of a manifest, and applies it with the last one", async ({ harness }) => {
+  it("combines the parts of a manifest, and applies the manifest with its last part", async ({ harness }) => {
     const [a, b] = [pod(10, { name: "a" }), pod(11, { name: "b" })];
     await harness.apply(harness.pack([a, b, pod(12, { name: "zombie" })].map((each) => item(each, "A"))));
     await harness.openGeneration("pods");
@@ -440,7 +447,7 @@ describe("lists", () => {
 });
 
 describe("fences and epochs", () => {
-  it("[informer T54] [informer A2] an older fence is acknowledged without effect, a newer one waits, another epoch is dropped", async ({
+  it("[informer T54] [informer A2] drops messages of an older fence or another epoch, and returns those of a newer fence to the queue", async ({
     harness,
   }) => {
     const before = harness.pack([item(pod(10), "A")], { sq: 2 });
@@ -472,7 +479,9 @@ describe("items without their object", () => {
     },
   });
 
-  it("[informer T24] are read live: the row has the version read, the watermark that of the item", async ({ harness }) => {
+  it("[informer T24] are read from the API server: the row gets the version read, and the watermark the item's version", async ({
+    harness,
+  }) => {
     harness.live.set(POD, big("uid-web-1"));
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.row(POD)).toMatchObject({ rv: "15", uid: "uid-web-1", owner: asOwner("replicaset", rs), gone: false });
@@ -481,7 +490,7 @@ describe("items without their object", () => {
     expect(await harness.row(POD)).toMatchObject({ rv: "15" });
   });
 
-  it("[informer T24] and no longer found are flagged as deleted, their owner is enqueued, and their DELETED event removes them", async ({
+  it("[informer T24] are flagged as deleted and enqueue their owner if the API server no longer has them; their DELETED event removes them", async ({
     harness,
   }) => {
     await harness.apply(harness.pack([item(pod(10), "A")]));
@@ -494,14 +503,14 @@ describe("items without their object", () => {
     expect(await harness.keys()).toEqual([]);
   });
 
-  it("[informer T108] and uncacheable are quarantined, and their lane continues", async ({ harness }) => {
+  it("[informer T108] are quarantined if the object cannot be cached, and their lane continues", async ({ harness }) => {
     harness.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("and neither found nor cached have no effect", async ({ harness }) => {
+  it("have no effect if neither the API server nor the cache has the object", async ({ harness }) => {
     expect(
       await harness.apply(
         harness.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")]),
@@ -557,14 +566,14 @@ describe("invalid input", () => {
     expect(harness.complaints[0]).toContain("lane 0, sequence 2");
   });
 
-  it("advances the sequence and the watermark for an invalid item that is alone in its message", async ({ harness }) => {
+  it("advances sequence and watermark even if the only item of a message is invalid", async ({ harness }) => {
     await harness.apply(harness.pack([{ t: "M", key: "shop/bad", rv: "11", o: {} }]));
     expect(await harness.watermarkOf()).toBe("11");
     await harness.apply(harness.pack([item(pod(12), "A")]));
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("logs a message without an envelope by its id, acknowledges it, and applies the next one", async ({ harness }) => {
+  it("logs the id of a message without an envelope, acknowledges the message, and applies the next one", async ({ harness }) => {
     expect(await harness.apply(signedBody("c1", "{broken"))).toEqual({ kind: "ack" });
     expect(harness.complaints).toEqual([expect.stringMatching(/^quarantined .*"what":"message-\d+".*not JSON/)]);
     expect(await harness.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
@@ -589,7 +598,7 @@ describe("invalid input", () => {
       forge: (body: string) => signBody(createSigner(["a key that comes too early"], "c1"), "c1", payloadOf(body)),
       why: "signed with a key that this build does not know",
     },
-  ])("acknowledges, logs and quarantines a message $name by its id, without other effects", async ({ forge, why }) => {
+  ])("acknowledges, logs and quarantines the id of a message $name, and changes nothing else", async ({ forge, why }) => {
     const harness = await scene();
     const body = harness.pack([item(pod(10), "A")]);
     expect(await harness.apply(forge(body))).toEqual({ kind: "ack" });
@@ -651,7 +660,7 @@ describe("AP1 an affected-keys table that", () => {
     { name: "looks up an invalid key", fault: (_, lookups) => (lookups.get("replicasets", "shop/a/b"), []) },
     { name: "returns an invalid key", fault: () => [{ controller: "replicaset", key: "shop/a/b", uid: "u", urgency: "status" }] },
   ])(
-    "[informer T88] $name for one item blocks no other: the applier caches and logs the item, and its neighbours enqueue their keys",
+    "[informer T88] $name for one item: the applier logs and caches that item, and the other items enqueue their keys",
     async ({ fault }) => {
       const harness = await scene();
       // First of all tables: results of the others for the item are dropped, too.
@@ -681,7 +690,7 @@ describe("AP1 an affected-keys table that", () => {
     },
   );
 
-  it("[informer T88] throws for an object missing from a list does not prevent the sweep from completing", async ({ harness }) => {
+  it("[informer T88] throws for an object missing from a list: the sweep of the other objects completes", async ({ harness }) => {
     await harness.apply(harness.pack(three("A")));
     await harness.drain("replicaset");
     harness.affectedKeys = [
@@ -698,21 +707,24 @@ describe("AP1 an affected-keys table that", () => {
   });
 });
 
-it.each(["x", [null], ["x"]])("AP1 logs invalid references (%j), even in objects read live", async (ownerReferences) => {
-  const harness = await scene();
-  const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it may arrive
-  expect(await harness.apply(harness.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
-  harness.live.set("shop/odd", whole as unknown as KubeObject);
-  expect(await harness.apply(harness.pack([item(whole, "M", { rv: "901", tooBig: true })], { resource: "replicasets" }))).toEqual({
-    kind: "ack",
-  });
-  expect(await harness.keys("replicasets")).toEqual(["shop/web"]);
-  expect(await harness.watermarkOf("replicasets")).toBe("901");
-  const said = { what: "replicasets shop/odd", why: expect.stringContaining("ownerReferences") as unknown };
-  expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
-});
+it.each(["x", [null], ["x"]])(
+  "AP1 logs invalid owner references (%j), even in objects read from the API server",
+  async (ownerReferences) => {
+    const harness = await scene();
+    const whole = { ...rs, metadata: { ...rs.metadata, name: "odd", ownerReferences } } as unknown as CachedReplicaSet; // as it may arrive
+    expect(await harness.apply(harness.pack([item(whole, "A", { rv: "900" })], { resource: "replicasets" }))).toEqual({ kind: "ack" });
+    harness.live.set("shop/odd", whole as unknown as KubeObject);
+    expect(await harness.apply(harness.pack([item(whole, "M", { rv: "901", tooBig: true })], { resource: "replicasets" }))).toEqual({
+      kind: "ack",
+    });
+    expect(await harness.keys("replicasets")).toEqual(["shop/web"]);
+    expect(await harness.watermarkOf("replicasets")).toBe("901");
+    const said = { what: "replicasets shop/odd", why: expect.stringContaining("ownerReferences") as unknown };
+    expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
+  },
+);
 
-it("TY1 reports a redelivered message once as redelivered, and rings waiting keys", async ({ harness }) => {
+it("TY1 counts the items of a redelivered message as duplicates, and sends doorbells for keys that are still due", async ({ harness }) => {
   const body = harness.pack([item(pod(1), "A"), item(pod(2, { name: "b" }), "A")]);
   await harness.apply(body);
   harness.rung.length = 0;

@@ -99,7 +99,7 @@ describe("a lane compared with its list", () => {
     );
   });
 
-  it("returns the owner to requeue", () => {
+  it("returns the owner of a differing object, so that the audit requeues it", () => {
     expect(compareLane("pods", new Map([[KEY, listed({ rv: "50" })]]), LIST, view(LIST))[0]?.primary).toEqual({
       controller: "replicaset",
       key: `shop/${OWNER.name}`,
@@ -152,13 +152,13 @@ describe("an audit", () => {
     };
   }
 
-  it("lists metadata that is not older than the cache, and accepts a match", async () => {
+  it("lists only metadata, at the cache's version or newer, and reports no difference when both agree", async () => {
     const s = scene([{ rv: "50" }], () => view("100", { rv: "50", owned: false }));
     expect(await s.run(0)).toMatchObject({ compared: 1, unsettledLanes: 0 });
     expect(s.queries).toEqual([{ metadataOnly: true, limit: 500, resourceVersion: "100", resourceVersionMatch: "NotOlderThan" }]);
   });
 
-  it("[informer T93] waits until the lane has reached the list, up to its deadline", async () => {
+  it("[informer T93] waits until the lane has applied the list's version, or until the deadline", async () => {
     const s = scene([undefined], (nowMs) => view(nowMs < 60_000 ? "40" : "100", { rv: "30" }));
     const soon = s.run(30_000);
     await s.clock.advance(30_000);
@@ -174,7 +174,7 @@ describe("an audit", () => {
     expect(isOver).toBe(true);
   });
 
-  it("[informer T93] does not report an object deleted after the list as missing, but a listed one", async () => {
+  it("[informer T93] reports an uncached object as missing only if a second list still contains it", async () => {
     const deleted = scene([{ rv: "50" }, undefined], () => view("120"));
     expect((await deleted.run(0)).differences).toEqual([]);
     expect(deleted.queries).toHaveLength(2);
@@ -182,7 +182,7 @@ describe("an audit", () => {
     expect((await lost.run(0)).differences).toMatchObject([{ kind: "missing", key: KEY }]);
   });
 
-  it("[informer T93] reads an object again that changed between reading row and entry", async () => {
+  it("[informer T93] reads row and entry again if the object changed between the two reads", async () => {
     const s = scene([{ rv: "50" }], (_, look) => view("100", { rv: "50", owned: false }, look > 3));
     expect((await s.run(0)).differences).toEqual([]);
     expect(s.queries).toHaveLength(2);

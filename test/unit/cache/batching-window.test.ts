@@ -36,7 +36,7 @@ test.each([
   expect([came.slice(0, 29).includes(true), came.slice(29).includes(true)]).toEqual(want);
 });
 
-test("ends a burst with its first pause", () => {
+test("treats the first pause as the end of a burst", () => {
   const meter = new FlowMeter();
   const all = Array.from({ length: 40 }, () => meter.came(1_000));
   expect([all.at(-1), meter.came(1_100), meter.came(1_101)]).toEqual([true, true, false]);

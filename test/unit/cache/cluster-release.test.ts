@@ -40,7 +40,7 @@ describe("the cluster's release", () => {
     expect(scene("v1.36.3-eks-1a2b3c4").release.current()).toBe("1.36");
   });
 
-  it("follows an upgrade at the next connect, if the old release has not answered for ten minutes", async () => {
+  it("changes at the next connect after an upgrade, once no server of the old release has answered for ten minutes", async () => {
     const s = scene();
     await s.pass(11 * MINUTE);
     s.runs("v1.37.2");
@@ -49,7 +49,7 @@ describe("the cluster's release", () => {
     expect(s.log.lines.map(({ message }) => message)).toEqual(["the cluster runs another release of Kubernetes"]);
   });
 
-  it("is the lower one of the last ten minutes while two alternate", async () => {
+  it("is the lower of two releases while both have answered within the last ten minutes", async () => {
     const s = scene("v1.37.2");
     for (const version of ["v1.36.3", "v1.37.2", "v1.36.3", "v1.37.2"]) {
       await s.pass(4 * MINUTE);
@@ -60,7 +60,7 @@ describe("the cluster's release", () => {
     expect(await s.pass(9 * MINUTE)).toBe("1.37");
   });
 
-  it("is read each minute while two were seen, and not otherwise", async () => {
+  it("is read each minute only while servers of two releases have answered recently", async () => {
     const s = scene();
     s.runs("v1.37.2");
     await s.pass(2 * MINUTE);
@@ -95,7 +95,7 @@ describe("the cluster's release", () => {
     expect(s.reads()).toBe(2);
   });
 
-  it("is reported once if no function acts on it, with the flag and its risk", async () => {
+  it("is logged once if it is unsupported, with the flag that allows it and the risk", async () => {
     const s = scene("v1.38.0-beta.0");
     expect([await s.pass(1_000), await s.pass(1_000)]).toEqual(["1.38", "1.38"]);
     expect(s.log.lines).toHaveLength(1);

@@ -57,7 +57,7 @@ describe("decodeEnvelope", () => {
     expect(decode(text)).toMatchObject({ kind: "undecodable", why: expect.stringContaining(why) });
   });
 
-  it("distinguishes a newer envelope from an invalid one, whatever else it contains", () => {
+  it("reports a newer envelope version as newer, not as invalid, whatever the rest of the message contains", () => {
     expect(decode('{"v":3,"what":"ever"}')).toEqual({ kind: "newer", why: "envelope version 3, this build reads up to 2", cluster: "c1" });
   });
 
@@ -70,7 +70,7 @@ describe("decodeEnvelope", () => {
       expect(decode(body({ r, k: "W", rv: "1" }))).toMatchObject({ kind: "undecodable", why: expect.stringContaining("not a watched") });
   });
 
-  it("reports the signing cluster of an unreadable envelope, and the resource if readable", () => {
+  it("reports the signing cluster of an unreadable envelope, and the resource if that can be read", () => {
     expect(decode(body({ k: "X" }))).toMatchObject({ cluster: "c1", resource: "pods" });
     expect(decode(body({ v: 3 }))).toMatchObject({ kind: "newer", cluster: "c1", resource: "pods" });
     expect(decode('{"v":2,"c":7}')).toMatchObject({ cluster: "c1" });

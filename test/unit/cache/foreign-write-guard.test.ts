@@ -141,8 +141,8 @@ function scene() {
   };
 }
 
-describe("the guard", () => {
-  it("[informer T103] FG1 FG2 reports a write of another controller immediately, and logs it once", async ({ s }) => {
+describe("the guard against a second active controller", () => {
+  it("[informer T103] FG1 FG2 reports a status write of another controller immediately, and logs it once", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(0)); // upstream's controllers ended a second before ours began
     guard.look("deployments", written(-60));
@@ -160,7 +160,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG1 ignores writes from before it leads, because a list read before that shows only the past", async ({ s }) => {
+  it("FG1 ignores writes that were made before its watcher became the leader", async ({ s }) => {
     const guard = createForeignWriteGuard(
       {
         store: { guard: never, reportForeignWrites: never },
@@ -175,9 +175,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG1 does not rely on the managedFields entry alone: the status must have changed in exactly this version", async ({
-    s,
-  }) => {
+  it("[informer T105] FG1 reports a managedFields entry only if the status also changed in exactly that version", async ({ s }) => {
     const guard = s.watcher(0);
     for (const items of [[SAME], [], [{ ...OTHER, metadata: { uid: "u0" } }]]) {
       s.before(async () => items);
@@ -197,7 +195,9 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("[informer T105] FG6 dates no write later than now, so that a resume forgives it and a later write stops again", async ({ s }) => {
+  it("[informer T105] FG6 never dates a write in the future: a resume covers that write, and only a later write triggers the stop again", async ({
+    s,
+  }) => {
     const guard = s.watcher(0);
     await s.clock.advance(5_000);
     guard.look("deployments", written(1_000_000));
@@ -212,7 +212,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG6 treats a stop dated in the far future by an earlier build as one of now", async ({ s }) => {
+  it("FG6 treats a stop that an earlier build dated in the far future as a stop of now", async ({ s }) => {
     await s.seenByAnother(1_000_000);
     const guard = s.watcher(0);
     await guard.beforeTerm();
@@ -222,7 +222,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ2 delays the report while the API server is unavailable, and leaves it to the next write when that no longer has the version", async ({
+  it("IQ2 retries the check while the API server is unavailable, and drops it when the version has expired; the next write is reported", async ({
     s,
   }) => {
     const guard = s.watcher(0);
@@ -243,7 +243,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 checks repeated false claims one by one, without delaying other objects", async ({ s }) => {
+  it("IQ1 checks repeated fabricated managedFields entries of an object one at a time, without delaying other objects", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -262,7 +262,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("IQ1 keeps only the first claim of an object, and no term waits for unchecked claims", async ({ s }) => {
+  it("IQ1 queues one check for each object, and a term begins without waiting for queued checks", async ({ s }) => {
     const guard = s.watcher(0);
     const answers: (() => void)[] = [];
     s.before(async () => {
@@ -284,7 +284,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 starts no term before pending claims are checked, and an unresponsive API server delays it by 5 s", async ({ s }) => {
+  it("FG4 a term begins after the running check of a write, or after 5 s if the API server does not answer", async ({ s }) => {
     const guard = s.watcher(0);
     let answer = (): void => undefined;
     s.before(async () => {
@@ -307,7 +307,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG2 restores a deleted stop within a second, each time", async ({ s }) => {
+  it("FG2 restores the stop within a second each time it is deleted from Redis", async ({ s }) => {
     s.watcher(0).look("deployments", written(3));
     await s.clock.advance(0);
     for (let round = 0; round < 3; round++) {
@@ -333,7 +333,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("ends a stop on a resume until the other controller writes again", async ({ s }) => {
+  it("a resume lifts the stop until the other controller writes again", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -352,7 +352,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG3 reports the newest write, so that a resume with an older one leaves the cluster stopped", async ({ s }) => {
+  it("FG3 reports the newest write, so that a resume up to an older write does not lift the stop", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     guard.look("deployments", written(5, "k3s", "web-2"));
@@ -382,7 +382,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG5 the next leader takes over a stop without having seen the write", async ({ s }) => {
+  it("FG5 a new leader restores a deleted stop even if it has not seen the write that caused the stop", async ({ s }) => {
     await s.seenByAnother(3); // of a terminated watcher
     const next = s.watcher(20);
     await next.beforeTerm();
@@ -396,7 +396,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("FG4 restores the stop before a term begins, after a flush or after Redis was rolled back by two seconds", async ({ s }) => {
+  it("FG4 restores the stop before a term begins after Redis was flushed or rolled back", async ({ s }) => {
     const guard = s.watcher(0);
     const back = s.snapshot();
     guard.look("deployments", written(3));
@@ -411,7 +411,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("stays stopped until the next resume after a rollback of Redis lost the first one", async ({ s }) => {
+  it("stays stopped after a rollback of Redis has lost the resume, until a user resumes again", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -428,7 +428,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("remembers a resume across a flush when everything is listed again", async ({ s }) => {
+  it("ignores a resumed write when it is listed again after a flush of Redis", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(0);
@@ -442,7 +442,7 @@ describe("the guard", () => {
     await s.end();
   });
 
-  it("a leader after a hand-over and back considers only later writes", async ({ s }) => {
+  it("a leader that takes over after a hand-over and back ignores writes from before its start", async ({ s }) => {
     const guard = s.watcher(60);
     guard.look("deployments", written(30));
     await s.clock.advance(1_000);
@@ -455,7 +455,7 @@ describe("the guard", () => {
 });
 
 describe("the canary", () => {
-  it("FG7 stops only a namespace with a proven write, and changes the canary's status so that a cluster-wide controller corrects it", async ({
+  it("FG7 stops only the namespace of the write, and changes the canary's status, which a cluster-wide controller would correct", async ({
     s,
   }) => {
     const guard = s.watcher(0);
@@ -482,7 +482,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG7 changes the canary once in 10 s for two namespaces, differently each time", async ({ s }) => {
+  it("FG7 changes the canary once in 10 s for writes in two namespaces, with a different status each time", async ({ s }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3, "k3s", "web", "shop"));
     guard.look("deployments", written(3, "k3s", "web", "bank"));
@@ -494,9 +494,7 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG5 FG7 CY4 a watcher that starts within the 10 s changes the canary again, later than the writes that its start ignores", async ({
-    s,
-  }) => {
+  it("FG5 FG7 CY4 a watcher that starts within 10 s of a stop changes the canary again, after its own start", async ({ s }) => {
     await s.seenByAnother(3); // of a terminated watcher
     const next = s.watcher(5);
     await next.beforeTerm();
@@ -513,7 +511,9 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("FG7 a resume within the 10 s ends the stop of the namespace, and hides no later write of the canary", async ({ s }) => {
+  it("FG7 a resume within 10 s of the stop lifts it for the namespace, and later writes of the canary are still detected", async ({
+    s,
+  }) => {
     const guard = s.watcher(0);
     guard.look("deployments", written(3));
     await s.clock.advance(4_000);
@@ -543,7 +543,9 @@ describe("the canary", () => {
     await s.end();
   });
 
-  it("CY1 retries a canary that is missing or refused, reports it once, and stops namespaces meanwhile", async ({ s }) => {
+  it("CY1 retries while the canary is missing or cannot be changed, logs it once, and stops namespaces one by one meanwhile", async ({
+    s,
+  }) => {
     const guard = s.watcher(0);
     s.canary(async () => undefined);
     guard.look("deployments", written(3));

@@ -121,7 +121,7 @@ test.each([
   expect(claim && proven(claim, before)?.manager).toBe(by);
 });
 
-test("drops a claim dated later than now", () => {
+test("ignores a managedFields entry with a time in the future", () => {
   const claim = claimOf("replicasets", object({ ...upstream, manager: "far", time: "2099-01-01T00:00:00Z" }, upstream), AFTER_MS);
   expect(claim && newestClaimed(claim, Date.parse(NEXT))?.manager).toBe("kube-controller-manager");
   expect(claim && newestClaimed(claim, AFTER_MS)).toBeUndefined();

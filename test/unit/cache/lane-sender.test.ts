@@ -74,7 +74,7 @@ function incompressible(length: number): string {
   return Array.from({ length }, () => Math.floor(random.next() * 36).toString(36)).join("");
 }
 
-test("sends concurrent items in one message, in order, and a single one after 1 ms", async () => {
+test("sends concurrent items in one message, in order, and a single item after 1 ms", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("a", 1));
   sender.live(item("b", 2));
@@ -91,7 +91,7 @@ test("sends concurrent items in one message, in order, and a single one after 1 
   ]);
 });
 
-test("fills the packs in a burst: sends fewer messages, and delays no item by more than 100 ms", async () => {
+test("combines the items of a burst into fewer messages, and delays each item by at most 100 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   const putMs = new Map<string, number>();
   const waits: number[] = [];
@@ -127,7 +127,7 @@ test("keeps events in the batching window for the configured time", async () => 
   expect(sent()).toMatchObject([{ k: "D", items: { length: 50 } }]);
 });
 
-test("[informer T96] delays own writes until the next fifth of a second, at least 0.2 s, and sends only the last state of an object", async () => {
+test("[informer T96] delays this controller's own writes by 0.2 to 0.4 s, and sends only the last state of an object", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   await clock.advance(100); // so that the next such time is too soon
   const own = (name: string, rv: number): void => sender.live({ ...item(name, rv), isOwn: true });
@@ -147,7 +147,7 @@ test("[informer T96] delays own writes until the next fifth of a second, at leas
   expect(sent()).toHaveLength(laneOf("shop/a", 2) === laneOf("shop/b", 2) ? 1 : 2);
 });
 
-test("[informer T96] sends an own write with other items of its lane, without delay", async () => {
+test("[informer T96] sends this controller's own write together with the next other item of its lane, without delay", async () => {
   const { clock, sender, sent } = setUp(undefined, 1);
   sender.live({ ...item("a", 1), isOwn: true });
   await clock.advance(10);
@@ -168,14 +168,14 @@ test("[informer T96] sends an own write with other items of its lane, without de
   ]);
 });
 
-test("sends own writes immediately when there is no write-through", async () => {
+test("sends this controller's own writes immediately when there is no write-through", async () => {
   const { clock, sender, sent } = setUp(undefined, 1, "c1", { batchingWindowMs: 0, knowsOwn: false });
   sender.live({ ...item("a", 1), isOwn: true });
   await clock.advance(0);
   expect(sent()).toMatchObject([{ items: [{ rv: "1" }] }]);
 });
 
-test("[informer T96] items of one lane do not flush own writes of another lane", async () => {
+test("[informer T96] items of one lane do not flush delayed own writes of another lane", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   const [first = "", second = ""] = [0, 1].map((lane) => ["a", "b", "c", "d", "e"].find((name) => laneOf(`shop/${name}`, 2) === lane));
   sender.live({ ...item(first, 1), isOwn: true });
@@ -186,7 +186,7 @@ test("[informer T96] items of one lane do not flush own writes of another lane",
   expect(sent()).toMatchObject([{ items: [{ rv: "2" }] }, { items: [{ rv: "1" }] }]);
 });
 
-test("sends a list's packs when they are full or with the manifest, and a live event does not flush them", async () => {
+test("sends messages of listed objects when they are full or with the manifest; a watch event does not flush them", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   const keys = Array.from({ length: 250 }, (_, i) => `p${i}`).filter((name) => laneOf(`shop/${name}`, 2) === 0);
   for (const [i, name] of keys.slice(0, 110).entries()) {
@@ -203,7 +203,7 @@ test("sends a list's packs when they are full or with the manifest, and a live e
   expect(sizes()).toEqual(["L100", "D1", "L10", "M", "M"]);
 });
 
-test("sends single events with pauses in between after 5 ms", async () => {
+test("sends single events that arrive with pauses after 5 ms", async () => {
   const { clock, sender, sent } = setUp(undefined, 16);
   for (let event = 1; event <= 5; event++) {
     sender.live(item(`p${event}`, event));
@@ -213,7 +213,7 @@ test("sends single events with pauses in between after 5 ms", async () => {
   }
 });
 
-test("[informer T25] keeps packs and batches within SQS's limits, in order", async () => {
+test("[informer T25] keeps messages and batches within SQS's limits, in order", async () => {
   const { clock, sender, batches, sent } = setUp();
   const bytesOf = (entries: readonly QueueEntry[]): number => entries.reduce((bytes, { body }) => bytes + Buffer.byteLength(body), 0);
   const pad = incompressible(150 * 1024);
@@ -264,7 +264,7 @@ test("[informer T28] repeats an unanswered send with the same id and body", asyn
   expect(batches[2]).toEqual(batches[0]);
 });
 
-test("[informer T27] gives the same object and version two ids when it is sent twice", async () => {
+test("[informer T27] uses another deduplication id when it sends the same object and version again", async () => {
   const { clock, sender, batches } = setUp();
   sender.listed(item("a", 1), "20", 1);
   await clock.runUntilIdle();
@@ -275,7 +275,7 @@ test("[informer T27] gives the same object and version two ids when it is sent t
   expect(new Set(ids).size).toBe(3); // and the manifest's
 });
 
-test("sends listed objects with the version of their list in packs of their own, and live ones without one", async () => {
+test("sends listed objects in separate messages with their list's version, and watch events without a list version", async () => {
   const { clock, sender, sent } = setUp();
   sender.listed(item("a", 1), "20", 1);
   sender.listed(item("b", 1), "1000000405", 2);
@@ -284,7 +284,7 @@ test("sends listed objects with the version of their list in packs of their own,
   expect(sent().map((envelope) => ("L" in envelope ? envelope.L : undefined))).toEqual(["20", "1000000405", undefined]);
 });
 
-test("[informer T59] composes group and id of resource and lane, so that the longest key fits", async () => {
+test("[informer T59] composes message group and deduplication id from resource and lane, so that the longest key fits", async () => {
   const { clock, sender, batches } = setUp();
   sender.live({ ...item("n".repeat(253), 1), key: `${"s".repeat(63)}/${"n".repeat(253)}` });
   await clock.runUntilIdle();
@@ -304,7 +304,7 @@ test("[informer T83] uses different groups and ids for the same objects in two c
   expect(two.filter((name) => one.includes(name))).toEqual([]);
 });
 
-test("a newer state of the same uid replaces the older one in the open pack, but a delete or another uid does not", async () => {
+test("a newer state of an object replaces the older one in the unsent message, but a delete or another uid does not", async () => {
   const { clock, sender, sent } = setUp();
   sender.live(item("a", 1, { type: "A" }));
   sender.live(item("a", 2));
@@ -318,7 +318,7 @@ test("a newer state of the same uid replaces the older one in the open pack, but
   ]);
 });
 
-test("[informer T14] sends a watermark to every lane, after earlier items", async () => {
+test("[informer T14] sends the watermark of a bookmark to every lane, after earlier items", async () => {
   const { clock, sender, sent } = setUp(undefined, 2);
   sender.live(item("a", 9));
   sender.watermark("50");
@@ -342,7 +342,7 @@ test("sends a heartbeat to a silent lane after 15 s", async () => {
   expect(sent()).toMatchObject([{ k: "W", rv: "0" }]);
 });
 
-test("a manifest closes the listed packs, goes to every lane and carries its number of parts", async () => {
+test("sends a manifest to every lane after all messages of listed objects, with its number of parts", async () => {
   const { clock, sender, sent } = setUp();
   sender.listed(item("a", 1), "20", 3);
   sender.manifest(
@@ -381,7 +381,7 @@ test("[informer T108] sends a smaller object whose message would exceed 1 MiB by
   expect(sent()[1]).not.toHaveProperty("items.0.o");
 });
 
-test("[informer T108] sends objects that fit completely: one of 900 KiB, and a full pack of the characters that expand most", async () => {
+test("[informer T108] sends objects completely if they fit: one of 900 KiB, and a full message of the characters that expand most", async () => {
   const { clock, sender, batches, sent } = setUp();
   sender.live(item("long", 1, { pad: incompressible(880 * 1024) }));
   for (let i = 0; i < 4; i++) sender.live(item(`p${i}`, i + 2, { pad: random3(50 * 1024) }));
@@ -412,7 +412,7 @@ test("[informer T108] sends each object to be read live in its own message, so t
   expect(sent()).toMatchObject([1, 2, 3].map((i) => ({ items: [{ key: `shop/p${i}`, tooBig: true }] })));
 });
 
-test("[informer T106] splits a manifest of the longest names so that each part fits, with all rows and the number of parts", async () => {
+test("[informer T106] splits a manifest of the longest names into parts that fit; together they have all rows", async () => {
   const { clock, sender, batches, sent } = setUp();
   const rows = randomNames(6_000).map((name, i) => ({ key: `mallory/${name}`, uid: `uid-${i}`, rv: String(i + 1) }));
   sender.manifest("9000", rows, 1);
@@ -427,7 +427,7 @@ test("[informer T106] splits a manifest of the longest names so that each part f
   expect(parts.flatMap((part) => part.rows)).toEqual(rows);
 });
 
-test("[informer T107] resends a pack that the queue rejects permanently without its objects under its number, and the lane continues", async () => {
+test("[informer T107] resends a permanently rejected message without its objects, under the same sequence number, and the lane continues", async () => {
   const refused: string[] = [];
   const { clock, sender, batches, sent } = setUp((entries) => ({
     failed: entries
@@ -465,7 +465,7 @@ test("[informer T107] retries a message without objects, whatever the queue answ
   expect(sender.sentRV).toBe("5");
 });
 
-test("a full buffer blocks the reader until it drains", async () => {
+test("a full buffer blocks the reader until the buffer drains", async () => {
   let open = false;
   const { clock, sender, ends } = setUp(() => (open ? { failed: [] } : new Error("away")));
   for (let i = 0; i < 10_001; i++) sender.live(item(`p${i}`, i + 1));
@@ -497,7 +497,7 @@ test("signs a body for its cluster, so that no other cluster accepts it", async 
   expect(decodeEnvelope(body.replace(/^c1/, "c2"), testSigner)).toMatchObject({ kind: "forged" });
 });
 
-test("[informer T25] keeps a pack within its size when newer states replace older ones", async () => {
+test("[informer T25] keeps a message within its size limit when newer states replace older ones", async () => {
   const { clock, sender, batches } = setUp();
   for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 1));
   for (let i = 0; i < 20; i++) sender.live(item(`p${i}`, i + 101, { bytes: 150 * 1024 }));

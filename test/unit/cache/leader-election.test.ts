@@ -66,7 +66,7 @@ async function expectQuickly<T>(clock: ReturnType<typeof createVirtualClock>, an
 }
 
 describe("the watcher's Lease", () => {
-  it("is created by the first candidate, and its fence is the version of that write and grows when raised", async () => {
+  it("is created by the first candidate; its fencing token is the resourceVersion of that write, and raising the fence increases it", async () => {
     const { clock, candidate, stored } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -80,7 +80,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(false);
   });
 
-  it("[informer T56] is taken over once its record has not changed for 15 s, with one more transition, and a renewal keeps the count", async () => {
+  it("[informer T56] is acquired by another candidate after 15 s without a change, which increments leaseTransitions; renewals do not", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -100,7 +100,7 @@ describe("the watcher's Lease", () => {
     server.close();
   });
 
-  it("[informer T57] can be released at any moment, has no holder for one second, and is acquired by the next candidate within 2 s", async () => {
+  it("[informer T57] can be released at any moment, and the next candidate acquires it within 2 s", async () => {
     for (const afterMs of [10_000, 10_350, 10_700, 11_050, 11_400, 11_750]) {
       const { clock, candidate, stored } = scene();
       const a = candidate("a");
@@ -118,7 +118,7 @@ describe("the watcher's Lease", () => {
     }
   });
 
-  it("LE5 [informer T57] can be released while a renewal is in flight, or right after another client has changed it", async () => {
+  it("LE5 [informer T57] can be released while a renewal is in flight, or right after another client has changed the Lease", async () => {
     const slow = scene();
     const renewals: (() => void)[] = [];
     const writer = {
@@ -148,7 +148,7 @@ describe("the watcher's Lease", () => {
     expect(touched.stored()).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
   });
 
-  it("is not released by a former holder once another one has it", async () => {
+  it("is not released by a former holder once another candidate holds it", async () => {
     const { clock, candidate, stored, log } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -162,7 +162,7 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("is raised during a renewal", async () => {
+  it("its fence can be raised while a renewal is in flight", async () => {
     const { clock, kube, candidate } = scene();
     const writer = {
       ...kube,
@@ -178,7 +178,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions((await raising) ?? "", first)).toBe(1);
   });
 
-  it("[informer T55] restarts its transitions but not its fence when it is deleted and recreated", async () => {
+  it("[informer T55] when deleted and recreated, restarts leaseTransitions at 0, while the fence keeps increasing", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -190,7 +190,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions(b.leader()?.fence() ?? "", a.leader()?.fence() ?? "")).toBe(1);
   });
 
-  it("[informer T55] has exactly one of two candidates as leader shortly after it was deleted under its leader", async () => {
+  it("[informer T55] has exactly one of two candidates as its holder soon after a user deleted it", async () => {
     const { clock, candidate, stored, server } = scene();
     const all = [candidate("a"), candidate("b")];
     await clock.advance(10_000);
@@ -201,7 +201,7 @@ describe("the watcher's Lease", () => {
     expect(stored().holderIdentity).toMatch(/^[ab]$/);
   });
 
-  it("LE3 is lost 10 s after the last renewal was sent, even if it was answered late and the next one hangs", async () => {
+  it("LE3 is lost 10 s after the last successful renewal was sent, even if its answer was late", async () => {
     const { clock, kube, candidate } = scene();
     let hangs = false;
     const writer = {
@@ -221,7 +221,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("LE4 [informer T54] is known to be lost after a suspension before any timer has fired, and is not renewed", async () => {
+  it("LE4 [informer T54] after a suspension the leader detects the loss before any timer has fired", async () => {
     const { clock, candidate } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -235,7 +235,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("[informer T54] is not renewed after a suspension, even if unclaimed", async () => {
+  it("[informer T54] is not renewed after a suspension, even if no other candidate has acquired it", async () => {
     const { clock, candidate, stored } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -258,7 +258,7 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ message }) => message === "waiting for the watcher's Lease")).toHaveLength(1);
   });
 
-  it("is lost to a leader without contact for 10 s, whatever the record contains", async () => {
+  it("is lost after 10 s without an answer to a renewal, even if the Lease still names this holder", async () => {
     const { clock, kube, candidate } = scene();
     let away = false;
     const writer = {
@@ -328,7 +328,7 @@ describe("the watcher's Lease", () => {
   });
 });
 
-describe("the terms that the Lease lists", () => {
+describe("the leader terms that an annotation of the Lease lists", () => {
   const annotations = (s: ReturnType<typeof scene>): Readonly<Record<string, string>> =>
     (s.server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name) as Lease | undefined)?.metadata?.annotations ?? {};
   const terms = (s: ReturnType<typeof scene>): readonly string[] => (annotations(s)[LEASE_TERMS] ?? "").split(" ");
@@ -341,7 +341,7 @@ describe("the terms that the Lease lists", () => {
     return { ...s, s, leader, lineage: leader.lineage };
   };
 
-  it("LE6 a renewal raises the count once the Store has confirmed the last one", async () => {
+  it("LE6 a renewal increments the term's count once the Store has confirmed the previous count", async () => {
     const { s, clock, lineage } = await leading();
     const { term } = lineage.token();
     await clock.advance(5_000);
@@ -356,7 +356,7 @@ describe("the terms that the Lease lists", () => {
     expect(terms(s)).toEqual([`${term}.2`]);
   });
 
-  it("LE6 a raise starts a term and keeps the confirmed count of the last one, and a term that was not sent leaves the list", async () => {
+  it("LE6 raising the fence lists a new term, keeps the confirmed count of the last one, and removes unused terms", async () => {
     const { s, clock, leader, lineage } = await leading();
     const raise = async (): Promise<string> => {
       const raising = leader.raise();
@@ -382,7 +382,7 @@ describe("the terms that the Lease lists", () => {
     expect(terms(s).at(-1)).toBe(`${lineage.token().term}.0`);
   });
 
-  it("LE7 does not overwrite a list that differs from the last written one, and the next raise empties it", async () => {
+  it("LE7 keeps a list that differs from the last one written, until raising the fence replaces it", async () => {
     const { s, clock, server, leader, lineage } = await leading();
     lineage.use();
     lineage.confirm(0);
@@ -405,7 +405,7 @@ describe("the terms that the Lease lists", () => {
     expect([lineage.wentBack(), leader.lost.aborted]).toEqual([1, false]);
   });
 
-  it("LE5 a user's label or annotation does not count as another list", async () => {
+  it("LE5 a label or annotation that a user adds does not count as a changed list", async () => {
     const { s, clock, touch, leader, lineage } = await leading();
     lineage.confirm(0);
     for (let i = 0; i < 5; i++) {
@@ -450,7 +450,7 @@ describe("a Lease that a user deletes", () => {
     ((lease as Lease | undefined)?.metadata?.annotations?.[LEASE_TERMS] ?? "").split(" ").filter((term) => term !== "");
   const named = (token: string): string => token.replace(/\.\d+$/, "");
 
-  it("is recreated by a candidate that saw it, with the terms that it listed", async () => {
+  it("is recreated with the same terms by a candidate that had read the Lease", async () => {
     const { clock, server, candidate } = scene();
     const at = (): unknown => server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name);
     const one = candidate("one");
@@ -470,7 +470,7 @@ describe("a Lease that a user deletes", () => {
     expect(Number(after[0]?.split(".")[1])).toBe(Number(before[0]?.split(".")[1]) + 1);
   });
 
-  it("lists nothing when a process that never saw it recreates it", async () => {
+  it("lists only the new term when a process that had never read the Lease recreates it", async () => {
     const { clock, server, candidate } = scene();
     const one = candidate("one");
     await clock.advance(3_000);

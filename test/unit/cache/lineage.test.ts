@@ -133,7 +133,7 @@ it.each(ROWS)("$name", ({ store, own: mine, seen: sighting, want }) => {
   expect(decideEpoch(store, mine, sighting, NOW)).toMatchObject(want);
 });
 
-it("reads a final checkpoint only with the transitions that it was written for", () => {
+it("accepts a final checkpoint only if leaseTransitions is the same as when it was written", () => {
   const final = { token: { term: "a", count: 4 }, checkpoint: { fence: "5", number: 7 } };
   const text = finalText(final, 3);
   expect(parseFinal(text, 3)).toEqual({ ...final, isExact: true });

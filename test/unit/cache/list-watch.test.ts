@@ -107,7 +107,7 @@ async function play(script: Script, forMs = 250_000, meanwhile?: (loop: ListWatc
 }
 
 describe("WatchList", () => {
-  it("[informer T16] delivers objects as they arrive, changes meanwhile, then its completion, and continues on the same connection", async () => {
+  it("[informer T16] delivers objects and changes as they arrive, then reports completion, and continues on the same connection", async () => {
     const { asked, told, queries } = await play({
       newest: ["18"],
       watches: [
@@ -153,7 +153,7 @@ describe("WatchList", () => {
     expect(told.slice(8)).toEqual(["3: a not before 12", "3: whole at 12"]);
   });
 
-  it("[informer T17] is not complete at an unmarked bookmark, and moves no version before it is complete", async () => {
+  it("[informer T17] a bookmark without the initial-events-end annotation neither completes the list nor changes the resume version", async () => {
     const { told, asked } = await play({
       newest: ["18"],
       watches: [[[line("ADDED", "a", 3), bookmark(19)], [line("ADDED", "b", 4)], [end(20)]]],
@@ -167,7 +167,7 @@ describe("WatchList", () => {
     { name: "breaks", how: reset },
     { name: "contains an undecodable line", how: ['{"type":"ADD'] },
     { name: "ends without a version", how: [end("soon")] },
-  ])("[informer T18] that $name before it is complete is restarted with another listing", async ({ how }) => {
+  ])("[informer T18] that $name before it is complete starts again from the beginning", async ({ how }) => {
     const { asked, told } = await play({
       newest: ["18"],
       watches: [[[line("ADDED", "a", 3)], how], [[line("ADDED", "b", 4), end(20)]]],
@@ -176,7 +176,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 18", "2: b not before 18", "2: whole at 20"]);
   });
 
-  it("[informer T18] of a relist that ends early is restarted, too: no watch continues without a list", async () => {
+  it("[informer T18] of a relist that ends early starts again too, because no watch may continue without a complete list", async () => {
     const { asked, told } = await play({
       resumeFrom: "5",
       newest: ["18"],
@@ -186,7 +186,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["2: whole at 20"]);
   });
 
-  it("is read by pages after two interruptions, for servers that cannot sustain a stream, and the next list is streamed again", async () => {
+  it("falls back to a paged list after two interruptions; the next list is streamed again", async () => {
     const half: Watch = [[line("ADDED", "a", 3)], "close"];
     const { asked, told } = await play({
       newest: ["18"],
@@ -206,7 +206,7 @@ describe("WatchList", () => {
     expect(told.slice(2)).toEqual(["3: a not before 20", "3: whole at 20", "4: whole at 40"]);
   });
 
-  it("[informer T19] is read by pages in the same cycle from a server without it, and not requested again", async () => {
+  it("[informer T19] falls back at once to a paged list if the server does not support it, and is not requested again", async () => {
     const { asked, told, log } = await play({
       watches: [[unsupported], [[line("ADDED", "b", 21), status(410)]]],
       lists: [page(20, ["a"]), page(30, ["b"])],
@@ -217,7 +217,7 @@ describe("WatchList", () => {
     expect(log.lines.filter(({ message }) => message === "watch ended").map(({ level }) => level)).toEqual(["debug"]);
   });
 
-  it("[informer T112] of pages that are too large continues with smaller ones, at the same position and version", async () => {
+  it("[informer T112] fallback: continues a paged list with smaller pages, at the same position and version, if a page is too large", async () => {
     const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
     const { asked, told } = await play({
       watches: [[unsupported]],
@@ -235,7 +235,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 20", "1: b not before 20", "1: c not before 20", "1: whole at 20"]);
   });
 
-  it("[informer T112] fails with a single object that is too large, reports it and is retried later", async () => {
+  it("[informer T112] fallback: fails on a single object that is too large, logs it, and retries later", async () => {
     const tooLarge = new AnswerTooLargeError("the answer to GET /api/v1/pods is larger than 67108864 bytes");
     const { asked, log } = await play({ watches: [[unsupported]], lists: Array.from({ length: 9 }, () => tooLarge) }, 100);
     expect(asked.at(-1)).toBe("0 list latest 1");
@@ -251,7 +251,7 @@ describe("WatchList", () => {
   it.each([
     { name: "in the stream: its etcd cannot report progress", watch: [[status(500)]] as Watch },
     { name: "as an answer", watch: [new KubeApiError({ code: 503, reason: "ServiceUnavailable" })] as Watch },
-  ])("[informer T19] is read by pages only this time when it is refused for another reason: $name", async ({ watch }) => {
+  ])("[informer T19] falls back to a paged list only once if it is rejected for another reason: $name", async ({ watch }) => {
     const { asked } = await play({ watches: [watch, [[status(410)]], [[end(1_000)]]], lists: [page(20, ["a"])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20", "0 newest", "0 watchList 999"]);
   });
@@ -260,7 +260,7 @@ describe("WatchList", () => {
     { name: "as an answer", watch: [new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds: 7 })] as Watch, at: 7_000 },
     { name: "in the stream", watch: [[status(429)]] as Watch, at: 800 },
     { name: "without a listener", watch: [new UnansweredError("connect ECONNREFUSED")] as Watch, at: 800 },
-  ])("that is delayed $name waits and retries without limit", async ({ watch, at }) => {
+  ])("that the server delays $name waits, and is retried without limit", async ({ watch, at }) => {
     const { asked } = await play({ newest: ["18"], watches: [watch, watch, watch, [[end(20)]]] });
     expect(asked[2]).toBe(`${at} newest`);
     expect(asked.filter((each) => each.includes("list"))).toEqual([]);
@@ -270,19 +270,19 @@ describe("WatchList", () => {
   it.each([
     { name: "expired", watch: [[status(410)]] as Watch },
     { name: "too large", watch: [[status(504, "Too large resource version: 18, current: 17")]] as Watch },
-  ])("[informer T03] whose version is $name requests the newest at once, and waits the second time", async ({ watch }) => {
+  ])("[informer T03] whose version is $name requests the newest version at once, and waits before the second retry", async ({ watch }) => {
     const { asked } = await play({ newest: ["18", "17"], watches: [watch, watch, [[end(20)]]] });
     expect(asked).toEqual(["0 newest", "0 watchList 18", "0 newest", "0 watchList 17", "800 newest", "800 watchList 17"]);
   });
 
-  it("keeps an object without a decimal version in its page, which the listener quarantines", async () => {
+  it("passes on an object whose resourceVersion is not a number, so that the listener quarantines it", async () => {
     const odd = JSON.stringify({ type: "ADDED", object: object("odd", "abc") });
     const { told, asked } = await play({ newest: ["18"], watches: [[[odd, end(20)]]] });
     expect(told).toEqual(["1: odd not before 18", "1: whole at 20"]);
     expect(asked).toHaveLength(2);
   });
 
-  it("[informer T42] of a server below the floor ends the loop before the first object is delivered", async () => {
+  it("[informer T42] from a server that is older than the applied version ends the loop before the first object is delivered", async () => {
     const { failed, told, asked } = await play({ newest: ["90"], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
@@ -302,14 +302,14 @@ describe("WatchList", () => {
     expect(asked.length).toBeLessThanOrEqual(3);
   });
 
-  it("waits for the listener after each group, even before it is complete", async () => {
+  it("waits for the listener after each group of objects, even before the list is complete", async () => {
     const waits = async (signal: AbortSignal): Promise<void> =>
       new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
     const { told } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], [line("ADDED", "b", 4), end(20)]]], room: waits });
     expect(told).toEqual(["1: a not before 18"]);
   });
 
-  it("is aborted by a request for a list, which starts immediately", async () => {
+  it("is aborted when a relist is requested, and the relist starts immediately", async () => {
     const { told, asked } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], 10_000], [[end(20)]]] }, 10, async (loop) => {
       for (let i = 0; i < 50; i++) await Promise.resolve();
       loop.relist("somebody needs it");
@@ -340,12 +340,12 @@ describe("a watch", () => {
     expect(told).toEqual(["A a 7", "bookmark 9"]);
   });
 
-  it("[informer T12] that ends within a second without events waits longer each time", async () => {
+  it("[informer T12] that ends within a second without events is retried with increasing delays", async () => {
     const { asked } = await play({ resumeFrom: "5", watches: [["close"], [200, "close"], ["close"]] });
     expect(asked.filter((each) => each.includes("watch"))).toEqual(["0 watch 5", "800 watch 5", "2600 watch 5", "5800 watch 5"]);
   });
 
-  it("[informer T09] that is refused continues at the same version without a list when the server is back", async () => {
+  it("[informer T09] whose connection is refused continues at the same version without a list when the server is back", async () => {
     const refused = new UnansweredError("connect ECONNREFUSED");
     const { asked } = await play({
       resumeFrom: "12",
@@ -355,7 +355,7 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 newest", "800 newest", "800 watch 12", "2400 newest", "2400 watch 12", "9400 newest", "9400 watch 12"]);
   });
 
-  it("[informer T11] with internal errors is retried for 30 s, then everything is listed", async () => {
+  it("[informer T11] with internal errors is retried for 30 s, and then replaced by a list", async () => {
     const watches = Array.from({ length: 7 }, () => [[status(500)]]);
     const { asked } = await play({ resumeFrom: "5", watches: [...watches, [[end(1_000)]]] });
     expect(asked.filter((each) => each.includes("watch"))).toEqual([
@@ -373,7 +373,7 @@ describe("a watch", () => {
       code: 401,
       script: { resumeFrom: "5", newest: [new KubeApiError({ code: 401 }), "9"] },
     },
-  ])("$name that is refused with $code logs it, waits, and continues at its version", async ({ script }) => {
+  ])("$name that is rejected with $code logs the error, waits, and continues at its version", async ({ script }) => {
     const { asked, log } = await play(script);
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([
       expect.objectContaining({ message: "the API server refuses us", fields: expect.objectContaining({ resource: "pods" }) }),
@@ -382,7 +382,7 @@ describe("a watch", () => {
     expect(asked.filter((each) => each.includes("ist"))).toEqual([]);
   });
 
-  it("that needs a list refused with 403 logs each refusal, and retries", async () => {
+  it("whose list is rejected with 403 logs each rejection, and retries", async () => {
     const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
     const { asked, log } = await play({ newest: [forbidden], lists: [forbidden, page(20, [])] });
     expect(log.lines.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual(
@@ -393,7 +393,7 @@ describe("a watch", () => {
 });
 
 describe("a check before a watch is resumed", () => {
-  it("[informer T52] lists a server immediately whose newest version is behind, because its watch would be silent until then", async () => {
+  it("[informer T52] lists immediately if the server's newest version is behind, because a watch would be silent until it catches up", async () => {
     const { asked, told, log } = await play({
       newest: ["1200", "1000"],
       resumeFrom: "1200",
@@ -413,17 +413,17 @@ describe("a check before a watch is resumed", () => {
     );
   });
 
-  it("[informer T52] lists a server that is behind the version up to which a lane is known to be complete", async () => {
+  it("[informer T52] lists if the server is behind the version up to which a lane is known to be complete", async () => {
     const { asked } = await play({ newest: ["1100"], resumeFrom: "1000", known: "1200", watches: [[[end(1_100)]]] });
     expect(asked).toEqual(["0 newest", "0 newest", "0 watchList 1100"]);
   });
 
-  it("[informer T52] does not list a server at the same version, nor one without a list so far", async () => {
+  it("[informer T52] does not list if the server is at the same version or no list has been made yet", async () => {
     const { asked } = await play({ newest: ["1200"], resumeFrom: "1100", known: "1200" });
     expect(asked).toEqual(["0 newest", "0 watch 1100"]);
   });
 
-  it("is not made after a list, whose own watch is opened without it", async () => {
+  it("is not made for the first watch after a list", async () => {
     const { asked } = await play({ watches: [[unsupported]], lists: [page(20, [])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20"]);
   });

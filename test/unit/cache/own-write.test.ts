@@ -7,7 +7,7 @@ const [EARLIER, NOW] = ["2026-03-01T10:00:00Z", "2026-03-01T10:00:01Z"];
 const entry = (manager: string, time: string): object => ({ manager, time, operation: "Update" });
 const OURS = "deltaloop-replicaset";
 
-describe("[informer T96] isOwnWrite", () => {
+describe("[informer T96] isOwnWrite: whether a watch event shows this controller's own write", () => {
   it.each<readonly [string, readonly object[], boolean]>([
     ["without a manager", [], false],
     ["created by us", [entry(OURS, NOW)], true],
@@ -56,7 +56,7 @@ describe("[informer T96] isOwnWrite", () => {
       expected: false,
     },
   ] as const)(
-    "is an own write within the same second as another when the status $what: $expected",
+    "counts as own when another client wrote in the same second and the status $what: $expected",
     ({ resource, generation, observedGeneration, expected }) => {
       const object = { metadata: { managedFields: both, ...(generation !== undefined && { generation }) }, status: { observedGeneration } };
       expect(isOwnWrite(resource, "M", object)).toBe(expected);
@@ -70,7 +70,7 @@ describe("[informer T96] isOwnWrite", () => {
     },
   );
 
-  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("not for %j", (object) =>
+  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("is false for %j", (object) =>
     expect(isOwnWrite("pods", "M", object)).toBe(false),
   );
 });

@@ -61,7 +61,7 @@ const prepare = (
 ) => prepareChanges(store, { ...CORE_CACHE, affectedKeys }, resource, changes, { live, ...(known && { known }) });
 
 describe("prepareChanges", () => {
-  it("compares with the row that it has read, or with its absence", async () => {
+  it("compares each change with the row read, or with its absence", async () => {
     const [old, young] = [
       cachedPod({ name: "a", resourceVersion: "1", owner: ownedBy("ReplicaSet", cachedReplicaSet()) }),
       cachedPod({ name: "b" }),
@@ -89,7 +89,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toEqual([]);
   });
 
-  it("reads the rows that decisions require round by round, with the counts of their namespaces, and runs the decisions again", async () => {
+  it("reads the rows that decisions request, with their namespaces' object counts, and runs the decisions again until none is missing", async () => {
     const d = cachedDeployment({ name: "d" });
     const rs = cachedReplicaSet({ name: "rs", owner: ownedBy("Deployment", d) });
     const store = storeOf(["replicasets", rs], ["deployments", d]);
@@ -112,7 +112,7 @@ describe("prepareChanges", () => {
     expect(store.asked).toHaveLength(3);
   });
 
-  it("[informer A4] [informer T79] ignores a put that is not newer than the row, and repeats it if the row has moved", async () => {
+  it("[informer A4] [informer T79] enqueues nothing for a put that is not newer than the row; the Store repeats it if the row has changed", async () => {
     const rs = cachedReplicaSet();
     const cached = cachedPod({ name: "a", resourceVersion: "5", owner: ownedBy("ReplicaSet", rs) });
     const store = storeOf(["pods", cached]);
@@ -139,7 +139,7 @@ describe("prepareChanges", () => {
     expect(items[0]?.effects).toHaveLength(1);
   });
 
-  it("passes the object of a row to a decision when the row's own put changes nothing", async () => {
+  it("passes a row's cached object to a decision if the put of that row in the same call is not newer", async () => {
     const [older, newer] = [
       cachedReplicaSet({ name: "older", resourceVersion: "1" }),
       cachedReplicaSet({ name: "newer", resourceVersion: "9" }),
@@ -197,7 +197,7 @@ describe("prepareChanges", () => {
     expect(labels).toEqual(["cache", "message", undefined]);
   });
 
-  it("[informer T24] gives a vanished object the affected keys of its delete, lowers the delete intent, changes no count and needs no object", async () => {
+  it("[informer T24] a live read without a result enqueues the keys of a delete, lowers the delete intent, and leaves counts unchanged", async () => {
     const pod = cachedPod({ owner: ownedBy("ReplicaSet", cachedReplicaSet()) });
     const table: AffectedKeys = ({ resource, old, new: after }) =>
       resource === "pods" && old?.owner && !after

@@ -120,12 +120,12 @@ describe("reflector", () => {
     expect(brief(steps).slice(1)).toEqual(["-", "watch 50 after 800"]);
   });
 
-  test("[informer T22] resumes before an undecodable line, and lists the second time at one version", () => {
+  test("[informer T22] resumes before an undecodable line, and lists if the line after the same version fails again", () => {
     const steps = run("12", { kind: "accepted", rv: "13" }, { kind: "undecodable" }, { kind: "undecodable" }, { kind: "listed", rv: "20" });
     expect(brief(steps).slice(1)).toEqual(["-", "watch 13 after 800", "list 13 after 0", "watch 20 after 0"]);
   });
 
-  test("counts an undecodable line at another version as a first one", () => {
+  test("resumes again when the next undecodable line follows another version", () => {
     const steps = run("12", { kind: "undecodable" }, { kind: "accepted", rv: "13" }, { kind: "undecodable" });
     expect(steps.map((step) => step.do)).toEqual(["watch", "watch", "continue", "watch"]);
   });
@@ -191,7 +191,7 @@ describe("reflector", () => {
     },
     { name: "at the start", inputs: [], probe: true },
   ] satisfies readonly { readonly name: string; readonly inputs: readonly ReflectorInput[]; readonly probe: boolean }[])(
-    "[informer T52] requests the newest version first for a watch that is opened $name: $probe",
+    "[informer T52] requests the server's newest version before a watch that is opened $name: $probe",
     ({ inputs, probe }) => {
       expect(run("12", ...inputs).at(-1)).toMatchObject({ do: "watch", probe });
     },

@@ -128,7 +128,7 @@ describe("a list", () => {
     { random: 0, timeoutSeconds: 300 },
     { random: 0.999_999, timeoutSeconds: 600 },
   ])(
-    "[informer T01] that is the first of an epoch sets no version and pages of 500; its watch lasts $timeoutSeconds s at a random of $random",
+    "[informer T01] that is the first of an epoch has no version and a limit of 500; random number $random gives a watch of $timeoutSeconds s",
     async ({ random, timeoutSeconds }) => {
       const { asked, timeouts } = await play({ lists: [page(10, [pod("a", 3)])], random });
       expect(asked).toEqual(['0 list {"limit":500}', "0 watch 10"]);
@@ -136,7 +136,7 @@ describe("a list", () => {
     },
   );
 
-  it("[informer T04] requests pages of 500, with its version in the first page of a relist and only the token in later ones", async () => {
+  it("[informer T04] requests pages of 500, with a version for the first page of a relist and only the token for later pages", async () => {
     const { asked, sunk } = await play({
       lists: [
         page(10, [pod("a", 3)], "t1"),
@@ -166,7 +166,7 @@ describe("a list", () => {
     ]);
   });
 
-  it("CY2 leaves out the guard's canary in list, manifest and watch", async () => {
+  it("CY2 omits the canary of the guard in list, manifest and watch", async () => {
     const { sunk, rows } = await play({
       lists: [page(10, [pod("a", 3), pod("canary", 4)])],
       watches: [[[line("MODIFIED", "canary", 11), line("MODIFIED", "a", 12)]]],
@@ -176,7 +176,7 @@ describe("a list", () => {
     expect(sunk.join()).toContain("shop/a 12");
   });
 
-  it("[informer T06] [informer T18] whose second page has expired starts again with a fresh version, so that no manifest mixes two snapshots", async () => {
+  it("[informer T06] [informer T18] whose second page has expired starts again, so that no manifest mixes two snapshots", async () => {
     const { asked, sunk } = await play({
       resumeFrom: "5",
       watches: [[[status(410)]]],
@@ -204,12 +204,12 @@ describe("a list", () => {
     expect(sunk).toEqual([]);
   });
 
-  it("is never older than the floor of the Store", async () => {
+  it("never requests a version older than the newest one that the Store has applied", async () => {
     const { asked } = await play({ resumeFrom: "5", watches: [[[status(410)]]], lists: [page(200, [])], floor: "100" });
     expect(asked[1]).toContain('"resourceVersion":"100"');
   });
 
-  it("omits payloads cached at that version, but lists their names", async () => {
+  it("omits objects that are cached at the listed version, but keeps their names in the manifest", async () => {
     const versions = ["shop/a uid-a 3", "shop/b uid-b 1", "shop/c somebody 9"];
     const cached = { has: (key: string, uid: string, rv: string) => versions.includes(`${key} ${uid} ${rv}`) };
     const { sunk } = await play({ lists: [page(10, [pod("a", 3), pod("b", 2), pod("c", 9)])], cached });
@@ -226,7 +226,7 @@ describe("a list", () => {
     expect(quarantined).toEqual([expect.stringContaining(what)]);
   });
 
-  it("[informer T16] that is streamed is one generation: two rows of three objects, one of which was deleted, and later events are live", async () => {
+  it("[informer T16] that is streamed omits an object deleted meanwhile from the manifest, and sends later events as watch events", async () => {
     const { asked, sunk } = await play({
       streamsAt: "18",
       watches: [
@@ -240,7 +240,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L1 at 18: shop/b 3", "L1 at 18: shop/c 7", "M1 at 20: shop/a shop/b", "M shop/a 21"]);
   });
 
-  it("that is streamed has the last version of objects changed meanwhile, including recreated ones", async () => {
+  it("that is streamed has the last version of objects that were changed or recreated meanwhile", async () => {
     const { rows, sunk } = await play({
       streamsAt: "18",
       watches: [
@@ -266,7 +266,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L2 at 18: shop/b 3", "M2 at 20: shop/b"]);
   });
 
-  it("on demand aborts the request in flight, and uses the version reached", async () => {
+  it("on demand aborts the request in flight, and requests at least the version reached", async () => {
     const { asked } = await play(
       { resumeFrom: "5", watches: [[[line("ADDED", "a", 7)], 1_000_000]], lists: [page(9, [pod("a", 7)])] },
       5_000,
@@ -282,7 +282,7 @@ describe("a list", () => {
 });
 
 describe("a watch", () => {
-  it("passes events on in order", async () => {
+  it("passes on events in order", async () => {
     const { sunk } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6), line("MODIFIED", "a", 7)], [line("DELETED", "a", 8)]]],
@@ -304,7 +304,7 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 watch 5", "800 watch 50"]);
   });
 
-  it("[informer T20] without any data is resumed from the last version: its adapter aborts it after 100 s", async () => {
+  it("[informer T20] that receives no data for 100 s is aborted and resumed from the last version", async () => {
     const { asked } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6)], 100_000, new UnansweredError("no byte for 100000 ms")]],
@@ -318,7 +318,7 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 watch 5"]);
   });
 
-  it("[informer T22] with a corrupt line drops the connection and resumes before it: nothing is lost, nothing after it is used", async () => {
+  it("[informer T22] with a corrupt line drops the connection and resumes before that line, without loss", async () => {
     const { asked, sunk, log } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6), '{"type":"MODIF', line("ADDED", "c", 8)]], [[line("MODIFIED", "b", 7), line("ADDED", "c", 8)]]],
@@ -331,7 +331,7 @@ describe("a watch", () => {
     });
   });
 
-  it("[informer T22] [informer T87] with an event whose version is not an integer does the same, and lists on the second one", async () => {
+  it("[informer T22] [informer T87] with a non-integer resourceVersion drops the connection and resumes before it, and lists the second time", async () => {
     const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { resourceVersion: "abc" }) });
     const { asked, log } = await play({ resumeFrom: "5", watches: [[[bad]], [[bad]]], lists: [page(9, [])] });
     expect(asked.map((each) => each.split(" ").slice(0, 3).join(" "))).toEqual([
@@ -345,7 +345,7 @@ describe("a watch", () => {
     );
   });
 
-  it("with an object without uid logs its position and continues after it", async () => {
+  it("with an object without a uid logs its position and continues with the next event", async () => {
     const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { uid: undefined }) });
     const { asked, sunk, quarantined } = await play({
       resumeFrom: "5",

@@ -112,7 +112,7 @@ async function scene() {
 }
 
 describe("the resync", () => {
-  it("[informer T79] occurs between 5 and 15 hours for each controller, and adds each primary once within ten minutes", async ({ s }) => {
+  it("[informer T79] occurs after 5 to 15 hours for each controller, and enqueues each primary once within ten minutes", async ({ s }) => {
     await s.harness.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     s.lead();
     await s.pass(5 * HOUR_MS - 1);
@@ -135,7 +135,7 @@ describe("the resync", () => {
     expect(new Set(s.resyncs()).size).toBe(3);
   });
 
-  it("[informer T90] requeues dropped keys", async ({ s }) => {
+  it("[informer T90] requeues keys that were parked after too many failures", async ({ s }) => {
     await s.store.add(s.harness.epoch, "replicaset", "shop/web", 0);
     await s.harness.heartbeat();
     await s.store.done((await s.harness.taken("replicaset", "shop/web")).run, { kind: "drop" });
@@ -150,7 +150,7 @@ describe("the resync", () => {
 describe("the audit", () => {
   const audited = (s: Awaited<ReturnType<typeof scene>>) => s.log.lines.filter(({ message }) => message === "audit");
 
-  it("checks every resource within its period, and accepts a match", async ({ s }) => {
+  it("checks every resource within its period, and reports nothing when cache and server agree", async ({ s }) => {
     s.lead();
     await s.pass(AUDIT_MS);
     expect(new Set(audited(s).map(({ fields }) => fields["resource"]))).toEqual(
@@ -176,7 +176,9 @@ describe("the audit", () => {
     expect(s.relisted).toEqual(["replicasets: the audit found rows that differ: 1 older, 1 surplus, 1 missing"]);
   });
 
-  it("[informer T94] reads an entry live whose signature is invalid, replaces it, and enqueues its owner", async ({ s }) => {
+  it("[informer T94] replaces an entry with an invalid signature by the object from the API server, and enqueues its owner", async ({
+    s,
+  }) => {
     const slice = (await s.store.readEntries("pods", ["shop/web-a"]))[0]?.stands.slice ?? "";
     await s.fixture.spoil({ resource: "pods", key: "shop/web-a", where: "entry", slice, text: "" });
     await s.fixture.spoil({ resource: "pods", key: "shop/ghost", where: "entry", slice, text: "planted" });
@@ -192,7 +194,7 @@ describe("the audit", () => {
     expect(s.relisted).toEqual([]);
   });
 
-  it("retries a failure, and lists when the server does not know the history", async ({ s }) => {
+  it("retries after a failure, and relists when the server no longer has the requested version", async ({ s }) => {
     s.refuse(new Error("no answer"));
     s.lead();
     await s.pass(AUDIT_MS);

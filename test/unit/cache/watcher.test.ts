@@ -252,7 +252,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T51] finds rows without an older checkpoint as a gap at the next heartbeat, and lists 10 s later", async ({ s }) => {
+  it("[informer T51] detects a rollback of rows alone as a gap at the next heartbeat, and lists 10 s later", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const restore = s.snapshot();
@@ -269,7 +269,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("closes the gate immediately on another primary, and lists everything within 15 s", async ({ s }) => {
+  it("closes the gate immediately after a Redis failover to another primary, and lists everything within 15 s", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -295,9 +295,7 @@ describe("one watcher", () => {
     expect(s.cached()).toEqual(["default/a"]);
   });
 
-  it("[informer T40] completes the next generation after a listed payload is permanently lost: the manifest waits, and the fence is raised", async ({
-    s,
-  }) => {
+  it("[informer T40] raises the fence and completes another list after a message of the first list was permanently lost", async ({ s }) => {
     await s.create("a");
     let lost = 0;
     s.lose((envelope) => envelope.k === "L" && lost++ === 0);
@@ -310,7 +308,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T05] lists a frozen lane again, and raises the fence after five lists", async ({ s }) => {
+  it("[informer T05] lists again while a lane is frozen, and raises the fence after five lists", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const lane = s.data.epoch?.resources.get("pods")?.lanes[3];
@@ -340,7 +338,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("deletes part of older epochs every 10 s", async ({ s }) => {
+  it("deletes some keys of older epochs every 10 s", async ({ s }) => {
     const asked: string[] = [];
     Object.assign(s.store, { forgetEpochs: async (epoch: string) => asked.push(epoch) });
     s.start("one");
@@ -349,7 +347,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "keys of older epochs removed")).toHaveLength(3);
   });
 
-  it("[informer FU5] deletes older epochs although the checkpoint is refused, and every second while the Store is full", async ({ s }) => {
+  it("[informer FU5] deletes keys of older epochs every second while the Store is full and rejects the checkpoint", async ({ s }) => {
     const { checkpoint } = s.store;
     const asked: (boolean | undefined)[] = [];
     let answer: "refused" | "full" | "room" = "refused";
@@ -371,7 +369,7 @@ describe("one watcher", () => {
     expect(asked.slice(8)).toEqual([false, false]);
   });
 
-  it("[informer FU4] lists what a full Store omitted once it has had room for 15 s, and not before", async ({ s }) => {
+  it("[informer FU4] lists objects that a full Store omitted once the Store has had free memory for 15 s", async ({ s }) => {
     const { checkpoint } = s.store;
     let isFull = true;
     Object.assign(s.store, {
@@ -393,7 +391,7 @@ describe("one watcher", () => {
     expect(said).toContain("the store has room again");
   });
 
-  it("FG4 passes every object to the guard, and starts no term before the guard has answered", async ({ s }) => {
+  it("FG4 passes every object to the guard, and begins a term only after the guard's check", async ({ s }) => {
     await s.create("listed");
     const looked: string[] = [];
     let epochs: (string | undefined)[] = [];
@@ -437,7 +435,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("relists a resource marked suspect under a new fence, with the gate closed meanwhile", async ({ s }) => {
+  it("relists a resource that is marked suspect under a new fence, and keeps the gate closed meanwhile", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
@@ -446,7 +444,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("returns a cache of a discarded history to the listed state, and lists everything once more before the gate opens", async ({ s }) => {
+  it("after a cluster restore, resets the cache to the listed state, and lists everything again before the gate opens", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -470,9 +468,7 @@ describe("one watcher", () => {
     expect(s.log.lines.filter(({ message }) => message === "raising the fence")).toHaveLength(1);
   });
 
-  it("[informer T58] sends nothing under the old fence while the new one cannot be raised, so that no sequence number is used twice", async ({
-    s,
-  }) => {
+  it("[informer T58] sends nothing while the new fence cannot be opened, so that no sequence number is used twice", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -488,7 +484,7 @@ describe("one watcher", () => {
     expect(s.sent.length).toBe(new Set(s.sent.map(({ id }) => id)).size);
   });
 
-  it("starts another list under another fence when a resource is marked suspect during a list", async ({ s }) => {
+  it("starts another list under a new fence when a resource is marked suspect during a list", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     await s.store.markSuspect("pods", "a test says so");
@@ -504,7 +500,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("lists a suspect cache again although a rolled-back Store has lost its last generation", async ({ s }) => {
+  it("lists a suspect cache again even if a rollback of the Store has lost the last list's number", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const pods = () => s.data.epoch?.resources.get("pods");
@@ -545,7 +541,7 @@ describe("one watcher", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("publishes another release of the cluster in the same epoch, without a new term", async ({ s }) => {
+  it("publishes a changed release of the cluster in the same epoch and term", async ({ s }) => {
     let runs = "v1.36.3";
     const ports = { read: () => Promise.resolve(runs), clock: s.clock, log: s.log };
     const release = createClusterRelease(ports, { first: runs });
@@ -575,9 +571,7 @@ describe("one watcher", () => {
     expect(s.data.epoch?.record).toMatchObject({ epoch: "old", release: "1.37" });
   });
 
-  it("[informer T42] leaves the epoch of a list that is older than the applied version, and the next epoch has the listed state", async ({
-    s,
-  }) => {
+  it("[informer T42] opens a new epoch if a list is older than the applied version, and caches the listed state in it", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -614,7 +608,7 @@ describe("two watchers", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T30] the second one resumes from the least version applied, not from the last one sent, and misses nothing", async ({
+  it("[informer T30] the second watcher resumes from the least applied version, not from the last one sent, and misses nothing", async ({
     s,
   }) => {
     const one = s.start("one");
@@ -639,7 +633,7 @@ describe("two watchers", () => {
     expect(versions.length).toBeLessThan(100);
   });
 
-  it("[informer T29] the next watcher reads again what its predecessor had read but not sent", async ({ s }) => {
+  it("[informer T29] the next watcher reads events again that its predecessor had received but not sent", async ({ s }) => {
     const one = s.start("one");
     await s.pass(3_000);
     s.queueIsAway(true);
@@ -685,7 +679,9 @@ describe("two watchers", () => {
     expect(s.log.lines.at(-1)).toMatchObject({ message: "message dropped", fields: { why: "fence" } });
   });
 
-  it("[informer T54] one suspended for 30 s sends nothing more, gives up, and leads again when the other one ends", async ({ s }) => {
+  it("[informer T54] a watcher suspended for 30 s sends nothing more, stops leading, and leads again when the other one ends", async ({
+    s,
+  }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);
@@ -710,7 +706,7 @@ describe("two watchers", () => {
     expect(s.log.lines.filter(({ message }) => message === "leading")).toHaveLength(3);
   });
 
-  it("[informer T58] a leader with an outdated fence gives up at its next checkpoint, and logs it once", async ({ s }) => {
+  it("[informer T58] a leader with an outdated fence stops leading at its next checkpoint, and logs it once", async ({ s }) => {
     s.start("one");
     await s.pass(3_000);
     const epoch = s.data.epoch?.record.epoch ?? "";
@@ -780,7 +776,7 @@ describe("a restored etcd with older revisions", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52] adds nothing of the detecting list to the old cache", async ({ s }) => {
+  it("[informer T52] adds nothing from the restored server to the cache of the old epoch", async ({ s }) => {
     await s.create("a");
     s.start("one");
     await s.pass(3_000);
@@ -798,7 +794,7 @@ describe("a restored etcd with older revisions", () => {
     expect(errors(s, "already applied")).toBe(1);
   });
 
-  it("[informer T52b] a leader that starts after the restore waits until the epoch has not changed for 60 s, and opens a new one", async ({
+  it("[informer T52b] a leader that starts after the restore opens a new epoch once the old one has not changed for 60 s", async ({
     s,
   }) => {
     await s.create("a");
@@ -819,7 +815,7 @@ describe("a restored etcd with older revisions", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T52b] a leader that was suspended meanwhile has the greatest fence, and opens no epoch with it", async ({ s }) => {
+  it("[informer T52b] a leader suspended during the restore opens no epoch, although its fence is the greatest", async ({ s }) => {
     await s.create("a");
     const one = s.start("one");
     await s.pass(3_000);

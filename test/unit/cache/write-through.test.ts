@@ -38,7 +38,7 @@ async function scene() {
 }
 
 describe("writeThrough", () => {
-  it("[informer T73] caches stripped answers, queues the key to be rung at the end of the run, and returns them as cached", async () => {
+  it("[informer T73] caches stripped answers and returns them, and queues the key, whose doorbell is sent at the end of the run", async () => {
     const { harness, run, save } = await scene();
     const {
       objects: [cached],
@@ -50,7 +50,7 @@ describe("writeThrough", () => {
     expect(await harness.store.done(run, { kind: "ok" })).toMatchObject({ bell: { controller: "replicaset", key: "shop/web" } });
   });
 
-  it("[informer T78] the same version from the stream changes nothing and enqueues nothing", async () => {
+  it("[informer T78] the watch event of an answered write changes nothing and enqueues nothing", async () => {
     const { harness, run, save } = await scene();
     const {
       objects: [cached],
@@ -78,7 +78,7 @@ describe("writeThrough", () => {
     expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
   });
 
-  it("reads a row again that moved since it was read, and fails with a reason after five attempts", async () => {
+  it("reads a row again if it changed after it was read, and fails with a reason after five attempts", async () => {
     const { harness, run, save } = await scene();
     const known = new Map([[POD, { key: POD, uid: "uid-web-1", rv: "3", gone: false, object: cachedPod({ resourceVersion: "3" }) }]]);
     await save([answer(50)], { known });
@@ -91,7 +91,7 @@ describe("writeThrough", () => {
     expect(calls).toBe(5);
   });
 
-  it("does not resend the items before a moved row", async () => {
+  it("does not resend the items before a changed row", async () => {
     const { harness, run } = await scene();
     const ports = harness.writeThroughPorts();
     const sent: string[] = [];
@@ -117,7 +117,7 @@ describe("writeThrough", () => {
     ).rejects.toThrow("another epoch");
   });
 
-  it("ignores doorbells that cannot be sent, because the key is dirty, and logs the failure", async () => {
+  it("logs doorbells that cannot be sent, and succeeds, because the sweeper sends them for queued keys", async () => {
     const { harness, run } = await scene();
     await harness.store.done(run, { kind: "ok" }); // a suppressed change rings nothing
     const doorbells = { ring: () => Promise.reject(new Error("SQS is away")) };
@@ -137,7 +137,7 @@ describe("writeThrough", () => {
     expect(await harness.row(POD)).toMatchObject({ gone: true });
   });
 
-  it("GO6 returns the keys that the call makes due: primaries that are created or changed, not their status, not its own key", async () => {
+  it("GO6 returns the keys that its writes enqueue: created or changed primaries, but no status writes and not its own key", async () => {
     const { harness, run } = await scene();
     const did: string[] = [];
     const expected: Doorbell[] = [];

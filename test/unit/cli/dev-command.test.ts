@@ -59,7 +59,7 @@ async function begun(): Promise<{
   return { dev, group: -(dev.pid ?? 0), queue, said: () => said, ended, allEnded, left: () => readdirSync(temporary) };
 }
 
-it("[informer T125] Ctrl-C ends dev immediately while it shuts down with its terminal, and leaves no keys", async () => {
+it("[informer T125] a second Ctrl-C during the shutdown ends dev immediately, and leaves no key files", async () => {
   const { dev, queue, ended, allEnded, left } = await begun();
   expect(left()).toEqual([expect.stringMatching(/^deltaloop-dev-/)]);
   process.kill(queue, "SIGSTOP"); // it is waited for
@@ -86,7 +86,7 @@ it("Ctrl-C while its components start ends all of them without a failure", async
   expect(left()).toEqual([]);
 });
 
-it("does not count a component as failed that ended by a Ctrl-C before dev received it", async () => {
+it("does not report a component as failed if Ctrl-C ended it before dev received the signal", async () => {
   const { dev, queue, said, allEnded, left } = await begun();
   process.kill(queue, "SIGINT"); // which ends starting processes
   await expect.poll(() => isThere(queue), { interval: 1 }).toBe(false);

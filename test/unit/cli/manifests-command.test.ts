@@ -16,7 +16,7 @@ function run(...files: readonly string[]) {
   return spawnSync(process.execPath, ["cli/main.ts", "manifests", ...files], { cwd: ROOT, encoding: "utf8" });
 }
 
-it("prints nothing beside the YAML, however many files there are", () => {
+it("prints only the YAML to standard output, for any number of files", () => {
   const files = Array.from({ length: 12 }, (_, i) => {
     const path = join(folder, `many-${i}.mjs`);
     writeFileSync(path, `${HEAD}export const a = defineController({ name: "a${i}", for: Pod, sync: () => undefined });\n`);

@@ -106,7 +106,7 @@ describe("deltaloop open", () => {
     });
   });
 
-  it("contains no value of a variable, annotation or message, although the capture does", async () => {
+  it("shows no value of a variable, annotation or message, even if the capture contains it", async () => {
     const paths = ["/apis/apps/v1/deployments", "/api/v1/pods", "/api/v1/events"];
     const bodies = await Promise.all(paths.map(async (path) => (await get(path)).body));
     expect(bodies.every((body) => body.includes("web"))).toBe(true);

@@ -14,7 +14,7 @@ const created: DecisionMark = { ...listed, kind: "created" };
 const create = { verb: "create", adopts: false } as const;
 const remove = { verb: "delete", adopts: false } as const;
 
-describe("the owner's mark", () => {
+describe("the mark of an owner (what its last decision was based on)", () => {
   it.each([
     { name: "none", mark: undefined, does: create, want: "first under this fence" },
     { name: "of an earlier fence", mark: { ...listed, fence: "6" }, does: create, want: "first under this fence" },
@@ -61,17 +61,17 @@ describe("the owner's mark", () => {
     { name: "5 s ago", atMs: NOW_MS - LIST_INTERVAL_MS, want: { kind: "list" } },
     { name: "2 s ago", atMs: NOW_MS - 2_000, want: { kind: "wait", afterMs: 3_000 } },
     { name: "in a time to come", atMs: NOW_MS + 1, want: { kind: "list" } },
-  ])("makes at most one list in 5 s: listed $name", ({ atMs, want }) => {
+  ])("allows one list of the owner's pods in 5 s: listed $name", ({ atMs, want }) => {
     expect(bounded("first after SUSPECT", { ...listed, atMs }, NOW_MS)).toMatchObject(want);
   });
 
-  it("does not count our own create as a list", () => {
+  it("does not count the owner's creation by this controller as a list", () => {
     expect(bounded("pods to adopt", { ...created, atMs: NOW_MS }, NOW_MS).kind).toBe("list");
     expect(bounded(undefined, { ...listed, atMs: NOW_MS }, NOW_MS).kind).toBe("cache");
     expect(bounded("first under this fence", undefined, NOW_MS).kind).toBe("list");
   });
 
-  it("becomes SUSPECT at the third list within a minute that contradicts the cache", () => {
+  it("marks the cache SUSPECT at the third list within a minute that contradicts the cache", () => {
     const disputed = (disputedMs: readonly number[], isDisputed = true) =>
       markOf(pods, { ...listed, disputedMs }, { listRV: "100", nowMs: NOW_MS, isDisputed });
     expect(disputed([NOW_MS - 20_000]).isSuspect).toBe(false);
@@ -84,16 +84,19 @@ describe("the owner's mark", () => {
     });
   });
 
-  it.each([listed, created, { ...listed, kind: "disputed", disputedMs: [1, 2] } as const])("is the same after being stored: %o", (mark) => {
-    expect(parseMark(markText(mark))).toEqual(mark);
-  });
+  it.each([listed, created, { ...listed, kind: "disputed", disputedMs: [1, 2] } as const])(
+    "is unchanged after being stored and read: %o",
+    (mark) => {
+      expect(parseMark(markText(mark))).toEqual(mark);
+    },
+  );
 
-  it.each([undefined, "", "listed 7 2", "other 7 2 90 1 ", "listed x 2 90 1 "])("is none when it cannot be read: %s", (text) => {
+  it.each([undefined, "", "listed 7 2", "other 7 2 90 1 ", "listed x 2 90 1 "])("is ignored when it cannot be parsed: %s", (text) => {
     expect(parseMark(text)).toBeUndefined();
   });
 });
 
-describe("a list contradicts a cache that claims to have all events up to version 80", () => {
+describe("whether a list contradicts a cache that has applied all events up to version 80", () => {
   const row = (name: string, rv: string, gone = false): Row => ({ key: `shop/${name}`, uid: name, rv, gone, object: cachedPod({ name }) });
   it.each([
     { name: "the same pods", listRV: "100", pods: [["a", "50"]], cached: [row("a", "50")], want: false },

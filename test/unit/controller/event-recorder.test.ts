@@ -44,7 +44,7 @@ describe("eventRequests", () => {
     ]);
   });
 
-  it("patches count, message and timestamp of an earlier Event, and carries the whole Event in case it has expired", () => {
+  it("patches count, message and timestamp of an earlier Event, or creates the whole Event if it has expired", () => {
     const again = { count: 3, lastTimestamp: "2026-03-01T10:01:00Z", message: "no" };
     expect(eventRequests([told("no", { atMs: FIRST_MS + 60_000 })], [correlated({ count: 3 })], TELLER)).toMatchObject([
       {
@@ -57,7 +57,7 @@ describe("eventRequests", () => {
     ]);
   });
 
-  it("aggregates as upstream does, which omits the reporting controller", () => {
+  it("omits the reporting controller from aggregated Events, as upstream does", () => {
     const [request] = eventRequests([told("no")], [correlated({ isCombined: true })], TELLER);
     expect(request).toMatchObject({ kind: "create", body: { message: "(combined from similar events): no", count: 1 } });
     expect(request?.body).not.toHaveProperty("reportingComponent");
@@ -95,7 +95,7 @@ describe("eventRequests", () => {
     expect(eventRequests(notes, said, TELLER)).toHaveLength(want.length);
   });
 
-  it("shortens the name of an Event whose owner's name is too long for the API server", () => {
+  it("shortens the name of an Event if its owner's name would make it too long for the API server", () => {
     const long = "a".repeat(253);
     expect(eventRequests([told("no", { name: long })], [correlated()], TELLER)).toMatchObject([
       { body: { metadata: { name: expect.stringMatching(/^[0-9a-f-]{36}$/u) as string }, involvedObject: { name: long } } },
@@ -107,7 +107,7 @@ describe("happeningsOf", () => {
   const digester = createDigester("key");
   const of = (...notes: readonly ToldNote[]) => happeningsOf(notes, TELLER, digester);
 
-  it("stores digests and a time, no message text, and uses one key per Event", () => {
+  it("stores only digests and a time of an Event, without its text", () => {
     const [happening] = of(told("s3cret"));
     expect(JSON.stringify(happening)).not.toMatch(/s3cret|web|shop|FailedCreate/u);
     expect(Object.values(happening ?? {}).map((text) => text.length)).toEqual([22, 22, 22, 16]);

@@ -26,7 +26,7 @@ describe("inTurn", () => {
     expect([most, clock.now()]).toEqual([CALLS_AT_ONCE_MAX, 16 * 400]);
   });
 
-  it("starts no further call once the deadline forbids it, and returns the calls not started", async () => {
+  it("starts no call after the deadline, and returns the calls that were not started", async () => {
     let begun = 0;
     const results = await inTurn(
       [1, 2, 3, 4],

@@ -26,7 +26,7 @@ const it = base.extend("s", async () => {
   return { clock, log, marked, state, proof };
 });
 
-it("reads the Lease once in ten seconds, for any number of callers", async ({ s: { proof, clock, state } }) => {
+it("one read of the Lease serves all callers for ten seconds", async ({ s: { proof, clock, state } }) => {
   await Promise.all(Array.from({ length: 50 }, () => proof.require("e1", TOKEN)));
   await clock.advance(PROOF_MS - 1);
   await proof.require("e1", { term: "a", count: 9 }); // the same term
@@ -36,7 +36,7 @@ it("reads the Lease once in ten seconds, for any number of callers", async ({ s:
   expect(state.gets).toBe(2);
 });
 
-it("holds for one term of one epoch", async ({ s: { proof, state } }) => {
+it("a proof that the Lease lists a term covers only that term and its epoch", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
   await expect(proof.require("e1", { term: "b", count: 0 })).rejects.toThrow(UnprovenError);
   state.terms = "a.4 b.0";
@@ -45,13 +45,13 @@ it("holds for one term of one epoch", async ({ s: { proof, state } }) => {
   expect(state.gets).toBe(3); // the second refusal of `b` within a second is the first one's
 });
 
-it("proves nothing for a term that the Lease lists with a smaller count, and is not read for an older build's epoch", async ({ s }) => {
+it("rejects a term that the Lease lists with a smaller count; an older build's epoch needs no proof", async ({ s }) => {
   await expect(s.proof.require("e1", { term: "a", count: 5 })).rejects.toThrow("does not list a.5");
   await s.proof.require("e1", undefined);
   expect(s.state.gets).toBe(1);
 });
 
-it("ends with a connection error, even of a call in flight", async ({ s: { proof, state } }) => {
+it("a connection error ends the proof, even for a call in flight", async ({ s: { proof, state } }) => {
   await proof.require("e1", TOKEN);
   const away = { get: () => Promise.reject(new UnansweredError("away")), list: () => Promise.reject(new UnansweredError("away")) };
   const reader = provenReader(away, proof, () => proof.require("e1", TOKEN));
@@ -72,7 +72,9 @@ it("reads the Lease again immediately, a few times, if another connection fails 
   expect(state.gets).toBe(7);
 });
 
-it("is requested once a second without success, and raises an alarm after half a minute", async ({ s: { proof, clock, state, log } }) => {
+it("a proof that cannot be obtained is retried once a second, and logs an error after 30 s", async ({
+  s: { proof, clock, state, log },
+}) => {
   state.isAway = true;
   const alarms = () => log.lines.filter(({ level }) => level === "error").length;
   for (let ms = 0; ms < 30_000; ms += 100) {
@@ -87,7 +89,7 @@ it("is requested once a second without success, and raises an alarm after half a
   await proof.require("e1", TOKEN);
 });
 
-it("marks everything SUSPECT when `take` returns an older checkpoint than before", async ({ s: { proof, marked } }) => {
+it("marks all resources SUSPECT when `take` returns an older checkpoint than before", async ({ s: { proof, marked } }) => {
   const shown = (number: number, fence = "100") => ({ token: TOKEN, fence, marks: 0, checkpoint: { fence, number } });
   expect(await proof.compare(proof.seen(), "e1", shown(5))).toBe(false);
   const before = proof.seen();

@@ -20,7 +20,9 @@ it.each<{ note: EventNote; want: string }>([
     note: { type: "Warning", reason: "ReplicaSetCreateError", message: `Failed to create new replica set "web-7f": ${DENIAL}` },
     want: 'Failed to create new replica set "web-7f": (the answer is in the Event)',
   },
-])("maps the reason $note.reason to $want", ({ note, want }) => expect(loggedNote(note)).toEqual({ ...note, message: want }));
+])("logs an Event with reason $note.reason with the message $want", ({ note, want }) =>
+  expect(loggedNote(note)).toEqual({ ...note, message: want }),
+);
 
 it("logs a status without the messages of its conditions", () => {
   const condition = { type: "ReplicaFailure", status: "True", reason: "FailedCreate", message: DENIAL } as const;

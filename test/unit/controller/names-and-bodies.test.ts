@@ -43,7 +43,7 @@ describe("pod names", () => {
     );
   });
 
-  it("skips names in use and returns the next index", () => {
+  it("skips pod names in use, and returns the next index", () => {
     const first = podName("web", seed);
     const { names, nextIndex } = podNames("web", seed, { count: 2, firstIndex: 0, taken: new Set([first]) });
     expect(names).toEqual([1, 2].map((index) => ({ name: podName("web", { ...seed, index }), index })));
@@ -73,7 +73,7 @@ describe("planCreates", () => {
       { ownerName: "web", ownerUid: "u", epoch: "e1", count, drawn: 7 },
     );
 
-  it("uses planned names first and keeps the deadline of their calls", () => {
+  it("uses the names of unanswered creates first, and keeps the deadlines of those calls", () => {
     const { ops, drop } = plan([intent("web-a", { mayLandUntilMs: NOW_MS + 1 })], 2);
     expect(ops).toEqual([
       { id: "c:web-a", name: "web-a", mayLandUntilMs: NOW_MS + 1 },
@@ -82,14 +82,14 @@ describe("planCreates", () => {
     expect(drop).toEqual([]);
   });
 
-  it("drops a planned name that the snapshot contains, and surplus names whose calls certainly created nothing", () => {
+  it("drops the name of an unanswered create if its pod exists, or if the name is surplus and the call's deadline has passed", () => {
     const intents = [intent("web-a"), intent("web-b"), intent("web-c")];
     const { ops, drop } = plan(intents, 1, ["web-a"]);
     expect(ops.map(({ name }) => name)).toEqual(["web-b"]);
     expect(drop.map(({ name }) => name)).toEqual(["web-a", "web-c"]);
   });
 
-  it("keeps an unanswered name without a pod at any age, because its pod may exist while the watch is interrupted", () => {
+  it("keeps the name of an unanswered create at any age, because its pod may appear once an interrupted watch resumes", () => {
     const intents = [
       intent("web-b"),
       intent("web-c", { mayLandUntilMs: NOW_MS - 60_000 }),
@@ -98,7 +98,7 @@ describe("planCreates", () => {
     expect(plan(intents, 1).drop).toEqual([]);
   });
 
-  it("treats the deadline itself as expired", () => {
+  it("treats a create's deadline as passed at the deadline itself", () => {
     expect([mayLand({ mayLandUntilMs: 5 }, 4), mayLand({ mayLandUntilMs: 5 }, 5), mayLand({}, 0)]).toEqual([true, false, false]);
   });
 });
@@ -112,7 +112,7 @@ describe("slowStartBatches", () => {
     { n: 100, want: [1, 2, 4, 8, 16, 32, 37] },
     { n: 500, want: [1, 2, 4, 8, 16, 32, 64, 128, 245] },
   ];
-  it.each(table)("[replicaset 33] $n → $want", ({ n, want }) => {
+  it.each(table)("[replicaset 33] splits $n calls into batches $want", ({ n, want }) => {
     expect(slowStartBatches(n)).toEqual(want);
   });
 });
@@ -169,7 +169,7 @@ describe("podFromTemplate", () => {
     });
   });
 
-  it("serializes to the template's digest", () => {
+  it("prints the template's digest instead of its content when a pod body is serialized", () => {
     const body = podFromTemplate(live, { resource: "replicasets", name: "web-x", digest: "k.1.d" });
     for (const text of [
       inspect(body, { depth: 9, showHidden: true }),

@@ -208,7 +208,7 @@ describe("PatchReplicaSet", () => {
     { name: "another uid", fields: { uid: "rs-0" }, kind: "conflict", cached: ["shop/web"] },
     { name: "a deleted one", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
   ];
-  it.each(table)("of $name fails, writes the current object through, and ends the list", async ({ fields, kind, cached }) => {
+  it.each(table)("of $name fails, writes the current object through, and skips the remaining writes", async ({ fields, kind, cached }) => {
     const scene = await Scene.create();
     const { results, error } = await scene.perform([scene.patch(fields), scene.patch()]);
     expect(results.map((result) => result.kind)).toEqual([kind, "notTried"]);
@@ -216,12 +216,12 @@ describe("PatchReplicaSet", () => {
     expect(scene.cached).toEqual(cached);
   });
 
-  it("fails, and reports no conflict, when the API server rejects it as invalid", async ({ scene }) => {
+  it("reports a failure, not a conflict, when the API server rejects the patch as invalid", async ({ scene }) => {
     scene.api.script = { "patch replicasets": refusal(422, "Invalid", "too big") };
     expect((await scene.perform([scene.patch()])).results).toMatchObject([{ kind: "failed", error: { message: "too big" } }]);
   });
 
-  it("applies each patch to the answer to the previous one", async ({ scene }) => {
+  it("applies each patch to the object that the previous patch returned", async ({ scene }) => {
     const { uid, resourceVersion } = (await scene.api.put("replicasets", replicaSet({ name: "old" }))).metadata;
     const other = scene.patch({ name: "old", uid, resourceVersion, replicas: 0 });
     expect((await scene.perform([scene.patch(), other])).results.map(({ kind }) => kind)).toEqual(["stored", "stored"]);
@@ -229,14 +229,14 @@ describe("PatchReplicaSet", () => {
 });
 
 describe("CreateReplicaSet", () => {
-  it("builds the body from the live owner, read once", async ({ scene }) => {
+  it("builds the body from the live owner, which is read once", async ({ scene }) => {
     const results = [scene.create(), scene.create({ name: "d-6a" })].map((write) => scene.send(write));
     expect((await Promise.all(results)).flatMap((each) => each.results.map(({ kind }) => kind))).toEqual(["stored", "stored"]);
     expect(scene.api.reads).toEqual(["get deployments d"]);
     expect(scene.cached).toEqual(["shop/d-5f", "shop/d-6a"]);
   });
 
-  it("returns the object that already has the name, written through", async ({ scene }) => {
+  it("returns the existing object if the name is taken, and writes it through", async ({ scene }) => {
     const { results, error } = await scene.send(scene.create({ name: "web" }));
     expect(results).toMatchObject([
       { kind: "alreadyExists", live: { metadata: { uid: scene.uid }, spec: { template: { digest: expect.any(String) } } } },
@@ -278,7 +278,7 @@ describe("CreateReplicaSet", () => {
     }
   });
 
-  it("uses the object read beside a list, which adopts nothing", async ({ scene }) => {
+  it("uses the owner that was read alongside a list, but reads the owner again before it adopts", async ({ scene }) => {
     const session = createSession(scene.ports, scene.run);
     await session.list("replicasets", "shop", {
       selector: compileSelector({ matchLabels: { app: "web" } }) as Selector,
@@ -292,7 +292,7 @@ describe("CreateReplicaSet", () => {
     expect(scene.api.reads).toEqual(["list replicasets ", "get deployments d", "get deployments d"]);
   });
 
-  it("fails the sync when reading the owner fails, and returns a refusal", async ({ scene }) => {
+  it("fails the sync if reading the owner fails, and returns an error if the API server rejects the create", async ({ scene }) => {
     scene.api.script = { "get deployments": "never" };
     await expect(scene.send(scene.create())).rejects.toThrow("no answer");
     const other = await Scene.create();
@@ -328,20 +328,20 @@ describe("UpdateStatus of a Deployment", () => {
     expect(scene.saved).toMatchObject([{ ownStatus: true, resource: "deployments" }]);
   });
 
-  it("writes the live object through and fails the sync after a conflict, at any generation", async ({ scene }) => {
+  it("writes the live object through and fails the sync after a conflict, even if the generation is unchanged", async ({ scene }) => {
     await scene.api.change("deployments", "d", ({ metadata }) => ({ metadata: { ...metadata, labels: { a: "b" } } }));
     expect(await scene.send(scene.status())).toMatchObject({ results: [{ kind: "conflict" }], error: { code: 409 } });
     expect(scene.saved).toMatchObject([{ ownStatus: false, items: [{ key: "shop/d" }] }]);
     expect(scene.api.writes).toEqual(["patch deployments/status"]);
   });
 
-  it("fails on every repeated conflict, so that the key backs off", async ({ scene }) => {
+  it("fails the sync on every repeated conflict, so that the key backs off", async ({ scene }) => {
     scene.api.script = { "patch deployments/status": refusal(409, "Conflict", "a webhook says so") };
     const { end, error } = await scene.send(scene.status());
     expect([end, error?.message]).toEqual([undefined, "a webhook says so"]);
   });
 
-  it("ends as done when the Deployment is deleted or replaced, and fails on any other error", async () => {
+  it("ends the sync as done if the Deployment was deleted or replaced, and fails on any other error", async () => {
     const gone = await Scene.create();
     await gone.api.remove("deployments", "d");
     expect((await gone.send(gone.status())).end).toEqual({ kind: "done" });
@@ -357,7 +357,7 @@ describe("UpdateStatus of a Deployment", () => {
 });
 
 describe("perform", () => {
-  it("PF4 starts no call once the lease has ended", async ({ scene }) => {
+  it("PF4 starts no call after the key's lease has ended", async ({ scene }) => {
     scene.mayWrite = false;
     for (const write of [scene.patch(), scene.remove(), scene.create(), scene.status()])
       await expect(scene.send(write)).rejects.toThrow(LeaseEndsError);
@@ -402,7 +402,7 @@ describe("errors", () => {
 });
 
 describe("PF5 perform in shadow mode", () => {
-  it("reports the writes that it would have sent, without an attached trace", async ({ scene }) => {
+  it("logs the writes that it would have sent, unless a trace records them", async ({ scene }) => {
     const said: unknown[] = [];
     const log = { ...scene.ports.log, info: (message: string, fields?: object) => void said.push({ message, ...fields }) };
     const ports = { ...scene.ports, log, gateway: createWriteGateway(scene.api, "deployment", "shadow") };

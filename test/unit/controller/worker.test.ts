@@ -115,7 +115,7 @@ describe("runKey", () => {
     expect(await play({ takes: [take] })).toMatchObject({ did: ['take {"uid":"u1"}'], outcomes: [], refused: [why] });
   });
 
-  it("WK6 runs nothing where another controller is active, and logs which one", async () => {
+  it("WK6 does not run the handler while the guard has stopped the key, and logs which controller is active", async () => {
     const write = { resource: "deployments", key: "shop/web", manager: "kube-controller-manager", atMs: 5_000 } as const;
     const { did, outcomes, metrics } = await play({ takes: [{ kind: "stopped", stop: { kind: "seen", write, sinceMs: 5_100 } }] });
     expect(did).toEqual([
@@ -126,7 +126,7 @@ describe("runKey", () => {
     expect(metrics.sums["deltaloop_doorbells_total{controller=deployment,result=stopped}"]).toBe(1);
   });
 
-  it("WK6 starts no further call after a renewal reports another controller, has not failed, and leaves its key due immediately", async () => {
+  it("WK6 starts no call after a renewal reports another active controller, and requeues the key without counting a failure", async () => {
     const mayWrite: boolean[] = [];
     const sync: SyncHandler = async (session) => {
       mayWrite.push(session.mayWrite());
@@ -146,7 +146,7 @@ describe("runKey", () => {
     expect((await play({ takes: [ok], sync: wait(6_000), renews: ["stopped"] })).outcomes).toEqual([{ kind: "ok" }]);
   });
 
-  it("takes again with the uids it receives, at most four times", async () => {
+  it("takes the key again if the primary was replaced, with the uids returned, at most four times", async () => {
     const moved: TakeResult = { kind: "moved", uid: "u2", owner: "o" };
     expect((await play({ takes: [moved, ok] })).did).toEqual(['take {"uid":"u1"}', 'take {"uid":"u2","owner":"o"}', "ring 7"]);
     expect((await play({ takes: [{ kind: "moved" }, ok] })).did[1]).toBe("take {}");
@@ -154,7 +154,7 @@ describe("runKey", () => {
     expect([storm.did.length, storm.outcomes]).toEqual([4, []]);
   });
 
-  it("WK2 waits for less than a second, 1.5 s in all, and rings the doorbell for longer delays", async () => {
+  it("WK2 waits for delays below a second, up to 1.5 s in total, and sends a doorbell for longer delays", async () => {
     const notYet = (delayMs: number): TakeResult => ({ kind: "notYet", delayMs, bell });
     expect(await play({ takes: [notYet(900), ok] })).toMatchObject({
       did: ['take {"uid":"u1"}', 'take {"uid":"u1"}', "ring 7"],
@@ -167,12 +167,12 @@ describe("runKey", () => {
     expect((await play({ takes: [notYet(900), notYet(600), notYet(1), ok] })).did.at(-1)).toBe("ring 1");
   });
 
-  it("WK3 renews every 5 s while the handler runs, and stops when it returns", async () => {
+  it("WK3 renews the key's lease every 5 s until the handler returns", async () => {
     const { did } = await play({ takes: [ok], sync: wait(12_000) });
     expect(did.filter((each) => each.startsWith("renew"))).toEqual(["renew at 5000", "renew at 10000"]);
   });
 
-  it("WK3 forbids calls when the lease or the invocation ends within the request timeout plus 1 s", async () => {
+  it("WK3 forbids calls if the lease or the invocation ends within the request timeout plus 1 s", async () => {
     const answers: string[] = [];
     const watch =
       (times: readonly number[]): SyncHandler =>
@@ -190,7 +190,7 @@ describe("runKey", () => {
     expect(answers).toEqual(["1 true", "11950 true", "12000 false", "1 true", "3950 true", "4000 false", "1 true", "6000 false"]);
   });
 
-  it("WK4 passes its outcome to the Store", async () => {
+  it("WK4 passes the handler's outcome to the Store", async () => {
     const end = async (sync: SyncHandler, options?: WorkerOptions, failures = 0): Promise<Outcome | undefined> =>
       (await play({ takes: [{ ...ok, snapshot: { ...snapshot, failures } }], sync, ...(options && { options }) })).outcomes[0];
     const fail =
@@ -225,7 +225,7 @@ describe("runKey", () => {
     expect(did.join()).not.toContain("hunter2");
   });
 
-  it("WK5 [informer T69b] fails a key whose runs died three times in a row without running it, and drops it at its limit", async () => {
+  it("WK5 [informer T69b] fails a key without running it after three runs died in a row, and drops it at the retry limit", async () => {
     let runs = 0;
     const sync: SyncHandler = async () => {
       runs++;
@@ -251,7 +251,7 @@ describe("runKey", () => {
     expect(runs).toBe(1);
   });
 
-  it("does not count a failed doorbell and a lost lease as failures", async () => {
+  it("counts neither a failed doorbell nor a lost lease as a failure of the key", async () => {
     const lost = await play({
       takes: [ok],
       ring: async () => {
@@ -263,7 +263,7 @@ describe("runKey", () => {
     expect(stolen.did.at(-1)).toContain("taken over");
   });
 
-  it("[informer T124] repeats done() once when its answer is lost, and rings for due keys", async () => {
+  it("[informer T124] sends the doorbell that a repeated done() returns", async () => {
     const again = await play({ takes: [ok], done: { kind: "ended", bell: { ...bell, delayMs: 5 } } });
     expect(again.did.slice(1)).toEqual(["ring 5"]);
     expect((await play({ takes: [ok], done: { kind: "ended" } })).did.slice(1)).toEqual([]);
@@ -302,7 +302,7 @@ describe("the retry budget of a run", () => {
     return answers;
   }
 
-  it("ends with the invocation less one request, because the lease is renewed meanwhile", async () => {
+  it("ends one request timeout before the invocation ends, because the lease is renewed until then", async () => {
     expect(await told([1, 20_000, 46_999, 47_000], { options: { invocationEndsMs: 60_000 } })).toEqual([
       "46999 true",
       "27000 true",
@@ -311,7 +311,7 @@ describe("the retry budget of a run", () => {
     ]);
   });
 
-  it("starts no call once a renewal has failed, whatever time is left", async () => {
+  it("starts no call after a renewal has failed, however much time is left", async () => {
     const error = new Error("redis is away");
     expect(await told([11_999, 12_000], { renews: [error, error, error], options: { invocationEndsMs: 60_000 } })).toEqual([
       "35001 true",
@@ -319,13 +319,13 @@ describe("the retry budget of a run", () => {
     ]);
   });
 
-  it("waits for at most a minute, and at most 10 s for an Event", async () => {
+  it("is at most a minute, and at most 10 s for an Event", async () => {
     expect(await told([1])).toEqual(["60000 true"]);
     for (const times of [1, 2])
       expect(await told([1, 4_000, 11_000], { call: "event", told: times })).toEqual(["9999 true", "6000 true", "0 true"]);
   });
 
-  it("reports nothing after the end, and does not call the Store", async () => {
+  it("sends no Event after the budget has ended, and does not call the Store for one", async () => {
     let calls = 0;
     const sync: SyncHandler = async ({ clock, mayWrite, emit }) => {
       emit({ resource: "deployments", namespace: "shop", name: "web", uid: "u1" }, [{ type: "Normal", reason: "Scaled", message: "up" }]);
@@ -340,7 +340,7 @@ describe("the retry budget of a run", () => {
 });
 
 describe("metrics of a run", () => {
-  it("match upstream's work queue, by the outcome of the Store and the handler", async () => {
+  it("count as upstream's work queue does, by the outcome of take and handler", async () => {
     const { metrics } = await play({ takes: [{ kind: "moved", uid: "u2" }, ok], sync: wait(2_000), options: { rungMs: -500 } });
     expect(metrics.sums).toEqual({
       "deltaloop_doorbells_total{controller=deployment,result=moved}": 1,
@@ -354,14 +354,14 @@ describe("metrics of a run", () => {
     });
   });
 
-  it("count a retry, and count a key that is read live as skipped because stale", async () => {
+  it("count a failed sync as a retry, and a sync that only recovers expired operations as a stale-sync skip", async () => {
     const failing: SyncHandler = async () => Promise.reject(new Error("no"));
     expect((await play({ takes: [ok], sync: failing })).metrics.sums["workqueue_retries_total{name=deployment}"]).toBe(1);
     const recovered = await play({ takes: [{ kind: "recover", snapshot, leaseUntilMs: 0 }] });
     expect(recovered.metrics.sums["replicaset_controller_stale_sync_skips_total{group=apps,resource=deployments}"]).toBe(1);
   });
 
-  it("count neither a delayed doorbell as an add nor a closed gate as a sync", async () => {
+  it("do not count a delayed doorbell as an add, or a closed gate as a sync", async () => {
     const later = await play({ takes: [{ kind: "notYet", delayMs: 5_000, bell }] });
     expect(later.metrics.sums).toEqual({ "deltaloop_doorbells_total{controller=deployment,result=notYet}": 1 });
     const gated = await play({ takes: [{ kind: "gated", reason: "r" }] });

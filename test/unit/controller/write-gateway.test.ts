@@ -140,7 +140,7 @@ describe("the write gateway allows", () => {
     if (!("preconditions" in (sent[0] as object))) expect(sent).toMatchObject([{ fieldManager: `deltaloop-${controller}` }]);
   });
 
-  it("GW3: sends nothing in shadow mode, Events included, but still checks every write", async () => {
+  it("GW3: checks every write in shadow mode, but sends none, not even Events", async () => {
     const { gateway, sent } = gatewayOf("replicaset", "shadow");
     await expect(gateway.create(createPod)).resolves.toEqual({ kind: "notSent" });
     await expect(gateway.create(event)).resolves.toEqual({ kind: "notSent" });
@@ -150,7 +150,7 @@ describe("the write gateway allows", () => {
   });
 });
 
-describe("the write gateway refuses", () => {
+describe("the write gateway rejects", () => {
   interface Body {
     readonly metadata: Record<string, unknown> & { readonly ownerReferences: object[] };
     readonly spec: Record<string, unknown>;
@@ -480,7 +480,7 @@ describe("the write gateway checks the run", () => {
     expect(sent).toEqual([]);
   });
 
-  it("compares a ReplicaSet's controller by uid alone, as upstream does", async () => {
+  it("compares the owner reference of a ReplicaSet by uid alone, as upstream does", async () => {
     const { gateway, sent } = gatewayOf("deployment");
     await gateway.patch(resize, controlledBy({ name: "before" }, ofDeployment));
     await gateway.patch(claim("Release", deployment, "replicasets"), controlledBy({ name: "before" }, ofDeployment));
@@ -494,7 +494,7 @@ describe("the write gateway checks the run", () => {
     expect(writer.create).not.toHaveBeenCalled();
   });
 
-  it("reports paths and names, never values of a body", async () => {
+  it("quotes paths and names of a rejected body, never values", async () => {
     const { gateway } = gatewayOf("replicaset");
     const secret = { ...podOf({ uid: "hunter2" }) };
     await expect(gateway.create(secret)).rejects.toThrow(
@@ -523,7 +523,7 @@ describe("a Deployment's status", () => {
       annotations,
     });
 
-  it("contains its revision and nulls for fields to remove, and no other annotation", async () => {
+  it("is patched with the revision annotation and with null for removed fields, and with no other annotation", async () => {
     const { gateway, sent } = gatewayOf("deployment");
     await gateway.patch(statusOf({ "deployment.kubernetes.io/revision": "3" }));
     expect(sent).toMatchObject([{ body: { status: { terminatingReplicas: null, collisionCount: null, conditions: null } } }]);
@@ -531,7 +531,7 @@ describe("a Deployment's status", () => {
   });
 });
 
-describe("a rollback", () => {
+describe("a rollback by the deprecated rollback annotation", () => {
   const REQUEST = "deprecated.deployment.rollback.to";
   const rollBack = (annotations: object, more: object = {}, uid = "u"): PatchRequest => ({
     resource: "deployments",
@@ -542,28 +542,32 @@ describe("a rollback", () => {
   });
   const { gateway, sent } = gatewayOf("deployment");
 
-  it("may replace template and annotations of the owner", async () => {
+  it("may replace template and annotations of the Deployment", async () => {
     await gateway.patch(rollBack({ [REQUEST]: null, note: "n" }, { spec: { template: { spec: { containers: [] } } } }));
     expect(sent).toHaveLength(1);
   });
 
   it.each([
-    { name: "one that does not end a request", request: rollBack({ note: "n" }), says: `/metadata/annotations/${REQUEST} is missing` },
-    { name: "one that creates a request", request: rollBack({ [REQUEST]: "1" }), says: `/metadata/annotations/${REQUEST} is not null` },
     {
-      name: "one that changes the size",
+      name: "it does not remove the request annotation",
+      request: rollBack({ note: "n" }),
+      says: `/metadata/annotations/${REQUEST} is missing`,
+    },
+    { name: "it sets the request annotation", request: rollBack({ [REQUEST]: "1" }), says: `/metadata/annotations/${REQUEST} is not null` },
+    {
+      name: "it changes the number of replicas",
       request: rollBack({ [REQUEST]: null }, { spec: { replicas: 9 } }),
       says: "/spec/replicas is not its to write",
     },
-    { name: "one of another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
-  ])("$name is rejected", async ({ request, says }) => {
+    { name: "it belongs to another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
+  ])("is rejected if $name", async ({ request, says }) => {
     await expect(gateway.patch(request)).rejects.toThrow(says);
     expect(sent).toHaveLength(1);
   });
 });
 
 describe("the RBAC manifests", () => {
-  it("grant a controller every write of its contract and of its inline follow-ups, and no other", () => {
+  it("grant a controller exactly the writes of its contract and of its inline follow-ups", () => {
     for (const { name: controller, followUps = [] } of REGISTRY.controllers) {
       const role = ROLES.find((each) => each.controller === controller);
       const granted = role ? role.clusterRules.flatMap(({ resource, verbs }) => verbs.map((verb) => `${verb} ${resource}`)) : [];
@@ -575,7 +579,7 @@ describe("the RBAC manifests", () => {
     }
   });
 
-  it("grant the watcher and the applier no write except the Lease and the status of the canary", () => {
+  it("grant the watcher and the applier only writes of the Lease and of the canary's status", () => {
     for (const role of ROLES.filter(({ controller }) => controller === undefined)) {
       expect(role.clusterRules.flatMap(({ verbs }) => verbs).filter((verb) => !["get", "list", "watch"].includes(verb))).toEqual([]);
     }

@@ -30,7 +30,7 @@ const orphan = (options: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSe
 const changed = (options: Parameters<typeof replicaSet>[1] = {}): CachedReplicaSet => rs({ resourceVersion: "51", ...options });
 
 describe("ReplicaSets", () => {
-  it("[deployment T9] a new one enqueues its owner", () => {
+  it("[deployment T9] a new ReplicaSet enqueues its owner", () => {
     expect(rsEffects(undefined, rs())).toEqual(["d1 act"]);
     expect(rsEffects(undefined, rs({ owner: ownedBy("d2", "uid-d2") }))).toEqual(["d2 act"]);
   });
@@ -42,8 +42,8 @@ describe("ReplicaSets", () => {
     expect(rsEffects(rs(), changed({ labels: { app: "else" } }))).toEqual(["d1 act"]);
     expect(rsEffects(rs(), changed({ deletionTimestamp: "2026-03-01T10:00:00Z" }))).toEqual(["d1 act"]);
   });
-  it("a repeated version enqueues nothing", () => expect(rsEffects(rs(), rs())).toEqual([]));
-  it("[deployment T12] an orphan enqueues the Deployments that select it when its labels change, and none on other changes", () => {
+  it("the same resourceVersion again enqueues nothing", () => expect(rsEffects(rs(), rs())).toEqual([]));
+  it("[deployment T12] an orphan enqueues the Deployments that select it only if its labels change", () => {
     const before = orphan({ labels: { app: "nobody" } });
     expect(rsEffects(before, orphan({ resourceVersion: "51" }))).toEqual(["d1 act", "d2 act"]);
     expect(rsEffects(orphan(), orphan({ resourceVersion: "51", size: 2 }))).toEqual([]);
@@ -51,13 +51,13 @@ describe("ReplicaSets", () => {
   it("[deployment T13] a change of owner enqueues both owners", () => {
     expect(rsEffects(rs({ owner: ownedBy("d2", "uid-d2") }), changed())).toEqual(["d2 act", "d1 act"]);
   });
-  it("a change in another field of the reference enqueues one Deployment once", () => {
+  it("a change in another field of the owner reference enqueues the Deployment once", () => {
     expect(rsEffects(rs({ owner: ownedBy("d1", "uid-d1", { blockOwnerDeletion: false }) }), changed())).toEqual(["d1 act"]);
   });
-  it("[deployment T14] a released one enqueues its former owner and every Deployment that selects it", () => {
+  it("[deployment T14] a released ReplicaSet enqueues its former owner and every Deployment that selects it", () => {
     expect(rsEffects(rs({ owner: ownedBy("d3", "uid-d3") }), orphan({ resourceVersion: "51" }))).toEqual(["d3 act", "d1 act", "d2 act"]);
   });
-  it("[deployment T15] a deleted one enqueues its owner", () => {
+  it("[deployment T15] a deleted ReplicaSet enqueues its owner", () => {
     expect(rsEffects(rs(), undefined)).toEqual(["d1 act"]);
     expect(rsEffects(rs({ owner: ownedBy("d2", "uid-d2") }), undefined)).toEqual(["d2 act"]);
   });
@@ -93,7 +93,7 @@ describe("ReplicaSets", () => {
     expect(rsEffects(undefined, rs({ owner: { ...ownedBy("d1", "uid-d1"), kind: "StatefulSet" } }))).toEqual([]);
   });
   it.each(["", "/", "a/b", "shop/d1"])(
-    "treats an impossible owner reference (%j) as no Deployment, and does not offer the object for adoption",
+    "ignores an owner reference with an invalid name (%j), and does not treat the ReplicaSet as an orphan",
     (name) => {
       const odd = rs({ owner: { ...ownedBy("d1", "uid-d1"), name } });
       expect(rsEffects(undefined, odd)).toEqual([]);
@@ -101,7 +101,7 @@ describe("ReplicaSets", () => {
       expect(rsEffects(odd, undefined)).toEqual([]);
     },
   );
-  it("effects carry the uid, so a Deployment of the same name is not enqueued", () => {
+  it("keys carry the owner's uid, so that a recreated Deployment of the same name is not enqueued", () => {
     const [effect] = deploymentAffectedKeys({ resource: "replicasets", new: rs() }, none);
     expect(effect).toEqual({ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act" });
   });
@@ -139,9 +139,9 @@ describe("pods", () => {
     urgency: "status",
   };
 
-  it("[deployment T17 T20] a deleted pod of a Recreate Deployment enqueues it, although others remain", () =>
+  it("[deployment T17 T20] a deleted pod enqueues its Recreate Deployment, even if other pods remain", () =>
     expect(podEffects(mine, undefined, lookups([recreate], [rs({ size: 0, available: 2 })]))).toEqual([wake]));
-  it("[deployment T19] a released or re-owned pod counts as deleted", () => {
+  it("[deployment T19] a pod that is released or gets another owner counts as deleted", () => {
     expect(podEffects(mine, pod("p", {}))).toEqual([wake]);
     expect(podEffects(mine, pod("p", { rs: "other" }))).toEqual([wake]);
   });
@@ -151,7 +151,7 @@ describe("pods", () => {
     expect(podEffects(mine, undefined, lookups([recreate], [orphan()]))).toEqual([]);
     expect(podEffects(mine, undefined, lookups([deployment({ name: "d1", uid: "after", strategy: "Recreate" })], [rs()]))).toEqual([]);
   });
-  it.each(["", "/", "a/b", "shop/d1"])("makes no look-up for an impossible owner reference (%j)", (name) => {
+  it.each(["", "/", "a/b", "shop/d1"])("makes no look-up for an owner reference with an invalid name (%j)", (name) => {
     const asked: string[] = [];
     const noted: Lookups = { ...look, get: (resource, key) => (asked.push(key), look.get(resource, key)) };
     expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name, uid: "uid-rs" } }), undefined, noted)).toEqual([]);

@@ -94,7 +94,7 @@ describe("an existing new ReplicaSet", () => {
     expect(annotationsOf(annotated, "web-1")).toMatchObject({ [CHANGE_CAUSE]: "another" });
   });
 
-  it("with an unreadable revision copies annotations only together with a change of its size", async () => {
+  it("with an invalid revision annotation copies annotations only together with a change of its size", async () => {
     const unreadable = async (replicas: number): Promise<SyncHarness> =>
       SyncHarness.of([
         liveDeployment(replicas, { annotations: { [REVISION]: "x", [CHANGE_CAUSE]: SECRET, [NOTE]: "1" } }),
@@ -111,7 +111,7 @@ describe("an existing new ReplicaSet", () => {
     expect(decided(grown)).not.toContain("s3cret");
   });
 
-  it("copies nothing to an old one", async () => {
+  it("copies nothing to an old ReplicaSet", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(3, { image: "v2", annotations: { [REVISION]: "1", [CHANGE_CAUSE]: SECRET } }),
       liveReplicaSet("old", "v1", 1, { revision: "x", sizedFor: [1, 2] }),
@@ -134,7 +134,7 @@ describe("an existing new ReplicaSet", () => {
     expect(gone.written()).toEqual([]);
   });
 
-  it("copies nothing while reading the Deployment fails", async () => {
+  it("copies nothing if reading the Deployment fails", async () => {
     const unread = await harness();
     unread.api.script = { "get deployments": new Error("no answer") };
     await expect(unread.handle()).rejects.toThrow("no answer");

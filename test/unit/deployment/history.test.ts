@@ -16,9 +16,9 @@ describe("cleanupDeployment", () => {
   it("[deployment T79] deletes only ReplicaSets with no pods and no wanted replicas", () => {
     expect(deleted(0, [sized("a", 0, 0), sized("b", 0, 1), sized("c", 1, 0), sized("d", 1, 1)])).toEqual(["a"]);
   });
-  it("[deployment T80] deletes all of them at limit 0", () => expect(deleted(0, idle.slice(0, 2))).toEqual(["a", "b"]));
-  it("[deployment T81] keeps one that has pods", () => expect(deleted(0, [sized("a", 1, 1), sized("b", 1, 1)])).toEqual([]));
-  it("[deployment T82] keeps one that is being deleted", () =>
+  it("[deployment T80] deletes all old ReplicaSets at limit 0", () => expect(deleted(0, idle.slice(0, 2))).toEqual(["a", "b"]));
+  it("[deployment T81] keeps a ReplicaSet that has pods", () => expect(deleted(0, [sized("a", 1, 1), sized("b", 1, 1)])).toEqual([]));
+  it("[deployment T82] keeps a ReplicaSet that is being deleted", () =>
     expect(deleted(0, [sized("a", 0, 0, { deletionTimestamp: "2026-03-01T09:59:00Z" })])).toEqual([]));
   it("[deployment T83] treats 2147483647 and an absent value as no limit", () => {
     expect(deleted(2_147_483_647, idle)).toEqual([]);
@@ -69,14 +69,14 @@ describe("cleanupDeployment", () => {
   ];
   it.each(order)("[deployment T84] $name", ({ limit, rss, want }) => expect(deleted(limit, rss)).toEqual(want));
 
-  it("orders revisions beyond 2^53, and unreadable ones by age", () => {
+  it("orders revisions beyond 2^53 exactly, and ReplicaSets with an invalid revision by age", () => {
     expect(
       deleted(1, [sized("b", 0, 0, { revision: "9007199254740993", age: 1 }), sized("a", 0, 0, { revision: "9007199254740992", age: 2 })]),
     ).toEqual(["a"]);
     expect(deleted(1, [sized("b", 0, 0, { revision: "x", age: 2 }), sized("a", 0, 0, { revision: "9", age: 1 })])).toEqual(["a"]);
   });
 
-  it("keeps the order of Go's sort where an unreadable revision makes the order cyclic", () => {
+  it("orders ReplicaSets as Go's sort does if an invalid revision makes the order cyclic", () => {
     const circle = ["3", "", "1"].map((revision, age) => sized(`rs${age}`, 0, 0, { revision, age }));
     // By age rs0 < rs1 < rs2, but rs2 < rs0 by revision: each neighbouring pair is ordered, so nothing moves.
     expect(deleted(0, circle)).toEqual(["rs0", "rs1", "rs2"]);
@@ -92,7 +92,7 @@ describe("cleanupDeployment", () => {
     expect(deleted(0, twelve.toReversed()).join(" ")).toBe(printed);
   });
 
-  it("waits until the ReplicaSet controller has observed its last change", () => {
+  it("keeps a ReplicaSet whose last change its controller has not observed yet", () => {
     expect(deleted(0, [sized("a", 0, 0, { generation: 2 })])).toEqual([]);
   });
 

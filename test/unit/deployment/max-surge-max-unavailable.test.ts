@@ -29,7 +29,7 @@ describe("resolveFenceposts", () => {
     else expect(got.error).toMatch(error);
   });
 
-  it("keeps integers as they are and does not take a percentage without digits", () => {
+  it("accepts integers unchanged, and rejects a percentage without digits", () => {
     expect(resolveFenceposts(3, 2, 10)).toEqual({ surge: 3, unavailable: 2 });
   });
 
@@ -92,10 +92,10 @@ describe("maxSurge", () => {
 });
 
 describe("newRSNewReplicas", () => {
-  it("[deployment T46] keeps its size above the cap", () => {
+  it("[deployment T46] keeps its size if all ReplicaSets together exceed replicas plus maxSurge", () => {
     expect(newRSNewReplicas(deployment({ replicas: 1, surge: 1 }), 5, [replicaSet("old", { size: 5 })]).decided).toBe(5);
   });
-  it("[deployment T47] stops at spec.replicas below the cap", () => {
+  it("[deployment T47] grows to spec.replicas at most, even if maxSurge allows more", () => {
     expect(newRSNewReplicas(deployment({ replicas: 6, surge: 10 }), 2, [replicaSet("old", { size: 5 })]).decided).toBe(6);
   });
   it("[deployment T48] is spec.replicas for Recreate", () => {

@@ -36,13 +36,13 @@ describe("splitReplicaSets", () => {
   const fresh = replicaSet("new", { template: "v2", age: 2 });
   const dup = replicaSet("dup", { template: "v2", age: 1, size: 1 });
 
-  it("[deployment T88] returns the oldest one with the Deployment's template as the new one", () => {
+  it("[deployment T88] returns the oldest ReplicaSet with the Deployment's template as the new one", () => {
     expect(splitReplicaSets(d, [fresh, dup, old]).newRS?.metadata.name).toBe("dup");
     expect(splitReplicaSets(d, [fresh, old]).newRS?.metadata.name).toBe("new");
     expect(splitReplicaSets(d, [old]).newRS).toBeUndefined();
   });
 
-  it("[deployment T89] returns all others as old, in creation order", () => {
+  it("[deployment T89] returns all other ReplicaSets as old, in creation order", () => {
     const rest = (rss: readonly CachedReplicaSet[]): readonly string[] => names(splitReplicaSets(d, rss).oldRSs);
     expect(rest([fresh, old])).toEqual(["old"]);
     expect(rest([old])).toEqual(["old"]);
@@ -57,7 +57,7 @@ describe("splitReplicaSets", () => {
     expect(splitReplicaSets(d, [replicaSet("b", { template: "v2" }), replicaSet("a", { template: "v2" })]).newRS?.metadata.name).toBe("a");
   });
 
-  it("refuses to compare digests of different keys or forms", () => {
+  it("throws when it compares digests of different keys or forms", () => {
     const other: CachedReplicaSet = { ...old, spec: { ...old.spec, template: { digest: "k2.f1.v2" } } };
     expect(() => splitReplicaSets(d, [other])).toThrow("k1.f1 and k2.f1 cannot be compared");
   });
@@ -74,7 +74,7 @@ describe("revisions", () => {
     expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
     expect(newReplicaSet(deployment(), [adopted]).decided.annotations[REVISION]).toBe("3546343826724305833");
   });
-  it("wrap as int64: after the maximum a new ReplicaSet has none, and the Deployment has the minimum until the next sync", () => {
+  it("overflow as int64: a new ReplicaSet after the maximum has no revision, and the Deployment has the minimum", () => {
     const old = replicaSet("old", { revision: "9223372036854775807", template: "v0" });
     const { decided: write } = newReplicaSet(deployment(), [old]);
     expect(write.annotations).not.toHaveProperty([REVISION]);
@@ -86,7 +86,7 @@ describe("revisions", () => {
     const low = replicaSet("low", { revision: "5" });
     expect(existingReplicaSetAnnotations(deployment(), low, nextRevision([old])).changed).toBe(false);
   });
-  it("count as 0 when missing, and are skipped when not an int64", () => {
+  it("count as 0 if missing, and are skipped if not an int64", () => {
     expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
       0n,
     );
@@ -113,7 +113,7 @@ describe("existingReplicaSetAnnotations", () => {
     }
   });
 
-  it("drops the oldest entries at 2001 characters, none at 2000, and omits an entry that does not fit alone", () => {
+  it("drops the oldest entries above 2000 characters, and omits a single entry that is longer", () => {
     const history = (length: number): string => `${"1".repeat(length - 2)},2`;
     const extended = (text: string, limit?: number): string | undefined =>
       existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "7", annotations: { [REVISION_HISTORY]: text } }), 8n, limit)
@@ -124,7 +124,7 @@ describe("existingReplicaSetAnnotations", () => {
     expect(extended("")).toBe("7");
   });
 
-  it("copies the Deployment's annotations except its own six, and keeps those that only the ReplicaSet has", () => {
+  it("copies the Deployment's annotations except six of the controller, and keeps those that only the ReplicaSet has", () => {
     const d = deployment({
       revision: "3",
       annotations: {
@@ -153,7 +153,7 @@ describe("existingReplicaSetAnnotations", () => {
     });
   });
 
-  it("never lowers a revision, and sets one that is missing or empty without history", () => {
+  it("never lowers a revision, and sets a missing or empty revision", () => {
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs", { revision: "9" }), 4n)).toEqual({ set: {}, changed: false });
     expect(existingReplicaSetAnnotations(deployment(), replicaSet("rs"), 4n)).toEqual({ set: { [REVISION]: "4" }, changed: true });
     // Present but empty: it existed, so upstream makes it the first entry of the history.
@@ -163,7 +163,7 @@ describe("existingReplicaSetAnnotations", () => {
     });
   });
 
-  it("does not write for an unreadable revision, whatever was copied", () => {
+  it("does not write if the revision annotation is invalid, even if annotations must be copied", () => {
     const d = deployment({ annotations: { a: "1" } });
     expect(existingReplicaSetAnnotations(d, replicaSet("rs", { revision: "one" }), 4n)).toEqual({
       set: {},
@@ -182,7 +182,7 @@ describe("size annotations", () => {
     expect(createdReplicaSetAnnotations(deployment({ replicas: 10, strategy: "Recreate" }), 4n).set[MAX_REPLICAS]).toBe("10");
   });
 
-  it("[deployment T93] are outdated when one is missing or differs as text", () => {
+  it("[deployment T93] are outdated if one of them is missing or differs as text", () => {
     const d = deployment({ replicas: 10, surge: 10 });
     const outdated = (rs: CachedReplicaSet): readonly string[] => Object.keys(outdatedSizeAnnotations(d, rs));
     expect(outdated(replicaSet("rs"))).toEqual([DESIRED_REPLICAS, MAX_REPLICAS]);
@@ -242,7 +242,7 @@ describe("syncExistingReplicaSet", () => {
     });
   });
 
-  it("writes copied annotations at an unreadable revision only together with minReadySeconds", () => {
+  it("with an invalid revision annotation, writes copied annotations only together with minReadySeconds", () => {
     const d = deployment({ minReadySeconds: 5, annotations: { a: "1" } });
     expect(syncExistingReplicaSet(d, replicaSet("new", { revision: "x" }), [], NOW_MS).decided).toMatchObject({
       minReadySeconds: 5,
@@ -250,7 +250,7 @@ describe("syncExistingReplicaSet", () => {
     });
   });
 
-  it("then sets the ReplicaSet's revision on the Deployment", () => {
+  it("sets the ReplicaSet's revision on the Deployment once the ReplicaSet is up to date", () => {
     const d = deployment({ revision: "1", status: { replicas: 3, observedGeneration: 1 } });
     expect(syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS).decided).toEqual({
       kind: "UpdateStatus",
@@ -262,7 +262,7 @@ describe("syncExistingReplicaSet", () => {
     });
   });
 
-  it("and adds a FoundNewReplicaSet condition when there is a deadline", () => {
+  it("adds a FoundNewReplicaSet condition if the Deployment has a progress deadline", () => {
     const d = deployment({ revision: "2", deadline: 60 });
     const { decided: got } = syncExistingReplicaSet(d, replicaSet("new", settled), [], NOW_MS);
     expect(got).toMatchObject({
@@ -272,7 +272,7 @@ describe("syncExistingReplicaSet", () => {
     expect(got).not.toHaveProperty("annotations");
   });
 
-  it("writes nothing once all of these are set", () => {
+  it("writes nothing if annotations, revision and condition are set", () => {
     const d = deployment({
       revision: "2",
       deadline: 60,
@@ -299,7 +299,7 @@ describe("creation of a ReplicaSet", () => {
     });
   });
 
-  it("subtracts the old replicas, and hashes with the collision count", () => {
+  it("subtracts the old replicas from the size, and includes the collision count in the hash", () => {
     const d = deployment({ replicas: 4, surge: 1, status: { collisionCount: 1 } });
     const { decided: got } = newReplicaSet(d, [replicaSet("old", { size: 4, template: "v0", revision: "3" })]);
     expect([got.replicas, got.hash, got.annotations[REVISION]]).toEqual([1, podTemplateHash(HASH_STATE, 1), "4"]);
@@ -345,7 +345,7 @@ describe("creation of a ReplicaSet", () => {
     });
   });
 
-  it("records an Event for started replicas, not for an empty ReplicaSet", () => {
+  it("records an Event for a new ReplicaSet unless it has 0 replicas", () => {
     const { decided: write } = newReplicaSet(deployment({ replicas: 2 }), []);
     expect(createdNote(write)).toEqual({
       type: "Normal",
@@ -355,7 +355,7 @@ describe("creation of a ReplicaSet", () => {
     expect(createdNote({ ...write, replicas: 0 })).toBeUndefined();
   });
 
-  it("then sets revision and condition on the Deployment, and only the revision for an existing ReplicaSet", () => {
+  it("sets revision and condition on the Deployment, but only the revision if the ReplicaSet already exists", () => {
     const d = deployment({ deadline: 60 });
     const { decided: write } = newReplicaSet(d, []);
     const created = condition("Progressing", "True", "NewReplicaSetCreated", { message: `Created new replica set "${write.name}"` });
@@ -382,7 +382,7 @@ describe("creation of a ReplicaSet", () => {
     });
   });
 
-  it("records an Event for each refusal, and a condition once", () => {
+  it("records an Event for each rejected create, and the condition once", () => {
     const d = deployment({ deadline: 60 });
     const { decided: write } = newReplicaSet(d, []);
     const message = `Failed to create new replica set "${write.name}": exceeded quota`;

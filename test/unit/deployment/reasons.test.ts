@@ -74,7 +74,7 @@ describe("reasons contain each input that changes the decision to", () => {
     });
   });
 
-  it("scale down old ones that are not available", () => {
+  it("scale down old ReplicaSets with unavailable pods", () => {
     // Unavailable pods of the new one have no effect.
     const { surge: _, newSize: _size, ...inputs } = ROLLOUT;
     expectChangesExplained(inputs, (some): Decided => {
@@ -86,7 +86,7 @@ describe("reasons contain each input that changes the decision to", () => {
     });
   });
 
-  it("scale down available ones", () => {
+  it("scale down old ReplicaSets with available pods", () => {
     const { surge: _, newSize: _size, ...inputs } = ROLLOUT;
     expectChangesExplained(inputs, (some) => {
       const { d, split } = rollout({ surge: 1, newSize: 3, ...some });

@@ -64,7 +64,7 @@ describe("outcome of a request", () => {
     const { warning: refused, write } = rollbackStep(d, { newRS: undefined, oldRSs: rss }, 0n);
     return refused?.message ?? write.to?.name;
   };
-  it("returns the second highest revision as the last one, without unreadable ones and with two equal highest ones counted", () => {
+  it("takes the second highest revision as the previous one; equal revisions count twice, invalid ones are ignored", () => {
     expect(lastOf("1", "3", "2")).toBe("rs2");
     expect(lastOf("3", "x", "1")).toBe("rs2");
     expect(lastOf("2", "1", "2")).toBe("rs0");
@@ -169,7 +169,7 @@ describe("a sync with a pending request", () => {
   it.each([
     { to: "2", event: 'DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment "web"' },
     { to: "7", event: "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to." },
-  ])("for revision $to only ends the request", async ({ to, event }) => {
+  ])("for revision $to only removes the request annotation", async ({ to, event }) => {
     const harness = await asked(to);
     const before = web(harness);
     await harness.handle();
@@ -180,7 +180,7 @@ describe("a sync with a pending request", () => {
     expect(web(harness).metadata.annotations).not.toHaveProperty([REQUEST]);
   });
 
-  it("first gives the current template its ReplicaSet and revision", async () => {
+  it("first creates the ReplicaSet and revision of the current template", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { image: "v2", annotations: { [REQUEST]: "0" } }), first()]);
     await harness.handle();
     expect(harness.written()).toEqual([
@@ -192,7 +192,7 @@ describe("a sync with a pending request", () => {
     expect(web(harness).metadata.annotations).toMatchObject({ [REVISION]: "2" });
   });
 
-  it("precedes a change of size", async () => {
+  it("rolls back before a change of size", async () => {
     const harness = await asked("1", { replicas: 5 });
     await harness.handle();
     expect(harness.written()).toEqual(["patch deployments web"]);
@@ -271,14 +271,14 @@ describe("a sync with a pending request", () => {
     expect(harness.events).toEqual(['DeploymentRollback: Rolled back deployment "web" to revision 1']);
   });
 
-  it("fails when the API server refuses it, and still records warnings", async () => {
+  it("fails if the API server rejects the rollback, and still records warnings", async () => {
     const harness = await asked("7");
     harness.api.script = { "patch deployments": refusal(403, "Forbidden", "not yours") };
     await expect(harness.handle()).rejects.toThrow("not yours");
     expect(harness.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
 
-  it("ends as done when the Deployment is deleted meanwhile", async () => {
+  it("ends as done if the Deployment is deleted meanwhile", async () => {
     const harness = await asked("1");
     harness.api.script = { "patch deployments": refusal(404, "NotFound", "gone") };
     expect(await harness.handle()).toEqual({ kind: "done" });

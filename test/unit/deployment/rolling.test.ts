@@ -119,7 +119,7 @@ describe("cleanupUnhealthyReplicas", () => {
     ]);
   });
 
-  it("ignores ReplicaSets beyond its budget, even invalid ones", () => {
+  it("stops once its budget is used, so that later invalid ReplicaSets cause no error", () => {
     const got = cleanupUnhealthyReplicas(d, [sized("a", 3, 1, 1), sized("b", 2, 3, 2)], 2);
     expect(sizes(got.steps)).toEqual([["a", 1]]);
     expect(got.guard).toBe(false);

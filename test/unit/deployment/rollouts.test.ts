@@ -53,7 +53,7 @@ describe("adoption", () => {
     }
   });
 
-  it("[deployment T100 T103] uses the next revision after one beyond 2^53, and the rollout completes", async () => {
+  it("[deployment T100 T103] increments a revision beyond 2^53 exactly, and the rollout completes", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "v2" }),
       liveReplicaSet("adopted", "v1", 1, { owner: null, revision: "3546343826724305832" }),
@@ -93,7 +93,7 @@ describe("adoption", () => {
 });
 
 describe("failing rollouts", () => {
-  it("[deployment T105] leave one pod of each image until a good image replaces both", async () => {
+  it("[deployment T105] keep one pod of each failing image until a working image replaces both", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "bad", surge: 1, unavailable: 0 }),
       liveReplicaSet("ready", "v0", 1, { owner: null }),
@@ -169,7 +169,7 @@ describe("twenty random steps", () => {
     }
   }
 
-  it("[deployment T106] ends observed, complete and available once it is resumed", async () => {
+  it("[deployment T106] the Deployment is observed, complete and available after it is resumed", async () => {
     let rolledBack = 0;
     for (let seed = 1; seed <= 5; seed++) {
       const harness = await SyncHarness.of([

@@ -275,7 +275,7 @@ describe("scale", () => {
     ]);
   });
 
-  it("scales the others to 0 once the new ReplicaSet is saturated, youngest first", () => {
+  it("scales old ReplicaSets to 0 once the new one is saturated, youngest first", () => {
     const d = deployment({ replicas: 3, surge: 1 });
     const newRS = replicaSet("v3", { size: 3, available: 3, desired: 3, age: 3 });
     const { decided: steps } = scale(d, { newRS, oldRSs: [replicaSet("v1", { size: 2, age: 1 }), replicaSet("v2", { size: 1, age: 2 })] });
@@ -285,7 +285,7 @@ describe("scale", () => {
     ]);
   });
 
-  it("writes old ones first, youngest first, when no replicas are to be added, whatever their sizes", () => {
+  it("writes old ReplicaSets first, youngest first, if no replicas are to be added", () => {
     const d = deployment({ replicas: 6 });
     const newRS = replicaSet("v3", { size: 3, desired: 5, age: 3 });
     const oldRSs = [replicaSet("v1", { size: 2, desired: 5, age: 1 }), replicaSet("v2", { size: 1, desired: 5, age: 2 })];
@@ -297,7 +297,7 @@ describe("scale", () => {
     expect(scale(d, { newRS: replicaSet("v2", { size: 1, age: 1 }), oldRSs: [replicaSet("v1", { size: 1 })] }).decided).toEqual([]);
   });
 
-  it("never adds or removes more than the remainder, and never goes below 0", () => {
+  it("never adds or removes more replicas than remain, and never scales below 0", () => {
     const sizesOf = (replicas: number, a: Parameters<typeof replicaSet>[1], b: Parameters<typeof replicaSet>[1]): readonly unknown[] => {
       const rss = [replicaSet("a", { ...a, age: 1 }), replicaSet("b", b)];
       const { decided: steps } = scale(deployment({ replicas }), { newRS: undefined, oldRSs: rss });
@@ -312,7 +312,7 @@ describe("scale", () => {
     expect(sizesOf(1, { size: 2 }, { size: 2 })).toEqual([2, 0]);
   });
 
-  it("scales the newest old one when none is active and there is no new one, and writes nothing when there is none at all", () => {
+  it("scales the newest old ReplicaSet if none is active and no new one exists, and writes nothing without ReplicaSets", () => {
     const d = deployment({ replicas: 4 });
     const { decided: steps } = scale(d, { newRS: undefined, oldRSs: [replicaSet("v1", { age: 1 }), replicaSet("v2", { age: 2 })] });
     expect(steps.map(({ write }) => [write.name, write.replicas])).toEqual([["v2", 4]]);
@@ -342,7 +342,7 @@ describe("replicaSetFraction", () => {
     expect(replicaSetFraction(rs, d)).toBe(want);
   });
 
-  it("is exact where a 32-bit product would overflow, and rounds half up", () => {
+  it("computes exactly where a 32-bit product would overflow, and rounds half up", () => {
     expect(replicaSetFraction(replicaSet("rs", { size: 2_000_000_000, max: 2_000_000_000 }), deployment({ replicas: 2_100_000_000 }))).toBe(
       100_000_000,
     );

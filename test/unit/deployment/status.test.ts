@@ -120,7 +120,7 @@ describe("calculateStatus", () => {
 });
 
 describe("status writes", () => {
-  it("contain every counter, and nulls for fields to remove", () => {
+  it("contain every counter, and null for each field to remove", () => {
     const d = deployment({ status: { terminatingReplicas: 1, replicas: 2 } });
     expect(updateStatus(d, { replicas: 1 })).toEqual({
       kind: "UpdateStatus",
@@ -151,7 +151,7 @@ describe("status writes", () => {
     expect(harness.written()).toContain("patch deployments/status web");
   });
 
-  it("are needed unless everything is equal, where absent equals 0 for a plain counter only", () => {
+  it("are sent unless everything is equal; only for plain counters, absent equals 0", () => {
     const available = condition("Available", "True", "MinimumReplicasAvailable");
     const one: DeploymentStatus = { replicas: 1, conditions: [available] };
     expect(sameStatus(one, { replicas: 1, readyReplicas: 0, conditions: [{ ...available }] })).toBe(true);
@@ -256,7 +256,7 @@ describe("progressRecheckMs", () => {
   const recheck = (d: CachedDeployment, time: string, status: DeploymentStatus = incomplete): number | undefined =>
     progressRecheckMs(d, status, at(time)).decided;
 
-  it("[deployment T122] is absent when there is nothing to wait for", () => {
+  it("[deployment T122] is undefined if there is nothing to wait for", () => {
     const complete: DeploymentStatus = { observedGeneration: 1, replicas: 3, updatedReplicas: 3, availableReplicas: 3 };
     expect(recheck(stuck(undefined, "ReplicaSetUpdated", 4), "18:49:30")).toBeUndefined();
     expect(recheck(stuck(2_147_483_647, "ReplicaSetUpdated", 4), "18:49:30")).toBeUndefined();
@@ -277,7 +277,7 @@ describe("progressRecheckMs", () => {
     expect(recheck(stuck(60, "ReplicaSetUpdated"), time)).toBe(want);
   });
 
-  it("[deployment S20] is absent with reason NewReplicaSetAvailable, which cannot time out", () => {
+  it("[deployment S20] is undefined with reason NewReplicaSetAvailable, which cannot time out", () => {
     expect(recheck(stuck(60, "NewReplicaSetAvailable"), "18:51:00")).toBeUndefined();
   });
 });
@@ -433,7 +433,7 @@ describe("rolloutStatus", () => {
 describe("pausedStatus", () => {
   const d = (paused: boolean, deadline: number | undefined, conditions: readonly Condition[] = []): CachedDeployment =>
     deployment({ paused, ...(deadline === undefined ? {} : { deadline }), status: { replicas: 2, conditions } });
-  it("records pause and resume once each", () => {
+  it("records a condition for a pause and for a resume once", () => {
     expect(pausedStatus(d(true, 60), NOW_MS).decided).toEqual({
       replicas: 2,
       conditions: [condition("Progressing", "Unknown", "DeploymentPaused", { message: "Deployment is paused" })],
@@ -454,7 +454,7 @@ describe("pausedStatus", () => {
 describe("followUpMs", () => {
   const complete: DeploymentStatus = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
   const old = replicaSet("old", { template: "v0" });
-  it("is 0 for a clean-up, the deadline for an unfinished rollout, and otherwise absent", () => {
+  it("is 0 for a clean-up, the deadline for an unfinished rollout, and otherwise undefined", () => {
     expect(followUpMs(deployment({ historyLimit: 0, status: complete }), [old], NOW_MS).decided).toBe(0);
     expect(followUpMs(deployment({ historyLimit: 1, status: complete }), [old], NOW_MS).decided).toBeUndefined();
     expect(

@@ -87,7 +87,7 @@ describe("entry", () => {
     expect(harness.spoken()).toEqual(["patch deployments/status web"]);
   });
 
-  it("keeps revision and annotations of one being deleted (quirk Q9)", async () => {
+  it("keeps revision and annotations of a Deployment that is being deleted (quirk Q9)", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { deletionTimestamp: NOW }),
       liveReplicaSet("web-1", "v1", 1),
@@ -127,7 +127,7 @@ describe("entry", () => {
     ]);
   });
 
-  it("observes the generation of an empty selector, and ignores an error", async () => {
+  it("with an empty selector only writes observedGeneration, and succeeds even if that write fails", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { generation: 3 })]);
     await harness.forgeSpec("deployments", "web", { selector: {} });
     harness.api.script = { "*": quota };
@@ -230,7 +230,7 @@ describe("creation of the new ReplicaSet", () => {
   });
   const created = (): string => harness.names("replicasets").find((name) => name !== "web-1") ?? "none";
 
-  it("[deployment S3] uses an equal one that only the live list contains, and creates none", async () => {
+  it("[deployment S3] creates no ReplicaSet if the live list contains one with an equal template", async () => {
     await harness.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     await harness.handle();
     expect(harness.names("replicasets")).toEqual(["web-1", "web-2"]);
@@ -324,14 +324,14 @@ describe("creation of the new ReplicaSet", () => {
     expect(harness.written()).toEqual([]);
   });
 
-  it("does not wait for the read when the list makes it unnecessary", async () => {
+  it("does not wait for the Deployment's read if the list makes it unnecessary", async () => {
     await harness.put(liveReplicaSet("web-2", "v2", 1, { age: 1, revision: "2", sizedFor: [4, 5], available: 0 }));
     harness.api.script = { "get deployments": () => new Promise(() => undefined) };
     await harness.handle();
     expect(harness.spoken()).toContain("patch deployments/status web");
   });
 
-  it("starts with the size that the surge allows, records an Event, and scales old ones down in the same sync", async () => {
+  it("starts with the size that the surge allows, and scales old ReplicaSets down in the same sync", async () => {
     await harness.handle();
     const name = created();
     expect(harness.events).toEqual([
@@ -360,7 +360,7 @@ describe("creation of the new ReplicaSet", () => {
     expect(harness.written().filter((line) => line.startsWith("create"))).toEqual([]);
   });
 
-  it("[deployment S2] uses an owned one with the name and an equal template, without an Event, condition or collision", async () => {
+  it("[deployment S2] uses an existing ReplicaSet of that name with an equal template, without an Event, condition or collision", async () => {
     // The list is read too early; a delayed run creates the ReplicaSet in between.
     let made = false;
     harness.api.script = {
@@ -396,7 +396,7 @@ describe("creation of the new ReplicaSet", () => {
     expect(harness.live("replicasets", second).metadata.annotations?.[REVISION]).toBe("3");
   });
 
-  it("[deployment T98] increments it when the ReplicaSet with the name was released", async () => {
+  it("[deployment T98] increments the collision count if the ReplicaSet of that name was released", async () => {
     await harness.handle();
     const first = created();
     await harness.change("replicasets", first, (rs) => ({ ...rs, metadata: { ...rs.metadata, labels: { app: "else" } } }));
@@ -413,13 +413,13 @@ describe("creation of the new ReplicaSet", () => {
     expect(harness.live("replicasets", first).metadata.ownerReferences).toHaveLength(1);
   });
 
-  it("keeps the collision count when the object with that name is deleted again", async () => {
+  it("keeps the collision count if the object of that name has been deleted meanwhile", async () => {
     harness.api.script = { "create replicasets": refusal(409, "AlreadyExists", "already exists") };
     await expect(harness.handle()).rejects.toThrow("already exists");
     expect(harness.written()).toEqual([expect.stringMatching(/^create replicasets /)]);
   });
 
-  it("records a refusal as a counted Event and once as a condition", async () => {
+  it("records rejected creates as a counted Event, and once as a condition", async () => {
     harness.api.script = { "create replicasets": quota };
     await expect(harness.handle()).rejects.toThrow("exceeded quota");
     await harness.stream();
@@ -530,7 +530,7 @@ describe("rolling update", () => {
     expect((await harness.snapshot()).dependents).toHaveLength(3);
   });
 
-  it("lists nothing when only unavailable pods are removed", async () => {
+  it("makes no live list if only unavailable pods are removed", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(4, { image: "v2", annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5], available: 0 }),
@@ -541,7 +541,7 @@ describe("rolling update", () => {
     expect(harness.spoken()).toEqual(["patch replicasets web-1", "patch deployments/status web"]);
   });
 
-  it("does not count available pods that exceed the wanted size", async () => {
+  it("does not count available pods of a ReplicaSet beyond its wanted size", async () => {
     // 4 + 4 wanted, 8 needed: budget 0. The old one still reports 10 available.
     const harness = await SyncHarness.of([
       liveDeployment(10, { image: "v2", surge: 0, unavailable: 2, annotations: { [REVISION]: "2" } }),
@@ -552,7 +552,7 @@ describe("rolling update", () => {
     expect(harness.sizes()["web-1"]).toBe(4);
   });
 
-  it("ignores a conflict while scaling down, writes the status, and continues with the next event", async () => {
+  it("ignores a conflict while scaling down and writes the status; the next event continues the scaling", async () => {
     const harness = await shrinking();
     harness.api.script = {
       "patch replicasets": () =>
@@ -573,7 +573,7 @@ describe("rolling update", () => {
       error: refusal(code, code === 422 ? "Invalid" : "Some", `says ${code}`),
     })),
   ];
-  it.each(unfollowed)("$name while scaling down does not prevent the status, but retries the key", async ({ error }) => {
+  it.each(unfollowed)("$name while scaling down does not prevent the status write, but retries the key", async ({ error }) => {
     const harness = await shrinking();
     harness.api.script = { "patch replicasets": error };
     await expect(harness.handle()).rejects.toThrow(error.message);
@@ -581,7 +581,7 @@ describe("rolling update", () => {
     expect(harness.events).toEqual([]);
   });
 
-  it("ends the sync before the status after a conflict while scaling up", async () => {
+  it("ends the sync without a status write after a conflict while scaling up", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(4, { annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 2, { revision: "1", sizedFor: [4, 5] }),
@@ -614,7 +614,7 @@ describe("recreate", () => {
       ...pods,
     ]);
 
-  it("scales the old ones to 0, waits for their pods, and then creates at full size", async () => {
+  it("scales old ReplicaSets to 0, waits until their pods have ended, and then creates the new one at full size", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(3, { strategy: "Recreate", image: "v2", annotations: { [REVISION]: "1" } }),
       liveReplicaSet("web-1", "v1", 3, { revision: "1", sizedFor: [3, 3] }),
@@ -635,7 +635,7 @@ describe("recreate", () => {
     expect(harness.events.at(-1)).toMatch(/^ScalingReplicaSet: Scaled up replica set web-[a-z0-9]+ from 0 to 3$/);
   });
 
-  it("starts no pod in the sync that scales the old ones to 0, whatever they report", async () => {
+  it("starts no pod in the sync that scales old ReplicaSets to 0, whatever status these report", async () => {
     const harness = await recreate({ status: { observedGeneration: 1 } });
     await harness.change("replicasets", "web-1", (rs) => ({ ...rs, spec: { ...rs.spec, replicas: 2 } }));
     await harness.stream();
@@ -760,7 +760,7 @@ describe("recreate", () => {
     expect(counts).toEqual([undefined, undefined, 3, undefined]);
   });
 
-  it("[deployment T115] follows spec.replicas afterwards, and observes a change without effect", async () => {
+  it("[deployment T115] follows spec.replicas after the rollout, and observes the generation of a change without effect", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { strategy: "Recreate" })]);
     await converge(harness);
     for (const replicas of [0, 1]) {
@@ -792,7 +792,7 @@ describe("scale path", () => {
     expect(conditionsOf(harness).map((each) => (each as Json)["type"])).toEqual(["Available"]);
   });
 
-  it("[deployment S12] resumes after a failure where it stopped", async () => {
+  it("[deployment S12] resumes proportional scaling where it stopped after a failure", async () => {
     const harness = await resized();
     harness.api.script = { "*": ({ name }) => (name === "v2" ? quota : undefined) };
     await expect(harness.handle()).rejects.toThrow("exceeded quota");
@@ -855,7 +855,7 @@ describe("scale path", () => {
     expect(harness.names("replicasets")).toEqual(["v0", "v9"]);
   });
 
-  it("precedes an unfinished rollout only on a change of size, which an adopted ReplicaSet without annotations is not", async () => {
+  it("does not scale proportionally because of an adopted ReplicaSet without size annotations", async () => {
     const harness = await SyncHarness.of([liveDeployment(2, { image: "v2" }), liveReplicaSet("v1", "v1", 1)]);
     await harness.handle();
     expect(harness.names("replicasets")).toHaveLength(2);
@@ -924,7 +924,7 @@ describe("history and deadline", () => {
     expect(harness.spoken()).toEqual([]);
   });
 
-  it("[deployment T119] then reports the time-out until there is progress", async () => {
+  it("[deployment T119] reports the time-out after the deadline until there is progress", async () => {
     const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
     expect(await harness.handle()).toEqual({ kind: "done" });
     expect(conditionsOf(harness).at(-1)).toMatchObject({
@@ -953,7 +953,7 @@ describe("history and deadline", () => {
     expect(await (await stuck("NewReplicaSetAvailable", "2026-03-01T09:00:00Z")).handle()).toEqual({ kind: "done" });
   });
 
-  it("[deployment S10] does not write a status decided on an old version, and decides on the live one next", async () => {
+  it("[deployment S10] does not write a status that was decided on an old version; the next sync decides on the live one", async () => {
     const harness = await stuck("ReplicaSetUpdated", "2026-03-01T09:58:00Z");
     await harness.change("deployments", "web", (d) => ({ ...d, metadata: { ...d.metadata, labels: { app: "web", new: "1" } } }));
     await expect(harness.handle()).rejects.toMatchObject({ code: 409 });
@@ -968,7 +968,7 @@ describe("history and deadline", () => {
   });
 });
 
-describe("[deployment S27] a write whose outcome is unknown", () => {
+describe("[deployment S27] a ReplicaSet after a patch with an unknown outcome", () => {
   /** 7 are old, and the surge allows 8: the rollout grows the new one to 1. */
   const rolling = (): Promise<SyncHarness> =>
     SyncHarness.of([
@@ -981,7 +981,7 @@ describe("[deployment S27] a write whose outcome is unknown", () => {
   it.each([
     { how: "answered with 503", after: refusal(503, "ServiceUnavailable", "try again") },
     { how: "not answered", after: "lost" as const },
-  ])("is read live before the next sync sizes other ReplicaSets: $how", async ({ after }) => {
+  ])("is read from the API server before the next sync scales other ReplicaSets: $how", async ({ after }) => {
     const harness = await rolling();
     harness.api.script = {
       "patch replicasets": async ({ name }, nth) => {
@@ -1004,7 +1004,7 @@ describe("[deployment S27] a write whose outcome is unknown", () => {
     ).toBe(9);
   });
 
-  it("causes one live read only: after a successful sync the next one uses the cache", async () => {
+  it("is read from the API server only until the next sync succeeds", async () => {
     const harness = await rolling();
     harness.api.script = { "patch replicasets": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "try again") : undefined) };
     await harness.sync();

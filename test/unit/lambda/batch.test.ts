@@ -30,7 +30,7 @@ function record(messageId: string, group?: string): SQSRecord {
 
 const RETRY: RecordOutcome = { kind: "retry", afterSeconds: 2, why: "early" };
 
-it("BA3 fails a record and the later ones of its group, without trying those, and continues with other groups", async () => {
+it("BA3 after a failed record fails the later records of its group without running them, and continues with other groups", async () => {
   const tried: string[] = [];
   const visibility: [readonly string[], number][] = [];
   const event = { Records: [record("a1", "a"), record("b1", "b"), record("a2", "a"), record("b2", "b"), record("a3", "a")] };
@@ -47,7 +47,7 @@ it("BA3 fails a record and the later ones of its group, without trying those, an
   expect(visibility).toEqual([[["receipt of a2", "receipt of a3"], 2]]);
 });
 
-it("BA1 fails only the record whose handler throws, for 5 s, and logs no text of the API server", async () => {
+it("BA1 fails only the record whose handler throws, delays it by 5 s, and logs no text from the API server", async () => {
   const log = recordingLog();
   const visibility: number[] = [];
   const answer = await settleRecords(
@@ -64,7 +64,7 @@ it("BA1 fails only the record whose handler throws, for 5 s, and logs no text of
   expect(JSON.stringify(log.lines)).not.toContain("hunter2");
 });
 
-it("BA4 only warns when a visibility cannot be changed", async () => {
+it("BA4 logs a warning if a visibility timeout cannot be changed, and continues", async () => {
   const log = recordingLog();
   const source = { setVisibility: () => Promise.reject(new Error("gone")) };
   const answer = await settleRecords({ Records: [record("x")] }, () => Promise.resolve(RETRY), { log, source });
@@ -72,7 +72,7 @@ it("BA4 only warns when a visibility cannot be changed", async () => {
   expect(log.lines.some(({ message }) => message.startsWith("failed to change the visibility"))).toBe(true);
 });
 
-it("BA1 BA2 BA3 hold for any batch", async () => {
+it("BA1 BA2 BA3 hold for generated batches of any outcome", async () => {
   const records = fc.uniqueArray(fc.tuple(fc.nat(50), fc.option(fc.constantFrom("a", "b", "c"), { nil: undefined }), fc.boolean()), {
     selector: ([id]) => id,
   });
@@ -102,7 +102,7 @@ it("BA1 BA2 BA3 hold for any batch", async () => {
   );
 });
 
-it("BA5 returns records that still wait a second before the invocation ends as failed with their group, and logs them", async () => {
+it("BA5 one second before the invocation ends, returns unfinished records and their groups as failed, and logs them", async () => {
   const clock = createVirtualClock(0);
   const log = recordingLog();
   const visibility: [readonly string[], number][] = [];
@@ -131,7 +131,7 @@ it("BA5 returns records that still wait a second before the invocation ends as f
   expect(log.lines).toMatchObject([{ level: "warn", fields: { messageId: "a1", why: "the invocation ends", heldBack: 1 } }]);
 });
 
-it("BA5 an unresponsive queue takes at most half of the last second", async () => {
+it("BA5 calls to an unresponsive queue take at most half of the last second", async () => {
   const clock = createVirtualClock(0);
   const answering = settleRecords({ Records: [record("x")] }, () => new Promise(() => {}), {
     log: recordingLog(),

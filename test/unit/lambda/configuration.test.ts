@@ -53,7 +53,7 @@ it("reads a complete environment, with defaults for the rest", () => {
   });
 });
 
-it("reports every error at once, one line each, and quotes no value", () => {
+it("reports all errors at once, one per line, without quoting values", () => {
   const found = problems({
     ...GOOD,
     DELTALOOP_DEPLOYMENT: "Prod!",
@@ -95,7 +95,7 @@ it.each([
   expect(problems({ ...GOOD, DELTALOOP_KUBE_SERVER: "http://k8s:8080" })).toEqual([]);
 });
 
-it("accepts three durability classes, and waits for replicas of one primary only", () => {
+it("accepts three durability classes, and allows waiting for replicas only with a single primary", () => {
   expect(parseConfiguration({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "B" }).redis.durability).toBe("B");
   expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "D" })).toEqual(["DELTALOOP_REDIS_DURABILITY: must be A, B or C"]);
   expect(problems({ ...GOOD, DELTALOOP_REDIS_DURABILITY: "A", DELTALOOP_REDIS_CLUSTER: "true" })).toEqual([]);

@@ -52,7 +52,7 @@ function invoke(handler: SqsHandler, ...bodies: readonly string[]) {
   return handler(event, invocationContext({ functionName: "f", requestId: "1", remainingMs: () => 5_000 }));
 }
 
-it("marks the cache of the message's resource as suspect, quarantines its id, and acknowledges it", async () => {
+it("marks the cache of a dead message's resource as suspect, quarantines the message id, and acknowledges the message", async () => {
   const { handler, log, marked, quarantined } = harness();
   expect(await invoke(handler, message({ v: 3 }))).toEqual({ batchItemFailures: [] });
   const why = "envelope version 3, this build reads up to 2";
@@ -61,7 +61,7 @@ it("marks the cache of the message's resource as suspect, quarantines its id, an
   expect(log.lines).toMatchObject([{ level: "error", fields: { messageId: "m0", cluster: OURS[0], suspect: "pods", why } }]);
 });
 
-it("marks everything of the signing cluster as suspect when the resource is unreadable", async () => {
+it("marks all resources of the signing cluster as suspect if the message's resource is unreadable", async () => {
   const { handler, marked, quarantined } = harness();
   await invoke(handler, signedBody(OURS[1], "{"));
   expect(marked.map((line) => line.split(":")[0])).toEqual(CACHED_RESOURCES.map((resource) => `${OURS[1]} ${resource}`));
@@ -92,7 +92,7 @@ it.each([
   expect(log.lines).toMatchObject([{ level: "error", message: "forged message", fields: entry }]);
 });
 
-it("acknowledges a forged message even while the Store is unavailable, because SQS never redelivers it", async () => {
+it("acknowledges a forged message even while the Store is unavailable", async () => {
   const { handler, log, forged, goAway } = harness();
   goAway(true);
   expect(await invoke(handler, "{")).toEqual({ batchItemFailures: [] });
@@ -116,7 +116,7 @@ it("logs no message content", async () => {
   expect(JSON.stringify(log.lines)).not.toContain("nobody");
 });
 
-it("is called by the local host for messages in the dead-letter queue", async () => {
+it("the local host calls the function for messages in the dead-letter queue", async () => {
   const { handler, log, clock, marked } = harness();
   const random = createSeededRandom(1);
   const queue = () => createMemoryDeltaQueue({ clock, random });

@@ -45,7 +45,7 @@ function harness(
   return { clock, log, rung, looked, ended };
 }
 
-describe("GO1: syncs keys that become due in time, and rings the others", () => {
+describe("GO1: syncs keys that become due in time in the same invocation, and sends doorbells for the others", () => {
   it.each<[what: string, bell: Doorbell, lookedAfterMs: number | undefined]>([
     ["due now", due(), 0],
     ["due within the remaining time", due({ delayMs: 999 }), 999],
@@ -64,7 +64,7 @@ describe("GO1: syncs keys that become due in time, and rings the others", () => 
     );
   });
 
-  it("decides for each of several keys from the time left when it becomes due", async () => {
+  it("decides for each key by the time left when it becomes due", async () => {
     const bells = [due({ delayMs: 100 }), due({ key: "shop/b", delayMs: 99 }), due({ key: "shop/c", delayMs: 30_000 })];
     const { clock, rung, looked, ended } = harness(bells, { lastsMs: 900 });
     await clock.advance(2_000);
@@ -74,14 +74,14 @@ describe("GO1: syncs keys that become due in time, and rings the others", () => 
   });
 });
 
-it("GO1: syncs at most ten at a time, and rings the others", async () => {
+it("GO1: syncs at most ten keys at a time, and sends doorbells for the others", async () => {
   const bells = Array.from({ length: 12 }, (_, index) => due({ key: `shop/${index}` }));
   const { rung, looked, ended } = harness(bells);
   await ended;
   expect([looked.length, rung.map(({ key }) => key)]).toEqual([1 + 10, ["shop/10", "shop/11"]]);
 });
 
-it("GO2: rings a key immediately whose Store was unavailable, and logs it", async () => {
+it("GO2: sends a doorbell at once for a key whose Store was unavailable, and logs it", async () => {
   const { clock, log, rung, ended } = harness([due({ delayMs: 5 })], { look: () => Promise.reject(new Error("redis is away")) });
   await clock.advance(10);
   await ended;
@@ -89,7 +89,7 @@ it("GO2: rings a key immediately whose Store was unavailable, and logs it", asyn
   expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
 });
 
-it("ends when all follow-ups have ended, including those that they made due", async () => {
+it("ends when all follow-up syncs have ended, including those that they started", async () => {
   const { looked, ended } = harness([due()], {
     look: async ({ key }, doorbells) => {
       await new Promise(setImmediate);
@@ -106,44 +106,47 @@ describe("GO3: a key that is due again at the end of its own run", () => {
   it.each([
     { isDue: 1, looks: ["shop/a after 0", "shop/a after 10"], rung: [] },
     { isDue: 2, looks: ["shop/a after 0", "shop/a after 10"], rung: [due()] },
-  ])("is synced once more after that run, and rung after that sync: due $isDue times", async ({ isDue, looks, rung: expected }) => {
-    let running = 0;
-    let ran = 0;
-    const { clock, log, rung, looked, ended } = harness([due()], {
-      look: async (_, doorbells, time) => {
-        expect(++running).toBe(1);
-        await time.after(10);
-        if (ran++ < isDue) await doorbells.ring([due()]);
-        running--;
-      },
-    });
-    await clock.advance(30);
-    await ended;
-    expect(log.lines).toEqual([]);
-    expect([looked, rung]).toEqual([["first", ...looks], expected]);
-  });
+  ])(
+    "is synced once more after that run, and gets a doorbell after that sync (due $isDue times)",
+    async ({ isDue, looks, rung: expected }) => {
+      let running = 0;
+      let ran = 0;
+      const { clock, log, rung, looked, ended } = harness([due()], {
+        look: async (_, doorbells, time) => {
+          expect(++running).toBe(1);
+          await time.after(10);
+          if (ran++ < isDue) await doorbells.ring([due()]);
+          running--;
+        },
+      });
+      await clock.advance(30);
+      await ended;
+      expect(log.lines).toEqual([]);
+      expect([looked, rung]).toEqual([["first", ...looks], expected]);
+    },
+  );
 
-  it("is rung when no time is left", async () => {
+  it("gets a doorbell when no time is left", async () => {
     const { clock, rung, looked, ended } = harness([FIRST], { lastsMs: 1_000 });
     await clock.advance(2_000);
     await ended;
     expect([looked, rung]).toEqual([["first"], [FIRST]]);
   });
 
-  it("is synced alongside others that its run made due", async () => {
+  it("is synced concurrently with other keys that its run made due", async () => {
     const { looked, rung, ended } = harness([due(), { ...FIRST }]);
     await ended;
     expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
   });
 
-  it("is rung when its Store is unavailable at that time, without failing the record", async () => {
+  it("gets a doorbell if its Store is unavailable by then; the record succeeds", async () => {
     const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
     await ended;
     expect(rung).toEqual([FIRST]);
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
   });
 
-  it("is also rung by a follow-up that syncs it a second time", async () => {
+  it("is synced again even if another follow-up sync of the key has ended meanwhile", async () => {
     let looks = 0;
     const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {
@@ -159,7 +162,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
   });
 });
 
-it("GO5: rings keys that arrive after the end", async () => {
+it("GO5: sends doorbells for keys that become due after the end", async () => {
   let late: Doorbells | undefined;
   const { rung, looked, ended } = harness([due()], { look: (_, doorbells) => Promise.resolve(void (late = doorbells)) });
   await ended;
@@ -228,14 +231,14 @@ describe("GO6: a key that a write is about to make due", () => {
     return { clock, rung, did, ended };
   }
 
-  it("is taken directly after the write, and the doorbell of its answer belongs to that sync", async () => {
+  it("is taken directly after the write; the doorbell in the write's answer causes no second sync", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
     await clock.advance(100);
     await ended;
     expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left", "shop/a ended"], []]);
   });
 
-  it("is synced again when the take returned nothing, after that attempt", async () => {
+  it("is synced again after a take that found nothing to do", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { takes: false, lastsMs: 30 });
     await clock.advance(100);
     await ended;
@@ -243,9 +246,9 @@ describe("GO6: a key that a write is about to make due", () => {
   });
 
   it.each([
-    { what: "returned nothing to", takes: false },
-    { what: "had the key, which an overtaken step made due again,", takes: true },
-  ])("is synced again when an attempt that $what had ended before the doorbell arrived", async ({ takes }) => {
+    { what: "found nothing to do", takes: false },
+    { what: "took the key", takes: true },
+  ])("is synced again if an attempt that $what ended before the write's answer arrived", async ({ takes }) => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { takes, lastsMs: 1, takenMs: 0 });
     await clock.advance(100);
     await ended;
@@ -260,7 +263,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left"], []]);
   });
 
-  it("does not affect other doorbells of that answer, which make its own key due again", async () => {
+  it("does not suppress the answer's doorbell for the run's own key", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due(), { ...FIRST }, due({ delayMs: 5_000, key: "shop/b" })]);
     await clock.advance(100);
     await ended;
@@ -272,14 +275,14 @@ describe("GO6: a key that a write is about to make due", () => {
   it.each([
     { what: "of a controller whose code it lacks", expected: [due({ controller: "replicationcontroller" })] },
     { what: "that is being synced", expected: [{ ...FIRST }] },
-  ])("is not taken when it is one $what", async ({ expected }) => {
+  ])("is not taken early if it is a key $what", async ({ expected }) => {
     const { clock, did, ended } = stepRig(expected, []);
     await clock.advance(100);
     await ended;
     expect(did).toEqual(["the step has left"]);
   });
 
-  it("is taken at most ten times, whatever else that answer makes due", async () => {
+  it("is taken early at most ten times, however many keys the answer makes due", async () => {
     const keys = Array.from({ length: 22 }, (_, index) => due({ key: `shop/${index}` }));
     const { clock, rung, did, ended } = stepRig(keys.slice(0, 12), keys);
     await clock.advance(100);
@@ -288,7 +291,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect(rung.map(({ key }) => key)).toEqual(keys.slice(10).map(({ key }) => key));
   });
 
-  it("is taken once, however often it is expected", async () => {
+  it("is taken once, however many writes announce it", async () => {
     const { clock, rung, did, ended } = stepRig([due(), due()], [due()]);
     await clock.advance(100);
     await ended;

@@ -57,7 +57,7 @@ function syncedBy(sync: SyncHandler, deployment: SyncHandler = sync): Parameters
   return { replicaset: { sync }, deployment: { sync: deployment } };
 }
 
-it("acknowledges and logs unreadable records and those of other clusters, and processes the rest", async () => {
+it("acknowledges and logs unreadable records and records of other clusters, and processes the rest", async () => {
   const taken: string[] = [];
   const { wired, log } = wiring({
     take: ({ key }: { key: string }): Promise<TakeResult> => (taken.push(key), Promise.resolve({ kind: "empty" })),
@@ -142,7 +142,7 @@ describe("a key that a run makes due", () => {
     expect(gateways).toEqual(["replicaset", "deployment"]);
   });
 
-  it("is rung when the function lacks its code", async () => {
+  it("gets a doorbell if the function does not contain its controller's code", async () => {
     const foreign: Doorbell = { ...due, controller: "replicationcontroller" };
     const { wired, rung, taken } = ends(foreign);
     await createSyncFunction(wired, REGISTRY, "replicaset", syncedBy(sync))(event(bell("shop/a")), context);
@@ -150,7 +150,7 @@ describe("a key that a run makes due", () => {
   });
 });
 
-it("rejects code for keys outside of the registry, from which the rights are generated", () => {
+it("rejects code of a controller that the registry does not list for the function", () => {
   const { wired } = wiring({});
   const replicaset = { sync: () => expect.unreachable() };
   expect(() => createSyncFunction(wired, REGISTRY, "replicaset", { replicaset })).toThrow(
@@ -160,7 +160,7 @@ it("rejects code for keys outside of the registry, from which the rights are gen
   expect(() => createSyncFunction(wired, alone, "replicaset", { replicaset })).not.toThrow();
 });
 
-it("repeats sweeps until nothing is due, and does nothing without an epoch", async () => {
+it("repeats the sweep until no key is due, and does nothing without an epoch", async () => {
   const passes = [["a", "b"], ["c"], []].map((keys) =>
     keys.map((key): Doorbell => ({ controller: "replicaset", key, epoch: "e1", delayMs: 0 })),
   );
@@ -171,7 +171,7 @@ it("repeats sweeps until nothing is due, and does nothing without an epoch", asy
   expect(await createSweep(empty.wired)()).toEqual({ rung: 0 });
 });
 
-it("a sweep reports for the gate alarm which gates are open, even without an epoch", async () => {
+it("a sweep publishes which gates are open, even without an epoch", async () => {
   const gate = (controller: string) => Promise.resolve(controller === "deployment" ? { open: true } : { open: false, reason: "INIT" });
   const { wired } = wiring({ epoch: () => Promise.resolve(undefined), gate });
   const lines: string[] = [];
@@ -185,7 +185,7 @@ it("a sweep reports for the gate alarm which gates are open, even without an epo
   });
 });
 
-it("[informer T121] a sweep with an unavailable queue reports which gates are open, and fails", async () => {
+it("[informer T121] a sweep publishes which gates are open and then fails if the queue is unavailable", async () => {
   const { wired } = wiring({
     epoch: () => Promise.resolve({ epoch: "e1" }),
     sweep: () => Promise.resolve([{ controller: "replicaset", key: "shop/web", epoch: "e1", delayMs: 0 }]),

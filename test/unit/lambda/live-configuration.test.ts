@@ -84,7 +84,7 @@ describe("the first read", () => {
     expect((error as ConfigurationError).problems).toEqual([want]);
   });
 
-  it("skips the read without references", async () => {
+  it("reads nothing without references", async () => {
     const { DELTALOOP_MAC_KEY_SECRET: _mac, DELTALOOP_DIGEST_KEY_SECRET: _digest, DELTALOOP_KUBE_SECRET: _kube, ...rest } = ENVIRONMENT;
     const fixed = await live({ ...rest, DELTALOOP_MAC_KEY: OLD, DELTALOOP_DIGEST_KEY: "a digest key of 16" });
     nowMs += SECRET_MS_MAX * 2;
@@ -93,7 +93,7 @@ describe("the first read", () => {
 });
 
 describe("fresh", () => {
-  it("LC2 reads when its values are five minutes old, and not before", async ({ configuration }) => {
+  it("LC2 reads the secrets again when their values are five minutes old, and not before", async ({ configuration }) => {
     values["mac"] = `${OLD},${NEW}`;
     nowMs += SECRET_MS_MAX - 1;
     expect((await configuration.fresh()).macKeys).toEqual([OLD]);
@@ -103,7 +103,7 @@ describe("fresh", () => {
     expect(reads).toHaveLength(2);
   });
 
-  it("LC2 reads sooner when the environment requires it", async () => {
+  it("LC2 reads the secrets sooner if the environment sets a shorter interval", async () => {
     const configuration = await live({ ...ENVIRONMENT, DELTALOOP_SECRETS_SECONDS: "5" });
     values["mac"] = NEW;
     for (const [afterMs, want] of [
@@ -124,7 +124,7 @@ describe("fresh", () => {
     expect(reads).toHaveLength(2);
   });
 
-  it("LC2 keeps its values while the secret store is unavailable, and retries after ten seconds", async ({ configuration }) => {
+  it("LC2 keeps the values while the secret store is unavailable, and retries after ten seconds", async ({ configuration }) => {
     nowMs += SECRET_MS_MAX;
     fails = new SecretError(["mac: could not be reached (ETIMEDOUT)"]);
     for (let i = 0; i < 3; i++) expect((await configuration.fresh()).macKeys).toEqual([OLD]);
@@ -138,7 +138,7 @@ describe("fresh", () => {
   it.each([
     { name: "of a wrong shape", mac: "CANARY" },
     { name: "empty", mac: "" },
-  ])("LC4 LC5 does not use an invalid value, and reports it without quoting: $name", async ({ mac }) => {
+  ])("LC4 LC5 does not use an invalid value, and reports the secret without quoting the value: $name", async ({ mac }) => {
     const configuration = await live();
     values["mac"] = mac;
     nowMs += SECRET_MS_MAX;

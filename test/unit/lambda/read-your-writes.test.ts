@@ -52,7 +52,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     rung = [];
   });
 
-  it("is not read again: from a Deployment's event to its pod there is one list besides one read, and two creates", async () => {
+  it("is not read again: a Deployment's first pod needs one list, one read and two creates", async () => {
     harness = await SyncHarness.of([liveDeployment(1)]);
     await invoke();
     expect(harness.spoken().slice(0, 3)).toEqual(["list replicasets", "get deployments web", expect.stringMatching("create replicasets")]);
@@ -60,7 +60,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     expect(ownerReads()).toEqual([]);
   });
 
-  it("is read when the answer is too old, because it was slow or late", async () => {
+  it("is read again if the cached answer is too old", async () => {
     harness = await SyncHarness.of([liveDeployment(1)]);
     harness.api.script = { "create replicasets": () => harness.clock.after(500) };
     await invoke();
@@ -68,7 +68,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     expect(ownerReads()).toHaveLength(1);
   });
 
-  it("creates pods for its patched size, and is read before it deletes any", async () => {
+  it("creates pods for its patched size without another read, but is read again before it deletes pods", async () => {
     for (const [size, pods] of [
       [3, ["a"]],
       [1, ["a", "b", "c"]],
@@ -86,7 +86,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
     }
   });
 
-  it("is read before it adopts: its orphans were listed after the answer", async () => {
+  it("is read again before it adopts orphans, which were listed after the answer", async () => {
     harness = await SyncHarness.of([
       liveDeployment(2, { status: { observedGeneration: 1 } }),
       liveReplicaSet("web-1", "v1", 1, { sizedFor: [1, 2] }),
@@ -106,7 +106,7 @@ describe("a ReplicaSet synced as an inline follow-up", () => {
 describe("cached answers", () => {
   const answer = (uid: string, resourceVersion: string): KubeObject => ({ metadata: { name: uid, uid, resourceVersion } });
 
-  it("have the requested version, and are recent", () => {
+  it("are returned only for the requested version, and only while recent", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 1_000);
     expect(answers.get("a", "5", 1_499)).toMatchObject({ metadata: { resourceVersion: "5" } });
@@ -120,14 +120,14 @@ describe("cached answers", () => {
     expect([answers.get("a", "5", 1_400), answers.get("a", "6", 1_400)]).toEqual([undefined, answer("a", "6")]);
   });
 
-  it("are dropped when the next write is sent", () => {
+  it("are dropped when the next write of that object is sent", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("a", "5"), 0);
     answers.drop("a");
     expect(answers.get("a", "5", 0)).toBeUndefined();
   });
 
-  it("print nothing of the object", () => {
+  it("do not reveal the object when printed", () => {
     const answers = new ReadYourWrites();
     answers.put(answer("secret", "5"), 0);
     expect(inspect(answers, { depth: null, showHidden: true })).not.toContain("secret");

@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 
 import { tokenFrom } from "../../../shared/controllers/lambda/token-file.ts";
 
-it("reads a token again when its file has changed, and when the server has refused it", async () => {
+it("reads the token file again when it has changed, and when the server has rejected the token", async () => {
   const folder = await mkdtemp(join(tmpdir(), "deltaloop-token-"));
   try {
     const path = join(folder, "token");

@@ -10,7 +10,7 @@ import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
 import { assembleSystem, memoryBackend } from "../../../shared/local/assemble-system.ts";
 import { createSigner } from "../../../shared/store/signer.ts";
 
-it("gives each function its own queue, so that failed records come back after seconds (BA4)", async () => {
+it("gives each function its own queue, so that failed records are redelivered after seconds (BA4)", async () => {
   const [clock, random, digester] = [createVirtualClock(0), createSeededRandom(1), createDigester("a key of this test alone")];
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
   const backend = memoryBackend({ clock, random, digester, deployment: "test", cluster: "c" });

@@ -203,7 +203,7 @@ it("ignores a failure list when the mapping does not report item failures", asyn
   await stopped(clock, mapping);
 });
 
-it("EM3 EM6 abandons an invocation at its timeout: fails the batch, frees the slot, and ignores its late answer", async () => {
+it("EM3 EM6 fails the batch of an invocation at its timeout, frees its slot, and ignores its late answer", async () => {
   const { clock, queue, answer, calls, invocations, mapping } = start({ maximumConcurrency: 1 });
   answer(({ bodies }) => (bodies[0] === "slow" ? clock.after(8_000) : Promise.resolve()));
   queue.send("slow");
@@ -217,7 +217,7 @@ it("EM3 EM6 abandons an invocation at its timeout: fails the batch, frees the sl
   await stopped(clock, mapping);
 });
 
-it("EM4 runs at most the allowed number of invocations, and reaches it under load", async () => {
+it("EM4 runs the allowed number of concurrent invocations under load, and never more", async () => {
   const { clock, queue, answer, mapping, calls } = start({ batchSize: 1, maximumConcurrency: 3 });
   let most = 0;
   answer(async () => {
@@ -253,7 +253,7 @@ it("EM5 keeps one batch per group in flight and the order inside it, while other
   await stopped(clock, mapping);
 });
 
-it("fills a batch during its window, beyond ten records", async () => {
+it("collects a batch of more than ten records during the batching window", async () => {
   const { clock, queue, calls, mapping } = start({ batchSize: 100, batchingWindowMs: 2_000 });
   for (let index = 0; index < 15; index++) queue.send(`${index}`);
   await clock.advance(500);
@@ -264,7 +264,7 @@ it("fills a batch during its window, beyond ten records", async () => {
   await stopped(clock, mapping);
 });
 
-it("EM4 makes no event over 6 MB, and leaves the other messages in the queue", async () => {
+it("EM4 limits an event to 6 MB, and leaves the remaining messages in the queue", async () => {
   const { clock, queue, answer, calls, mapping } = start({ maximumConcurrency: 1 });
   answer(() => clock.after(500));
   for (let index = 0; index < 8; index++) queue.send("x".repeat(1024 * 1024));
@@ -274,7 +274,7 @@ it("EM4 makes no event over 6 MB, and leaves the other messages in the queue", a
   await stopped(clock, mapping);
 });
 
-it("EM5 does not let a smaller message overtake one of its group that does not fit", async () => {
+it("EM5 does not let a smaller message overtake an earlier one of its group that does not fit", async () => {
   const { clock, queue, calls, mapping } = start();
   for (let index = 0; index < 5; index++) queue.send("x".repeat(1024 * 1024), `g${index}`);
   queue.send("a1".repeat(1024 * 1024), "a");

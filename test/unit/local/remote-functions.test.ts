@@ -60,7 +60,7 @@ describe("functions in a separate process", () => {
     expect(await Promise.all(answers)).toEqual(["first", "second"].map((itemIdentifier) => ({ batchItemFailures: [{ itemIdentifier }] })));
   });
 
-  it("have a name each", async () => {
+  it("are called by their own names", async () => {
     const called: string[] = [];
     const named = (name: string): SqsHandler => {
       return () => Promise.resolve(void called.push(name));
@@ -72,7 +72,7 @@ describe("functions in a separate process", () => {
     expect(called).toEqual(["apply", "dead", ...CONTROLLERS]);
   });
 
-  it.each(["a\nb", "a\u2028b", "\u{1f600}".repeat(40_000)])("receive a text unchanged", async (body) => {
+  it.each(["a\nb", "a\u2028b", "\u{1f600}".repeat(40_000)])("receive any text unchanged", async (body) => {
     const { here } = await connected((event) => Promise.resolve({ batchItemFailures: [{ itemIdentifier: bodyOf(event) }] }));
     expect(await here.handlers.applyDeltas(eventOf(body), context())).toEqual({ batchItemFailures: [{ itemIdentifier: body }] });
   });

@@ -44,6 +44,6 @@ it.each([
     want: "UnansweredError: no answer: reset",
   },
   { name: "a value that is not an error", error: "plain", want: "plain" },
-])("describes $name without text of others", ({ error, want }) => {
+])("describes $name without text from a server", ({ error, want }) => {
   expect(describeError(error)).toBe(want);
 });

@@ -42,20 +42,17 @@ function firstOf(lines: Iterator<string>, count: number): readonly string[] {
 }
 
 describe("a capture read as a stream", () => {
-  it.each(["rollover", "rc-quota", "adopt-release"])(
-    "%s gives the same records in each streamed read as in a complete read",
-    async (name) => {
-      const path = join(import.meta.dirname, `../../captures/${name}.watch.jsonl.gz`);
-      const capture = await openCapture(path);
-      const whole = readCapture(path);
-      expect(await recordsOf(capture)).toEqual(whole);
-      expect(await recordsOf(capture)).toEqual(whole);
-      expect({ ...capture, batches: undefined, close: undefined }).toEqual({ ...heldCapture(whole), batches: undefined, close: undefined });
-      capture.close();
-    },
-  );
+  it.each(["rollover", "rc-quota", "adopt-release"])("%s: a streamed read returns the same records as a complete read", async (name) => {
+    const path = join(import.meta.dirname, `../../captures/${name}.watch.jsonl.gz`);
+    const capture = await openCapture(path);
+    const whole = readCapture(path);
+    expect(await recordsOf(capture)).toEqual(whole);
+    expect(await recordsOf(capture)).toEqual(whole);
+    expect({ ...capture, batches: undefined, close: undefined }).toEqual({ ...heldCapture(whole), batches: undefined, close: undefined });
+    capture.close();
+  });
 
-  it("returns the same for any chunking, and any order of nearby lines", async () => {
+  it("a read returns the same records for any chunking and any order of nearby lines", async () => {
     const lines = linesOf(60);
     const want = parseCapture(lines.join("\n"), "f");
     await fc.assert(
@@ -220,7 +217,7 @@ describe("a replay of a long capture", () => {
     await Promise.all(watching);
   });
 
-  it("ends with the same cache as a whole read", async () => {
+  it("ends with the same cache as a replay of a complete read", async () => {
     const text = linesOf(1_100).join("\n");
     const options = {
       digester: createDigester("a key of this test alone"),

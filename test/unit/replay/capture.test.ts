@@ -63,7 +63,7 @@ test("reads a truncated capture up to the cut, and reports it", () => {
   );
 });
 
-test("reads a truncated compressed capture up to the cut, at each byte", () => {
+test("reads a compressed capture that is truncated at any byte up to the cut", () => {
   const packed = gzipSync(MANY);
   const whole = parseCapture(MANY, "f");
   for (let at = 18; at < packed.length; at += 7) {
@@ -253,7 +253,7 @@ async function drained(lines: AsyncIterable<unknown>): Promise<void> {
   for await (const _ of lines);
 }
 
-test("a capture contains no value of a template, annotation or denial, not even of undecodable objects, and no key", async () => {
+test("a capture contains no value of a template, annotation or denial message, even of undecodable objects, and no key", async () => {
   const text = (await record(false)).join("\n");
   expect(text).not.toContain(SECRET);
   expect(text).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 6));
@@ -270,7 +270,7 @@ function clusterOf(lines: readonly string[]): CaptureCluster {
   return cluster;
 }
 
-describe("a list after the first one", () => {
+describe("a relist in a capture", () => {
   const pod = (name: string, resourceVersion: string): object => ({
     kind: "Pod",
     metadata: { namespace: "shop", name, uid: `u-${name}`, resourceVersion },
@@ -302,7 +302,7 @@ describe("a list after the first one", () => {
     return { lines, recorder };
   }
 
-  test("follows a gap with both versions, cause and duration", async () => {
+  test("is preceded by a record of the gap with both versions, cause and duration", async () => {
     const { lines } = await relisted(false);
     const gap = lines.map((each) => JSON.parse(each) as { readonly k?: string }).filter(({ k }) => k === "gap");
     expect(gap).toMatchObject([{ r: "pods", from: "8", to: "20", why: "Expired", ms: expect.any(Number) as number }]);
@@ -316,7 +316,7 @@ describe("a list after the first one", () => {
     ]);
   });
 
-  test("lets a replay see the changes during the gap", async () => {
+  test("contains the changes made during the gap, for a replay", async () => {
     const { lines } = await relisted(false);
     const cluster = clusterOf(lines);
     expect([...cluster.versions("pods")]).toEqual([
@@ -325,13 +325,13 @@ describe("a list after the first one", () => {
     ]);
   });
 
-  test("lets an explanation show them", async () => {
+  test("contains the changes made during the gap, for an explanation", async () => {
     const { lines } = await relisted(false);
     const changes = objectChanges(parseCapture(lines.join("\n"), "f"), createDigester("a key of this test alone"));
     expect(changes.map(({ name, kind }) => `${name} ${kind}`)).toEqual(["a stands", "b stands", "c appears", "a goes"]);
   });
 
-  test("starts another file with the current state, which can be read alone", async () => {
+  test("a rotated file starts with the current state, so that it can be read alone", async () => {
     const { lines, recorder } = await relisted(true);
     const before = lines.length;
     expect(recorder.isListing).toBe(false);

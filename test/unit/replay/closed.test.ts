@@ -143,7 +143,7 @@ describe("two final states", () => {
   const live = (...args: Parameters<typeof object>): LiveObject => object(...args) as unknown as LiveObject; // of one capture
   const available = { type: "Available", status: "True", reason: "MinimumReplicasAvailable", lastUpdateTime: T };
 
-  it("agree regardless of random names, versions and times", () => {
+  it("are equal if only random names, versions and times differ", () => {
     const recorded = [
       live("Deployment", 1, { status: { replicas: 1, unavailableReplicas: 0, conditions: [available] } }),
       live("Pod", 2, { metadata: { ...byReplicaSet, name: "web-abcde" } }),

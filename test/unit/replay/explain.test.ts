@@ -207,19 +207,19 @@ describe("the outcome of requested creates", () => {
     expect(outcome(lines, decided(1, 2))).toEqual([{ kind: "nothing" }]);
   });
 
-  it("is refused, with the message if it is safe to show", () => {
+  it("is rejected, with the message if that is safe to show", () => {
     const refused = (message: string): readonly Omit<Recorded, "write">[] =>
       outcome([event("ADDED", 1.1, created("a", 2)), event("MODIFIED", 1.2, rs(3, { status: failed(message) }))], decided(3, 0));
     expect(refused(QUOTA)).toEqual([{ kind: "refused", afterMs: 200, what: QUOTA, made: 1 }]);
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("is done after a refusal", () => {
+  it("is done if it succeeds after a rejection", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
 
-  it("is not refused if the failure was resolved before", () => {
+  it("is not rejected if the failure was resolved before", () => {
     const lines = [event("MODIFIED", 0.1, rs(2, { status: failed(QUOTA) })), event("MODIFIED", 0.2, rs(3))];
     expect(outcome(lines, decided(3, 0))).toEqual([{ kind: "nothing" }]);
   });
@@ -291,7 +291,7 @@ describe("a summary", () => {
     count: 2,
   };
 
-  it("summarises requests, recorded writes, decisions, refusals and the final state", () => {
+  it("summarises requests, recorded writes, decisions, rejections and the final state", () => {
     expect(inShort([own(0, [create]), own(0.5, [create]), own(9, [])])).toBe(
       [
         "Summary",
@@ -306,14 +306,14 @@ describe("a summary", () => {
     );
   });
 
-  it("lists the missing pods of each creation, and completely refused creations", () => {
+  it("lists the missing pods of each creation, and creations that were completely rejected", () => {
     const late = { ...create, count: 1 };
     expect(inShort([own(0, [create]), own(1.5, [late]), own(9, [])])).toContain(
       "decide to create pods 2 times (for 2, 1 missing pods); in the recording: 1 refused, 1 refused in part",
     );
   });
 
-  it("lists keys whose last sync decides a write", () => {
+  it("lists keys whose last sync decided a write", () => {
     expect(inShort([own(9, [create])])).toContain(
       "at the end: not settled, our controllers continue with replicaset.apps/web-a; 1 of 1 pod available",
     );

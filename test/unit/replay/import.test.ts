@@ -157,7 +157,7 @@ describe("a watch", () => {
     expect(report.join("\n")).toMatch(/^invented: 2 times, a time/m);
   });
 
-  it("is monotonic, even where a newer version has an older time", async () => {
+  it("has monotonic times, even if a newer version has an older time", async () => {
     const { lines } = await imported([
       fileOf(
         json(
@@ -458,7 +458,7 @@ describe("messages of the queue", () => {
 });
 
 describe("a .kshrk archive", () => {
-  it("a refused poll changes no objects", async () => {
+  it("a rejected poll changes no objects", async () => {
     const refused = { response_code: 403, response_body: { kind: "Status", code: 403 } };
     const { lines, report } = await imported([fileOf(zipOf([poll(PODS, 1, 10, [pod("a", 3)]), poll(PODS, 11, 20, [], refused)]))]);
     expect(events(lines)).toEqual([]);

@@ -154,7 +154,7 @@ describe("compared values", () => {
     );
   });
 
-  it("are complete: stripped objects are rejected, and malformed ones omitted and reported", () => {
+  it("need complete objects: rejects stripped ones, and omits and reports malformed ones", () => {
     const flat = { kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" };
     expect(() => changed(lineOf(flat))).toThrow(CaptureError);
     expect(() => changed(lineOf({ ...rs(1), spec: { replicas: 1, template: { labels: {}, digest: "d" } } }))).toThrow(
@@ -206,7 +206,7 @@ describe("streamed", () => {
     expect(whole.length).toBeGreaterThan(10);
   });
 
-  it("CQ2 sorts a change after a later version into its place", async () => {
+  it("CQ2 sorts changes that arrive out of order by version", async () => {
     const at = (ms: number): string => new Date(nowMs + ms).toISOString();
     const size = (rv: number, replicas: number): Fields => rs(rv, { metadata: owned, spec: { replicas } });
     const lines = [
@@ -227,7 +227,7 @@ describe("streamed", () => {
   });
 });
 
-it("SH1 relates a status that is sent again after a resize to the version before", async () => {
+it("SH1 compares a status that is sent again after scaling with the version before the scaling", async () => {
   const resized = { metadata: { ...owned, generation: 2 }, spec: { replicas: 0 } };
   const changes = changed(
     lineOf(rs(1, { metadata: { ...owned, generation: 1 }, spec: { replicas: 1 } }), { k: "item" }),
@@ -241,7 +241,7 @@ it("SH1 relates a status that is sent again after a resize to the version before
   expect(verdicts).toContainEqual(["update replicasets/status shop/rs", "older"]);
 });
 
-it("UW1 relates a deletion to the object with its uid, not to an earlier one of that name", async () => {
+it("UW1 relates a deletion to the object with the same uid, not to an earlier object of that name", async () => {
   const pod = (uid: string, rv: number, metadata: Fields = {}): Fields => ({
     kind: "Pod",
     metadata: {
@@ -307,11 +307,11 @@ describe("live comparison", () => {
     expect(seen.filter(({ kind }) => kind === "rest").length).toBeGreaterThan(0);
   });
 
-  it("LV2 reports nothing before everything was listed once", async () => {
+  it("LV2 reports nothing before the first list of every resource", async () => {
     expect(await live([...endOfLists.slice(1), ...records])).toEqual([]);
   });
 
-  it("LV2 attributes objects that appear or disappear in a relist to no client", async () => {
+  it("LV2 does not attribute objects that appear or disappear in a relist to a client", async () => {
     const at = (ms: number): string => new Date(nowMs + ms).toISOString();
     const item = (object: Fields, ms: number): string => lineOf(object, { k: "item", at: at(ms) });
     const listed = (r: string, ms: number): string => JSON.stringify({ t: at(ms), r, k: "listend", rv: String(10 + ms) });
@@ -379,7 +379,7 @@ describe("the command", () => {
   });
 });
 
-it("compares with the most similar write, else with the previous object", () => {
+it("compares an unexpected write with the most similar decided write, or else with the previous object", () => {
   const want = { name: "a", counters: { replicas: 3, readyReplicas: 2 } };
   const [near, far] = [
     { name: "a", counters: { replicas: 3, readyReplicas: 1 } },

@@ -51,7 +51,7 @@ describe("skimmed reading", () => {
     expect(await read(textOf(file), true)).toEqual(await read(textOf(file), false));
   });
 
-  it("skims nearly every line with an object, and knows its identity", () => {
+  it("reads the identity of nearly every object without parsing its line", () => {
     const skimmer = new Skimmer();
     let [skimmed, parsed] = [0, 0];
     for (const line of files.flatMap((file) => textOf(file).split("\n").filter(Boolean))) {
@@ -73,7 +73,7 @@ describe("skimmed reading", () => {
     expect(parsed / skimmed).toBeLessThan(0.01);
   });
 
-  it("reports a torn line as a full read does, also of the newest recording", async () => {
+  it("reports a truncated line as a full read does", async () => {
     const lines = textOf("incidents/image-not-found.jsonl.gz").split("\n").filter(Boolean);
     const line = fc.integer({ min: 1, max: lines.length - 2 });
     await fc.assert(
@@ -94,7 +94,7 @@ describe("skimmed reading", () => {
     );
   });
 
-  it("reads again and parses every line when a newest recording is not JSON", async () => {
+  it("falls back to parsing every line if a skimmed recording is not JSON", async () => {
     const lines = textOf("incidents/image-not-found.jsonl.gz").split("\n").filter(Boolean);
     const last = lines.findLastIndex((each) => each.includes('"r":"pods","type":"MODIFIED"'));
     const broken = lines.with(last, `${lines[last]?.slice(0, 600)}}}`).join("\n");

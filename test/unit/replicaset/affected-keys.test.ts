@@ -157,7 +157,7 @@ describe("pods", () => {
   });
 
   it.each(["", "/", "a/b", "default/rs1"])(
-    "treats an impossible owner reference (%j) as no owner, and does not offer the pod for adoption",
+    "ignores an owner reference with an invalid name (%j), and does not treat the pod as an orphan",
     (name) => {
       const odd = pod({ owner: { kind: "ReplicaSet", name, uid: "1" } });
       for (const delta of [{ resource: "pods", new: odd }, { resource: "pods", old: odd }, update(odd, { ...odd, nodeName: "n" })] as const)
@@ -168,7 +168,7 @@ describe("pods", () => {
     },
   );
 
-  it("[replicaset 11] enqueues only the owner by uid among nine with one selector", () => {
+  it("[replicaset 11] enqueues only the owner with the pod's owner uid among nine ReplicaSets with the same selector", () => {
     const sets = Array.from({ length: 9 }, (_, i) => rs({ name: `rs${i}`, uid: String(i) }));
     expect(replicaSetAffectedKeys({ resource: "pods", new: owned("3") }, lookupsOf(...sets))).toEqual([
       { controller: "replicaset", key: "default/rs3", uid: "3", urgency: "act" },

@@ -99,7 +99,7 @@ describe("calculateStatus", () => {
     expect(calculateStatus(owner, { claimed: [pod()], ...(error && { manageError: error }), nowMs: NOW_MS }).conditions).toEqual(want);
   });
 
-  it("[replicaset 85] [replicaset 87] finds, replaces and removes by type", () => {
+  it("[replicaset 85] [replicaset 87] finds, replaces and removes conditions by type", () => {
     expect([getCondition([failure], "ReplicaFailure"), getCondition([failure], "Mine")]).toEqual([failure, undefined]);
     expect(setReplicaSetCondition([failure, foreign], { ...failure, reason: "Other" })).toEqual([foreign, { ...failure, reason: "Other" }]);
     expect([removeCondition([], "Mine"), removeCondition([failure], "ReplicaFailure"), removeCondition([failure], "Mine")]).toEqual([
@@ -173,7 +173,7 @@ describe("manageReplicas", () => {
   const create = (count: number): object => ({ kind: "CreatePods", owner: OWNER, count, template: { generation: 1, digest: "k.1.d" } });
   const pods = (count: number): CachedPod[] => Array.from({ length: count }, (_, i) => pod({ uid: `u${i}`, name: `p${i}` }));
 
-  it("[replicaset 26] creates 5 of 30 missing and deletes 5 of 30 surplus pods, which is a burst", () => {
+  it("[replicaset 26] creates 5 of 30 missing or deletes 5 of 30 surplus pods, with a burst of 5", () => {
     expect(decide(rs({ replicas: 30 }), [], { burstReplicas: 5 })).toEqual([create(5)]);
     expect(decide(rs({ replicas: 0 }), pods(30), { burstReplicas: 5 })).toHaveLength(5);
   });
@@ -246,7 +246,7 @@ describe("claimPods", () => {
     ).toEqual([]);
   });
 
-  it("[replicaset 46] claims only controlled and matching ones", () => {
+  it("[replicaset 46] claims only pods that it controls and that match", () => {
     const mine = pod({ uid: "1" });
     const { claimed, writes } = claimPods(
       observed(

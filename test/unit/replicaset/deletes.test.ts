@@ -48,14 +48,14 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
   beforeEach(() => start());
 
   describe("reads its owner live first", () => {
-    it("once, and deletes the version that was chosen", async () => {
+    it("reads its owner once, and deletes the pod at the version on which the choice was based", async () => {
       const { uid, resourceVersion } = harness.api.find("pods", "a").metadata;
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a"]);
       expect(harness.api.calls.find(({ verb }) => verb === "delete")?.preconditions).toEqual({ uid, resourceVersion });
     });
 
-    it("once, even in a run that adopts", async () => {
+    it("reads its owner once, even in a run that adopts", async () => {
       await harness.api.put("pods", pod({ name: "orphan" }));
       await harness.stream();
       await harness.sync();
@@ -96,14 +96,14 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       if (queuedInMs !== undefined) expect(await harness.queuedInMs()).toBe(queuedInMs);
     });
 
-    it("and leaves an owner of another size to the next run", async () => {
+    it("leaves an owner whose live size differs to the next run", async () => {
       await resize(2);
       await harness.sync();
       await harness.ring();
       expect(harness.api.writes).toEqual([`patch ${resource}/status`]);
     });
 
-    it("and fails the sync without registering anything when the owner cannot be read", async () => {
+    it("fails the sync without registering an intent if the owner cannot be read", async () => {
       harness.api.script = { [`get ${resource}`]: "never" };
       await harness.sync();
       expect(harness.api.writes).toEqual([]);
@@ -113,7 +113,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
   });
 
   describe("with a changed pod", () => {
-    it("deletes the current version if it is still owned, with one write-through for all", async () => {
+    it("deletes the current version of pods that are still owned, with one write-through for all", async () => {
       await touch("a");
       harness.storeCalls.length = 0;
       await harness.sync();
@@ -140,7 +140,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "of another kind's", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by another owner" },
       { name: "being deleted", spoil: () => harness.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
-    it.each(skipped)("skips one that is $name, with one line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
+    it.each(skipped)("skips a pod that is $name, with one log line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
       // The first answer is the precondition's, also for a pod deleted before the read.
       harness.api.script = { "delete pods": CONFLICT };
       await spoil();
@@ -188,7 +188,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("counts as refused when the read is not answered, because nothing was deleted", async () => {
+    it("counts as rejected if the read of the pod is not answered, because nothing was deleted", async () => {
       harness.api.script = { "delete pods": CONFLICT, "get pods": "never" };
       await harness.sync();
       expect(sent()).toEqual(["get web", "delete a", "get a"]);
@@ -197,7 +197,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual([]);
     });
 
-    it("sends nothing more when the lease ends before the second attempt, and leaves nothing pending", async () => {
+    it("sends no second attempt after the lease has ended, and leaves no intent pending", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 4_000; // the second try would start after 4.5 s
       harness.api.script = { "delete pods": CONFLICT, "get pods": () => void (harness.invocationMs = undefined) };
       harness.api.latencyMs = 1_500;
@@ -259,7 +259,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("but is only planned when the lease ends first", async () => {
+    it("is only planned if the lease ends first", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;
@@ -269,7 +269,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
   });
 
-  it("reads the current pod of that name after a lost answer, and neither deletes it nor counts it as deleted", async () => {
+  it("after a lost answer, neither deletes a new pod of the same name nor counts it as deleted", async () => {
     // A pod without a node is deleted at once.
     await harness.api.remove("pods", "a");
     await harness.api.put("pods", pod({ name: "a", owner: ownerNow(), phase: "Pending", nodeName: "" }));
@@ -285,7 +285,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     expect(await left()).toEqual([]);
   });
 
-  it("repeats an unanswered delete in the next sync immediately, although another pod would now rank first", async () => {
+  it("repeats an unanswered delete in the next sync, even if another pod now ranks first", async () => {
     harness.api.script = { "delete pods": refusal(503, "ServiceUnavailable", "starting") };
     await harness.sync();
     harness.api.script = {};

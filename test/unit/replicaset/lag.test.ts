@@ -37,7 +37,7 @@ describe("two workers on one key", () => {
     expect(await harness.queuedInMs()).toBeUndefined();
   });
 
-  it("[replicaset P9] a change during a sync enqueues another sync, which sees it", async () => {
+  it("[replicaset P9] a change during a sync enqueues another sync, which sees the change", async () => {
     const harness = await worldOf({ replicas: 1 });
     harness.api.script = {
       "create pods": async (_, nth) => {
@@ -54,8 +54,8 @@ describe("two workers on one key", () => {
   });
 });
 
-describe("a cache without a watch", () => {
-  it("[replicaset P8] is not used after five minutes of silence, and later syncs use what it received until then", async () => {
+describe("a cache whose watch is interrupted", () => {
+  it("[replicaset P8] is not used after five minutes of silence; syncs continue with the events received later", async () => {
     const harness = await worldOf({ replicas: 2 });
     await harness.clock.advance(301_000);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 5 } }));
@@ -68,7 +68,7 @@ describe("a cache without a watch", () => {
 });
 
 describe("lost messages", () => {
-  it("[replicaset P12] delay no availability, because the sweeper finds the key when it is due", async () => {
+  it("[replicaset P12] do not delay an availability check, because the sweeper finds the key when it is due", async () => {
     const harness = await worldOf({ replicas: 1, minReadySeconds: 3600 });
     const owner = { uid: harness.api.uid("replicasets", "web") };
     await harness.api.put("pods", pod({ name: "web-a", owner, readySince: "2026-03-01T10:00:00Z" }));

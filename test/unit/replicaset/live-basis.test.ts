@@ -24,7 +24,7 @@ describe.each([
   const lists = (): number => harness.api.reads.filter((call) => call.startsWith("list pods")).length;
   const writes = (what: string): number => harness.api.writes.filter((call) => call === what).length;
 
-  it("that overtakes the 520 pods it selects adopts them and creates none", async () => {
+  it("that is synced before the 520 pods it selects are cached adopts them and creates none", async () => {
     for (let i = 0; i < 520; i++) await harness.api.put("pods", pod({ name: `web-${i}` }));
     await create(520);
     await harness.stream((change) => change.resource === resource);
@@ -35,7 +35,7 @@ describe.each([
     expect([harness.pods.length, writes("create pods"), writes("delete pods"), lists()]).toEqual([520, 0, 0, 1]);
   });
 
-  it("lists once, and bases its next creates and deletes on the cache", async () => {
+  it("lists its pods once, and then creates and deletes on the basis of the cache", async () => {
     await create(2);
     await harness.stream();
     await harness.sync();
@@ -50,7 +50,7 @@ describe.each([
     }
   });
 
-  it("is not disturbed by a pod whose controller reference has its uid and another name", async () => {
+  it("ignores a pod whose controller reference has its uid but another name", async () => {
     await create(2);
     const { uid } = harness.api.find(resource, "web").metadata;
     await harness.api.put("pods", pod({ name: "partial", owner: { kind, uid, name: "other" } }));
@@ -59,7 +59,7 @@ describe.each([
     expect([writes("create pods"), lists(), harness.logged]).toEqual([2, 1, []]);
   });
 
-  it("lists before each delete while a loss of the Store is undetected, so that a pod whose end was lost causes no other deletion", async () => {
+  it("lists its pods before each delete while a loss in the Store could go unnoticed, so that a lost deletion causes no second one", async () => {
     const { take } = harness.ports.store;
     const losing: typeof take = async (...request) => {
       const result = await take(...request);
@@ -79,7 +79,7 @@ describe.each([
     expect([harness.pods.length, writes("delete pods"), lists()]).toEqual([2, 0, 2]);
   });
 
-  it("does not delete for pods that are gone, which the list flags, and releases a relabelled one", async () => {
+  it("deletes nothing because of cached pods that a list no longer has, and releases a relabelled pod", async () => {
     await create(2);
     for (const name of ["a", "b", "c", "d"]) await owned(name);
     await harness.stream();
@@ -92,7 +92,7 @@ describe.each([
     expect(dependents.map(({ key, gone }) => `${key} ${gone}`)).toEqual(["shop/a true", "shop/c false", "shop/d false"]);
   });
 
-  it("writes nothing when the list fails", async () => {
+  it("writes nothing if the list fails", async () => {
     await create(2);
     await harness.stream();
     harness.api.script = { "list pods": "never" };
@@ -122,7 +122,7 @@ describe.each([
     expect([failure() ?? [], lists(), writes("delete pods")]).toEqual([[], 2, deletes + 2]);
   });
 
-  it("lists before it lowers its status below what the cache explains", async () => {
+  it("lists its pods before it lowers its status further than the cached deletions explain", async () => {
     await create(2);
     for (const name of ["a", "b"]) await owned(name);
     await harness.stream();

@@ -100,7 +100,7 @@ describe("getPodsToDelete", () => {
     expect(names(getPodsToDelete(pods, [], { count, nowMs: NOW_MS }).victims)).toEqual(want);
   });
 
-  it("[replicaset 58] chooses the one on the node with more related pods", () => {
+  it("[replicaset 58] chooses the pod on the node with more related pods", () => {
     const related = [
       pod({ uid: "r1", nodeName: "n1" }),
       pod({ uid: "r2", nodeName: "n2" }),
@@ -130,7 +130,7 @@ describe("getPodsToDelete", () => {
     }
   });
 
-  it("[replicaset P15] chooses the same one of three cyclically ordered pods for every input order", () => {
+  it("[replicaset P15] chooses the same pod of three cyclically ordered ones for every input order", () => {
     const a = pod({ uid: "3", ready: ago(5 * HOUR), restarts: 2 }); // before b: more restarts, ready since the same time
     const b = pod({ uid: "1", ready: ago(5 * HOUR) }); // before c: lower uid, ready for about as long
     const c = pod({ uid: "2", ready: ago(8 * HOUR) }); // c before a: the same

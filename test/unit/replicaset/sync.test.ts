@@ -62,7 +62,7 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(100);
   });
 
-  it("[replicaset 125] a ready pod becomes available on time while a quota refuses the others", async () => {
+  it("[replicaset 125] a ready pod becomes available on time while a quota rejects further pods", async () => {
     const harness = await harnessOf({ replicas: 3, minReadySeconds: 5 }, [
       { name: "web-1", owned: true, readySince: "2026-03-01T10:00:00Z" },
     ]);
@@ -193,7 +193,7 @@ describe("creating", () => {
     },
   );
 
-  it("keeps the name when the second create is refused, because the first may still take effect", async () => {
+  it("keeps the name if the second create is rejected, because the first may still take effect", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = {
       "create pods": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "no") : refusal(403, "Forbidden", "quota")),
@@ -205,7 +205,7 @@ describe("creating", () => {
     expect(new Set(podsAsked(harness)).size).toBe(1);
   });
 
-  it("keeps a name that an unanswered call may have used when the next try is refused, and uses it again", async () => {
+  it("keeps the name of an unanswered create if the next attempt is rejected, and uses the name again", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "never" };
     await harness.sync();
@@ -217,7 +217,7 @@ describe("creating", () => {
     expect(new Set(podsAsked(harness)).size).toBe(1);
   });
 
-  it("creates no surplus pod when the quota refuses a name whose pod exists unseen", async () => {
+  it("creates no surplus pod if the quota rejects a create whose pod already exists but is not cached", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create pods": "lost" };
     await harness.sync();
@@ -230,7 +230,7 @@ describe("creating", () => {
     expect(harness.pods).toHaveLength(1);
   });
 
-  it("IT5 tries a refused name again, and another one where the name is taken", async () => {
+  it("IT5 retries a rejected name, and generates another one if the name is taken", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = quota(0);
     await harness.sync();
@@ -298,7 +298,7 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).not.toHaveProperty("conditions");
   });
 
-  it("[replicaset P7] [informer T73] uses its own writes: neither creates again nor miscounts the status while the watch is stopped", async () => {
+  it("[replicaset P7] [informer T73] reads its own writes: neither repeats creates nor miscounts the status while the watch is stopped", async () => {
     const harness = await harnessOf({ replicas: 2 });
     for (let i = 0; i < 3; i++) await harness.sync();
     expect(harness.api.writes.filter((write) => write === "create pods")).toHaveLength(2);
@@ -382,7 +382,7 @@ describe("creating", () => {
     expect(harness.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
   });
 
-  it("adopts more orphans than fit into one write-through", async () => {
+  it("adopts more orphans than one write-through can contain", async () => {
     const pods = Array.from({ length: 1_100 }, (_, i) => ({ name: `orphan-${i}` }));
     const harness = await harnessOf({ replicas: 1_100 }, pods);
     harness.storeCalls.length = 0;
@@ -443,7 +443,7 @@ describe("creating", () => {
     expect(harness.logged.filter((line) => line.startsWith("events not correlated"))).toHaveLength(2);
   });
 
-  it("succeeds although an Event is refused", async () => {
+  it("succeeds even if the API server rejects an Event", async () => {
     const harness = await harnessOf({ replicas: 1 });
     harness.api.script = { "create events": refusal(403, "Forbidden", "no events") };
     await harness.sync();
@@ -499,7 +499,7 @@ describe("intents", () => {
     else await harness.api.change("pods", name, ({ metadata }) => ({ metadata: { ...metadata, annotations: { seen: resourceVersion } } }));
   }
 
-  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are fulfilled by the pod they name, and by no other", async () => {
+  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are fulfilled only by the pod that they name", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
       { name: "pod1", owned: true },
       { name: "pod2", owned: true },
@@ -523,7 +523,7 @@ describe("intents", () => {
     // The batches of 1 and 2 were in flight when the first answer was lost.
     { verb: "writeThrough", named: "a create", pods: 0, made: 7 },
   ] as const)(
-    "$named whose $verb was executed without an answer blocks nothing, and its calls are not sent",
+    "$named whose $verb was executed without an answer does not block the owner, and is not sent again",
     async ({ verb, pods, made }) => {
       const own = Array.from({ length: pods }, (_, i) => ({ name: `p${i}`, owned: true }));
       const harness = await harnessOf({ replicas: made === 0 ? 0 : 10 }, own);
@@ -577,7 +577,7 @@ describe("intents", () => {
     expect(await waitedFor(harness)).toEqual([]);
   });
 
-  it("[replicaset 13] are fulfilled by a pod first seen while being deleted", async () => {
+  it("[replicaset 13] are fulfilled by a pod that is first seen while it is being deleted", async () => {
     const harness = await harnessOf({ replicas: 0 });
     await harness.api.put("pods", pod({ name: "pod1", owner: ownerIn(harness) }));
     await deletesOf(harness, ["pod1"]);
@@ -586,7 +586,7 @@ describe("intents", () => {
     expect(await waitedFor(harness)).toEqual([]);
   });
 
-  it("[replicaset 21] [replicaset P1] block until all five are seen, however often each is seen", async () => {
+  it("[replicaset 21] [replicaset P1] block the owner until all five pods are seen, even if some are seen repeatedly", async () => {
     const names = ["a", "b", "c", "d", "e"];
     const harness = await harnessOf(
       { replicas: 0 },
@@ -721,7 +721,7 @@ describe("claiming", () => {
     expect(await harness.failures()).toBe(1);
   });
 
-  it("[replicaset P22] reads live once for three orphans, and returns three errors in one without a patch for another uid", async () => {
+  it("[replicaset P22] reads the owner once for three orphans; if its uid differs, returns one aggregated error and patches nothing", async () => {
     const harness = await harnessOf({ replicas: 2 }, [{ name: "a" }, { name: "b" }, { name: "c" }]);
     const wanted = ownerIn(harness).uid;
     await harness.api.remove("replicasets", "web");
@@ -812,7 +812,7 @@ describe("deleting", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 0, terminatingReplicas: 0 });
   });
 
-  it("[replicaset 81] reports a refused delete in an Event and a condition", async () => {
+  it("[replicaset 81] reports a rejected delete in an Event and a condition", async () => {
     const harness = await harnessOf({ replicas: 2 }, three);
     harness.api.script = { "delete pods": refusal(403, "Forbidden", "no") };
     await harness.sync();
@@ -861,7 +861,7 @@ describe("deleting", () => {
 });
 
 describe("status", () => {
-  it("[replicaset 70] [replicaset 12] fails after one live read and two attempts with the same counts when a status is always refused", async () => {
+  it("[replicaset 70] [replicaset 12] fails after one live read and two attempts with the same counts if every status write is rejected", async () => {
     const harness = await harnessOf({ replicas: 1 }, [{ name: "a", owned: true }]);
     harness.api.script = { "patch replicasets/status": refusal(500, "InternalError", "no") };
     await harness.sync();
@@ -898,7 +898,7 @@ describe("status", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2, observedGeneration: 2 });
   });
 
-  it("[replicaset 29] writes the counts from before its creates, and the others with the next sync", async () => {
+  it("[replicaset 29] writes the counts from before its creates, and the new counts with the next sync", async () => {
     const harness = await harnessOf(
       {
         replicas: 2,
@@ -984,7 +984,7 @@ describe("the ReplicationController", () => {
 });
 
 describe("sync in shadow mode", () => {
-  it("decides, sends nothing, registers nothing, and reports what it could not decide", async () => {
+  it("decides without sending writes or registering intents, and reports decisions that it cannot reproduce", async () => {
     const harness = await SyncHarness.create({ mode: "shadow" });
     await harness.api.put("replicasets", replicaSet({ replicas: 2 }));
     await harness.stream();

@@ -89,7 +89,7 @@ describe("live", () => {
     { what: "another name than `only` has", call: () => context.live(Secret, "root", "registry") },
     { what: "a kind elsewhere than `only` says", call: () => context.live(Secret, "pull") },
     { what: "a kind that is not in reads", call: () => context.live(Deployment, "a") },
-  ])("refuses $what, without a request", async ({ call }) => {
+  ])("rejects $what without a request", async ({ call }) => {
     read.length = 0;
     await expect(call()).rejects.toThrow("is not in `reads`");
     expect(read).toEqual([]);

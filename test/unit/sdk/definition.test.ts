@@ -42,7 +42,7 @@ describe("masks", () => {
     expect(defineController({ name: "a", sync, ...controller } as never).definition.see).toEqual(want);
   });
 
-  it("show status of owned and watched objects, also of those described by s", () => {
+  it("show the status of owned and watched objects, including kinds described by `s`", () => {
     const { definition } = defineController({
       name: "a",
       for: Pod,
@@ -66,7 +66,7 @@ describe("masks", () => {
   });
 });
 
-it("survives JSON unchanged", () => {
+it("is unchanged after a round trip through JSON", () => {
   const { definition } = defineController({ name: "a", for: Login, owns: [Pod], resync: "1h", sync });
   expect(JSON.parse(JSON.stringify(definition))).toStrictEqual(definition);
 });

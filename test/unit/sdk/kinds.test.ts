@@ -14,7 +14,7 @@ it.each(Object.entries(sdkKinds()))("infra/%s is what is committed (node infra/g
   expect(readFileSync(join(INFRA, path), "utf8")).toBe(text);
 });
 
-it("are those of the resource table, where both have one", () => {
+it("equal those of the resource table for resources that both have", () => {
   const shared = Object.values(kinds).flatMap(({ plural, group, kind, version }) => {
     const known = Object.entries(RESOURCES).find(([resource]) => resource === plural)?.[1];
     return known ? [{ own: { group, kind, apiVersion: group === "" ? version : `${group}/${version}` }, known }] : [];
@@ -28,6 +28,6 @@ it.each([
   { kind: kinds.Secret, scope: "Namespaced", status: false },
   { kind: kinds.Deployment, scope: "Namespaced", status: true },
   { kind: kinds.ClusterRole, scope: "Cluster", status: false },
-])("$kind.data.kind has scope $scope and status $status", ({ kind, scope, status }) => {
+])("$kind.data.kind: scope $scope, status subresource $status", ({ kind, scope, status }) => {
   expect(kind.data).toMatchObject({ scope, status, seen: status ? { status: true } : {} });
 });

@@ -98,7 +98,7 @@ describe("a CustomResourceDefinition", () => {
     });
   });
 
-  it("has neither without status and columns", () => {
+  it("has no status subresource and no printer columns if the kind declares none", () => {
     expect(Object.keys(version({}) ?? {})).toEqual(["name", "served", "storage", "schema"]);
   });
 
@@ -134,7 +134,7 @@ describe("rights", () => {
   const status = s.object({ ready: s.integer() });
   const Website = customResource({ ...ID, spec: s.object({}), status });
 
-  it("are those of the definition", () => {
+  it("are exactly those that the definition needs", () => {
     const source = only(Secret, { namespace: "registry", name: "pull" });
     const watches = [watch(source, { by: { all: "cluster" } }), watch(ConfigMap, { by: { name: "same" } })] as const;
     expect(rights(defineController({ name: "web", for: Website, owns: [Pod], watches, reads: [source, Secret], sync }))).toEqual([
@@ -150,7 +150,7 @@ describe("rights", () => {
     ]);
   });
 
-  it("of a kind that another program declares include its status only beside self and remove", () => {
+  it("include the status of a kind declared elsewhere only together with `self` and `remove`", () => {
     expect(rights(defineController({ name: "guard", for: Namespace, sync }))).toEqual([
       "guard: events create,patch",
       "guard: namespaces get,list,watch",
@@ -159,7 +159,7 @@ describe("rights", () => {
     ]);
   });
 
-  it("are limited to the namespaces of where, apart from cluster-scoped kinds", () => {
+  it("are limited to the namespaces in `where`, except for cluster-scoped kinds", () => {
     const watches = [watch(Namespace, { by: { namespace: "own" } })] as const;
     const found = rights(defineController({ name: "web", for: Website, where: { namespaces: ["a", "b"] }, watches, sync }));
     expect(found.filter((line) => !/^web(?:-self)?@[ab]: /.test(line))).toEqual(["web: namespaces get,list,watch"]);

@@ -20,7 +20,7 @@ function ofKind(changes: Readonly<Record<string, unknown>>): readonly string[] {
   return problems({ for: customResource({ ...ID, spec, status, ...changes } as never) });
 }
 
-it("a correct definition has none", () => {
+it("a correct definition has no problems", () => {
   expect(
     problems({
       where: {
@@ -122,7 +122,7 @@ it.each([
   expect(ofKind(mistake)).toEqual([expect.stringMatching(want)]);
 });
 
-it("a name that another controller has, and a kind that is declared twice", () => {
+it("reports the name of another controller, and a kind that is declared twice", () => {
   const [first, second] = ["a", "b"].map((image) => {
     const Changed = customResource({ ...ID, spec: s.object({ image: s.string({ default: image }) }) });
     return defineController({ name: "web", for: Changed, sync: () => undefined }).definition;

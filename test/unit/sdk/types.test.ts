@@ -226,7 +226,7 @@ describe("the types", () => {
     expect([...errors.keys()].filter((file) => !file.includes("wrong-"))).toEqual([]);
   });
 
-  it("need at most 1.5 times the instantiations of the design's sketch", () => {
+  it("need at most 1.5 times the type instantiations of the design's sketch", () => {
     expect(instantiations).toBeGreaterThan(5_000);
     expect(instantiations).toBeLessThan(INSTANTIATIONS_MAX);
   });

@@ -14,8 +14,8 @@ const ofCluster = { ...inShop, namespace: "" };
 const service = (metadata: object = { name: "a" }) => ({ apiVersion: "v1", kind: "Service", metadata, spec: { ports: [] } });
 const policy = (metadata: object) => ({ apiVersion: "networking.k8s.io/v1", kind: "NetworkPolicy", metadata });
 
-describe("what a sync wants", () => {
-  it("is completed by the namespace and the whole owner reference", () => {
+describe("the desired objects that a sync returns", () => {
+  it("get the namespace and the complete owner reference", () => {
     const { wanted } = wantedBy(site, inShop, { apply: [service()] }) as Extract<ReturnType<typeof wantedBy>, { readonly wanted: object }>;
     expect(wanted.apply).toEqual([
       {
@@ -36,7 +36,7 @@ describe("what a sync wants", () => {
     ]);
   });
 
-  it("has objects in the namespaces that a cluster-scoped primary names, and cluster-scoped ones", () => {
+  it("may be in any namespace or cluster-scoped under a cluster-scoped primary", () => {
     const role = { apiVersion: "rbac.authorization.k8s.io/v1", kind: "ClusterRole", metadata: { name: "a" } };
     const { wanted } = wantedBy(guard, ofCluster, { apply: [policy({ name: "a", namespace: "shop" }), role] }) as Extract<
       ReturnType<typeof wantedBy>,
@@ -45,12 +45,12 @@ describe("what a sync wants", () => {
     expect(wanted.apply?.map(({ id: { namespace, name } }) => `${namespace}/${name}`)).toEqual(["shop/a", "/a"]);
   });
 
-  it("has observedGeneration where the schema has it and the sync does not set it", () => {
+  it("include status.observedGeneration if the schema has it and the sync does not set it", () => {
     expect(wantedBy(site, inShop, { status: { ready: 1 } })).toMatchObject({ wanted: { status: { ready: 1, observedGeneration: 3 } } });
     expect(wantedBy(site, inShop, { status: { observedGeneration: 2 } })).toMatchObject({ wanted: { status: { observedGeneration: 2 } } });
   });
 
-  it("is nothing where the sync returns nothing, which prunes nothing; an empty list prunes all", () => {
+  it("prune nothing if the sync returns undefined, and all owned objects if the sync returns an empty list", () => {
     expect(wantedBy(site, inShop, undefined)).toEqual({ wanted: { keep: [], isRemoved: false } });
     expect(wantedBy(site, inShop, { apply: [] })).toEqual({ wanted: { apply: [], keep: [], isRemoved: false } });
   });
@@ -83,18 +83,18 @@ it.each([
     result: { apply: Array.from({ length: 1_001 }, (_, i) => service({ name: `a${i}` })) },
     want: /1001 objects: one primary owns at most 1000/,
   },
-])("a sync that returns $what has one problem, and nothing is written", ({ result, want }) => {
+])("rejects a sync that returns $what with one problem, and writes nothing", ({ result, want }) => {
   expect(wantedBy(site, inShop, result)).toEqual({ problems: [expect.stringMatching(want)] });
 });
 
 it.each([
   { what: "no namespace", primary: ofCluster, metadata: { name: "a" }, want: /which a cluster-scoped primary must name/ },
   { what: "a number as namespace", primary: ofCluster, metadata: { name: "a", namespace: 1 }, want: /must name/ },
-])("a body with $what under a cluster-scoped primary is a problem", ({ primary, metadata, want }) => {
+])("reports a body with $what under a cluster-scoped primary", ({ primary, metadata, want }) => {
   expect(wantedBy(guard, primary, { apply: [policy(metadata)] })).toEqual({ problems: [expect.stringMatching(want)] });
 });
 
-it("a status of a kind without one is a problem", () => {
+it("reports a status for a kind without a status subresource", () => {
   const { definition } = defineController({ name: "a", for: ConfigMap, sync: () => undefined });
   expect(wantedBy(definition, inShop, { status: {} })).toEqual({ problems: [expect.stringContaining("ConfigMap, which has no status")] });
 });

@@ -103,12 +103,12 @@ describe("an applied object", () => {
     expect(short(decided({ apply: [body()] }, { owned: cached ? [cached] : [], records }).writes)).toEqual(want);
   });
 
-  it("carries the uid of what the decision read, and its version only for the record", () => {
+  it("is sent with the uid of the object that the decision read, and keeps its resourceVersion for the last-write record", () => {
     const { writes } = decided({ apply: [body()] }, { owned: [owned()] });
     expect(writes).toEqual([expect.objectContaining({ kind: "apply", uid: "s1", readVersion: "9", isRevert: false })]);
   });
 
-  it("is reported when it is contested", () => {
+  it("is reported if another client keeps reverting it", () => {
     const records = new Map([[ID, record({ revertsMs: six })]]);
     expect(decided({ apply: [body()] }, { owned: [owned({ content: "x" })], records }).contested).toEqual([ID]);
   });
@@ -134,7 +134,7 @@ describe("an owned object that is not applied", () => {
     expect(short(decided(result, { owned: [cached] }).writes)).toEqual(want);
   });
 
-  it("is pruned although its kind holds data, or is not, where the definition says so", () => {
+  it("is pruned or kept as the definition says, even for kinds that hold data", () => {
     const owns = [own(PersistentVolumeClaim, {}, { prune: true }), own(Service, {}, { prune: false })];
     const { definition: other } = defineController({ name: "site", for: Site, owns, sync: () => undefined });
     const seen = { primary, content: "c", statusContent: "st", owned: [claim, owned()], records: new Map<string, LastWrite>() };
@@ -173,12 +173,12 @@ describe("writes of the primary", () => {
     expect(writes.every((write) => !("resourceVersion" in write) || write.resourceVersion === "5")).toBe(true);
   });
 
-  it("come after those of owned objects", () => {
+  it("come after the writes of owned objects", () => {
     const { writes } = decided({ apply: [body()], self: {}, status: {} }, { owned: [owned({ id: { ...owned().id, name: "old" } })] });
     expect(writes.map(({ kind }) => kind)).toEqual(["create", "prune", "self", "status"]);
   });
 
-  it("are one delete of the version that was read, when the sync removes it", () => {
+  it("are one delete with the version read, if the sync removes the primary", () => {
     expect(decided({ remove: true }, { owned: [owned()] })).toEqual({
       writes: [{ kind: "remove", uid: "u1", resourceVersion: "5", why: "returned by sync" }],
       contested: [],
@@ -229,12 +229,12 @@ describe("after an answer", () => {
     { what: "is of another version of the API", references: [{ ...reference, apiVersion: "x.example.com/v2" }], want: "record" },
     { what: "has an owner that is no controller", references: [{ ...reference, controller: false }], want: "backOff" },
     { what: "has no owner", references: [], want: "backOff" },
-  ])("a name is taken by an object that $what: $want", ({ references, want }) => {
+  ])("a name that is taken by an object that $what: $want", ({ references, want }) => {
     const found = { ...object, metadata: { name: "a", ownerReferences: references } } as ObjectBody;
     expect(afterTaken(create, found).kind).toBe(want);
   });
 
-  it("a name that is free again leads to a new decision", () => {
+  it("if the object that had the name is gone, the sync decides again", () => {
     expect(afterTaken(create, undefined).kind).toBe("decideAgain");
   });
 
@@ -247,7 +247,7 @@ describe("a last-write record", () => {
   const answer = { uid: "s1", resourceVersion: "10", content: "new" };
   const revert = { sent: "x", isRevert: true, readVersion: "9" };
 
-  it("counts a write that changed the object back, and none that changed nothing", () => {
+  it("counts a write that changed the object back, but not a write without effect", () => {
     expect(recordOf(revert, answer, record({ revertsMs: [NOW_MS - 1] }), NOW_MS)).toEqual({
       uid: "s1",
       sent: "x",
@@ -258,12 +258,12 @@ describe("a last-write record", () => {
     expect(recordOf({ ...revert, isRevert: false }, answer, record(), NOW_MS).revertsMs).toEqual([]);
   });
 
-  it("forgets reverts after ten minutes, and those of an earlier object", () => {
+  it("forgets reverts after ten minutes, and reverts of an earlier object with the same name", () => {
     expect(recordOf(revert, answer, record({ revertsMs: [NOW_MS - 600_000] }), NOW_MS).revertsMs).toEqual([NOW_MS]);
     expect(recordOf(revert, answer, record({ uid: "s0", revertsMs: [NOW_MS - 1] }), NOW_MS).revertsMs).toEqual([NOW_MS]);
   });
 
-  it("is contested after the sixth revert within ten minutes", () => {
+  it("reports an object as contested after the sixth revert within ten minutes", () => {
     let stored: LastWrite | undefined;
     const contested = Array.from({ length: 7 }, (_, i) => {
       stored = recordOf(revert, answer, stored, NOW_MS + i);
@@ -275,7 +275,7 @@ describe("a last-write record", () => {
   });
 });
 
-describe("content", () => {
+describe("the content of an object", () => {
   const entry = { manager: "deltaloop-site", operation: "Apply", apiVersion: "v1", fieldsV1: { "f:spec": {} } };
   const other = { ...entry, manager: "kubectl" };
   const metadata = { name: "a", resourceVersion: "1", generation: 1, labels: { x: "y" }, managedFields: [entry, other] };
@@ -306,17 +306,17 @@ describe("content", () => {
     expect(contentOf(changed, "deltaloop-site") === contentOf(object, "deltaloop-site")).toBe(same);
   });
 
-  it("of a status is the status alone", () => {
+  it("of a status write is the status alone", () => {
     expect(statusContentOf({ ...object, spec: {} })).toBe(statusContentOf(object));
     expect(statusContentOf({ ...object, status: {} })).not.toBe(statusContentOf(object));
   });
 
-  it("an object is managed by those who have an entry", () => {
+  it("an object is managed by each field manager with a managedFields entry", () => {
     expect(["deltaloop-site", "kubectl", "other"].map((manager) => isManagedBy(object, manager))).toEqual([true, true, false]);
   });
 });
 
-describe("the entry of a create", () => {
+describe("the managedFields entry of a create", () => {
   const created = { manager: "deltaloop-site", operation: "Update", apiVersion: "v1", fieldsV1: { "f:spec": { "f:port": {} } } };
   const applied = { ...created, operation: "Apply", fieldsV1: { "f:spec": { "f:type": {} } } };
   const scaled = { ...created, subresource: "scale" };
@@ -339,7 +339,7 @@ describe("the entry of a create", () => {
       managed: [applied, { ...created, apiVersion: "v1beta1" }],
       want: [applied],
     },
-  ])("$what, at the version that was read", ({ managed, want }) => {
+  ])("$what, with the version that was read", ({ managed, want }) => {
     expect(upgradePatch(object(managed), "deltaloop-site")).toEqual([
       { op: "replace", path: "/metadata/managedFields", value: want },
       version,
@@ -350,7 +350,7 @@ describe("the entry of a create", () => {
     { what: "an apply alone", managed: [applied, kubectl] },
     { what: "an update of a subresource", managed: [scaled] },
     { what: "no entries", managed: [] },
-  ])("is left alone where there is $what", ({ managed }) => {
+  ])("is not rewritten if there is $what", ({ managed }) => {
     expect(upgradePatch(object(managed), "deltaloop-site")).toBeUndefined();
   });
 });

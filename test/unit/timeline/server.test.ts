@@ -68,7 +68,7 @@ it("answers 403 to another host name that resolves to this machine, with the coo
   expect((await get(path, { host: "localhost:1234", cookie })).status).toBe(200); // a forwarded port
 });
 
-it("answers 403 to a page of another origin, and not to itself", async () => {
+it("answers 403 to requests from a page of another origin, and 200 to its own page", async () => {
   const { origin, host } = new URL(server.url);
   for (const other of ["http://attacker.example", "null", `http://127.0.0.1:1`, origin.replace("http:", "https:")])
     expect((await get(`${path}events`, { origin: other, cookie })).status, other).toBe(403);

@@ -45,7 +45,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(second.every(Object.isFrozen)).toBe(true);
   });
 
-  it("retains no part of the answer", () => {
+  it("does not retain memory of the response", () => {
     const { list } = reader();
     const answer = answerOf({ a: "up" });
     const [before] = list.items(answer, ALL);
@@ -53,7 +53,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(list.items(answerOf({ a: "up" }), ALL)[0]).toBe(before);
   });
 
-  it("forgets items missing in the last full list, and none after a partial one", () => {
+  it("drops cached items that are missing in a full list, but none after a partial list", () => {
     const { list, read } = reader();
     list.items(answerOf({ a: "up", b: "up" }), ALL);
     list.items(answerOf({ a: "up" }), SOME);
@@ -64,7 +64,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(read).toEqual(["a=up", "b=up", "b=up"]);
   });
 
-  it("decodes nothing again that a partial list has shown", () => {
+  it("does not decode items again that a partial list has already decoded", () => {
     const { list, read } = reader();
     list.items(answerOf({ a: "up" }), ALL);
     list.items(answerOf({ b: "up" }), SOME);

@@ -46,7 +46,7 @@ const LIST = {
 };
 
 describe("the pod network of Docker [node-agent 409]", () => {
-  it("calls the plugins in order, each with the previous result, and in reverse for the release", async () => {
+  it("calls the plugins in order, each with the previous result, and in reverse order for the removal", async () => {
     configure("10-pods.conflist", LIST);
     plugin("bridge", '{"ips":[{"address":"10.1.0.2/24"},{"address":"fd00::2/64"}]}');
     plugin("ports", '{"ips":[{"address":"10.1.0.2/24"},{"address":"fd00::2/64"}],"ports":1}');
@@ -76,7 +76,7 @@ describe("the pod network of Docker [node-agent 409]", () => {
     expect(commands()).toContain("DEL ports");
   });
 
-  it("is the first valid one of the folder", async () => {
+  it("is the first valid configuration in the folder", async () => {
     expect(await cni().problem()).toContain("cni config uninitialized");
     configure("20-later.conflist", { ...LIST, name: "later" });
     configure("05-broken.conf", "{");

@@ -65,7 +65,7 @@ describe("a container as Docker shows it [node-agent 410]", () => {
     expect(inspectedState(inspected(state))).toBe(status.state);
   });
 
-  it("is complete in a list, except that created ones must be inspected", () => {
+  it("is complete in a list, except that created containers must be inspected", () => {
     const words = ["running", "paused", "exited", "dead", "created", "newer"];
     expect(words.map(listedState)).toEqual([
       ...["CONTAINER_RUNNING", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_EXITED"],

@@ -53,7 +53,7 @@ describe("create options of a container [node-agent 407]", () => {
     await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not UTF-8");
   });
 
-  it("join the sandbox, with a cgroup beside it, and the log in Docker's own file", () => {
+  it("join the sandbox's namespaces, with a cgroup beside the sandbox's, and log to Docker's own file", () => {
     expect(container({}).HostConfig).toMatchObject({
       NetworkMode: "container:5a",
       IpcMode: "container:5a",
@@ -76,7 +76,7 @@ describe("create options of a container [node-agent 407]", () => {
   ] as const;
   it.each(namespaces)("have $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
 
-  it("set the pod's user and groups, and no other", () => {
+  it("set exactly the pod's user and groups", () => {
     const security: Security = {
       runAsUser: { value: 1 },
       runAsGroup: { value: 2 },
@@ -137,7 +137,7 @@ describe("create options of a container [node-agent 407]", () => {
     { name: "OOM-killing the whole container", resources: { unified: { "memory.oom.group": "1" } }, words: "--single-process-oom-kill" },
     { name: "another cgroup file", resources: { unified: { "memory.high": "1" } }, words: "memory.high" },
   ];
-  it.each(refused)("are rejected where Docker cannot: $name", ({ resources, words }) => {
+  it.each(refused)("are rejected if Docker cannot support them: $name", ({ resources, words }) => {
     expect(() => container({ linux: { resources } })).toThrow(words);
     expect(() => container({ linux: { resources: { hugepageLimits: [{ pageSize: "2MB", limit: 0 }] } } })).not.toThrow();
   });
@@ -161,7 +161,7 @@ describe("create options of a sandbox [node-agent 407]", () => {
     expect(sandbox({}, { oomScoreAdjMin: 0 }).HostConfig?.OomScoreAdj).toBe(0);
   });
 
-  it("use the node's namespaces, without a hostname, where the pod requests it", () => {
+  it("use the node's namespaces, without a hostname, if the pod requests them", () => {
     const all = sandbox({ namespaceOptions: { network: "NODE", pid: "NODE", ipc: "NODE" } });
     expect(all.HostConfig).toMatchObject({ NetworkMode: "host", UTSMode: "host", IpcMode: "host", PidMode: "host" });
     expect(all.Hostname).toBeUndefined();

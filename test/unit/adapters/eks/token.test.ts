@@ -38,7 +38,7 @@ describe("a token for EKS", () => {
     expect(await eksTokens({ ...options, now: () => AT_MS })()).toBe(want);
   });
 
-  it("is used for 14 minutes, and renewed once after a refusal", async () => {
+  it("is used for 14 minutes, and renewed once after a 401", async () => {
     let nowMs = AT_MS;
     let signed = 0;
     const token = eksTokens({

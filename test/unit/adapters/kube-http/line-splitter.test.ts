@@ -32,7 +32,7 @@ it("parses a line of 3 MiB that came in chunks of 64 KiB [informer T23]", () => 
   expect(seen).toEqual([line]);
 });
 
-it("rejects a line over the limit, whether or not it ends", () => {
+it("rejects a line over the limit, even before its newline arrives", () => {
   expect(() => createLineSplitter(10).push(Buffer.from("x".repeat(11)))).toThrow(RangeError);
   const splitter = createLineSplitter(10);
   splitter.push(Buffer.from("x".repeat(8)));

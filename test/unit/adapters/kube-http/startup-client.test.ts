@@ -106,7 +106,7 @@ describe("a call of a starting command", () => {
     expect([await answer, notices]).toEqual(["answer", ["2000: GET /version: no answer yet"]]);
   });
 
-  it("passes other refusals to its caller unchanged", async () => {
+  it("passes other errors of the API server to its caller unchanged", async () => {
     const error = refusal(404, "NotFound");
     expect(await start(error)).toMatchObject({ thrown: error, calls: 1 });
   });

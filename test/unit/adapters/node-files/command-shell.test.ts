@@ -34,7 +34,7 @@ it.each(["a b", "it's", "$(touch made)`touch made`", "two\nlines", '"; touch mad
   },
 );
 
-it("MS1 MS2 a hanging command blocks no other, and has no effect after it was abandoned", async () => {
+it("MS1 MS2 a hanging command does not block other commands, and has no effect after it was abandoned", async () => {
   const shell = createCommandShell();
   const late = join(TOP, "late");
   const hanging = shell.run("sh", ["-c", 'sleep 1; touch "$1"', "sh", late], 300);
@@ -46,7 +46,7 @@ it("MS1 MS2 a hanging command blocks no other, and has no effect after it was ab
   expect(existsSync(late)).toBe(false);
 });
 
-it("MS2 does not start a command later that was queued behind an abandoned one", async () => {
+it("MS2 never starts a command that was queued behind an abandoned command", async () => {
   const shell = createCommandShell();
   for (let time = 0; time < 3; time++) expect(await shell.run("sleep", ["30"], 100)).toBeUndefined();
   expect(await shell.run("true", [], 5_000)).toBe(0);

@@ -14,7 +14,7 @@ function connection(replicas: number): { readonly waits: number[]; replicated(co
   };
 }
 
-it("class B waits for one replica, once for all writes of one tick", async () => {
+it("class B waits for one replica, once for all writes of an event loop tick", async () => {
   const server = connection(1);
   const durable = createBarrier(server, "B");
   await Promise.all([durable(), durable(), durable()]);
@@ -23,7 +23,7 @@ it("class B waits for one replica, once for all writes of one tick", async () =>
   expect(server.waits).toHaveLength(2);
 });
 
-it("class B fails when no replica has the write, and waits again the next time", async () => {
+it("class B fails if no replica acknowledges the write, and waits again for the next write", async () => {
   const server = connection(0);
   const durable = createBarrier(server, "B");
   await expect(durable()).rejects.toThrow(NotReplicatedError);
@@ -31,7 +31,7 @@ it("class B fails when no replica has the write, and waits again the next time",
   expect(server.waits).toHaveLength(2);
 });
 
-it.each(["A", "C"] as const)("class %s does not wait for replicas", async (durability) => {
+it.each(["A", "C"] as const)("durability class %s does not wait for replicas", async (durability) => {
   const server = connection(0);
   await createBarrier(server, durability)();
   expect(server.waits).toEqual([]);

@@ -23,7 +23,7 @@ function setUp() {
   return { writes, client, socket, send };
 }
 
-test("sends commands of one tick in one write and those of the next tick in another, in order", async () => {
+test("sends all commands of one event loop tick in one socket write, in order", async () => {
   const { writes, send } = setUp();
   send("a");
   await Promise.resolve();
@@ -37,7 +37,7 @@ test("sends commands of one tick in one write and those of the next tick in anot
   expect(writes).toEqual(["a b c", "d e"]);
 });
 
-test("concurrent records share writes while their answers arrive together", async () => {
+test("concurrent SQS records share socket writes while their answers arrive together", async () => {
   const { writes, send } = setUp();
   const answers = turn();
   await Promise.all(
@@ -51,7 +51,7 @@ test("concurrent records share writes while their answers arrive together", asyn
   expect(writes).toEqual(["read-x read-y read-z", "apply-x apply-y apply-z"]);
 });
 
-test("does not delay commands when a connection is replaced within a tick", async () => {
+test("does not delay commands if the connection is replaced within an event loop tick", async () => {
   const { writes, client, socket, send } = setUp();
   send("a");
   const lost = client.stream;
@@ -64,7 +64,7 @@ test("does not delay commands when a connection is replaced within a tick", asyn
   expect(writes.join(" ").split(" ").toSorted()).toEqual(["a", "b", "c"]);
 });
 
-test("ignores a connection that is not ready, because its handshake must not wait", async () => {
+test("does not delay the handshake of a connection that is not ready", async () => {
   const { client, send } = setUp();
   client.status = "connect";
   send("hello");

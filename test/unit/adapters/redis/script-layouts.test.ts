@@ -19,7 +19,7 @@ function listed(lua: string, what: "KEYS" | "ARGV"): readonly string[] {
   return words.flatMap((word) => (word === "none" ? [] : GROUPS[word] ? Object.keys(GROUPS[word]) : [word]));
 }
 
-it("covers every script and library", () => {
+it("the layout table covers every script and library", () => {
   expect(FILES.length).toBe(layouts.length + globSync("shared/store/redis/scripts/lib/*.lua").length);
   expect(layouts.length).toBeGreaterThan(30);
 });
@@ -34,13 +34,13 @@ describe.each(layouts)("%s", (script, { keys, args }) => {
   );
   const text = (SCRIPTS[script as keyof typeof SCRIPTS] ?? []).join("\n").replace(/--.*$/gm, "");
 
-  it("has a header with the names of the table, in order", () => {
+  it("has a header that lists the names from the layout table, in order", () => {
     expect(file?.lua).toMatch(new RegExp(`^-- ${script}: `));
     expect(listed(file?.lua ?? "", "KEYS")).toEqual(Object.keys(keys));
     expect(listed(file?.lua ?? "", "ARGV")).toEqual(Object.keys(args));
   });
 
-  it("declares each name once, and uses no undeclared constant", () => {
+  it("declares each name once, and uses only declared constants", () => {
     const declared = [...text.matchAll(/^local (?:function )?([\w, ]+)/gm)].flatMap(([, list = ""]) =>
       list.split(/, */).map((name) => name.trim()),
     );
@@ -52,7 +52,7 @@ describe.each(layouts)("%s", (script, { keys, args }) => {
   });
 });
 
-it("orders names, counts lists, and leaves absent values empty", () => {
+it("passes values in the table's order, with the length of each list and empty strings for absent values", () => {
   const queue = ["q", "p", "f", "u", "b", "z"];
   const done = new KeyTable("done", "ep", { limiter: "rl", queue });
   expect(done.call("e1", { delayMs: undefined, outcome: "ok", token: "t", key: "shop/web" })).toEqual({

@@ -22,7 +22,7 @@ it.each(["6.2.0", "7.0.15", "7.2.4", "8.0.0", "10.0.1", undefined])("accepts Red
   expect(versionProblem(version)).toBeUndefined();
 });
 
-it("reads INFO leniently", () => {
+it("ignores unknown and malformed lines of INFO", () => {
   const lines = [
     "# Server",
     "redis_version:7.2.4",

@@ -80,7 +80,7 @@ describe("QC1 a call", () => {
     { name: "429", answer: says(429, "") },
     { name: "throttling", answer: says(400, '{"__type":"com.amazonaws.sqs#RequestThrottled"}') },
     { name: "a throttled KMS", answer: says(400, '{"__type":"com.amazonaws.sqs#KmsThrottled"}') },
-  ])("is retried after $name, three attempts in all", async ({ answer }) => {
+  ])("is retried after $name, with three attempts in total", async ({ answer }) => {
     const once = await scripted(answer);
     expect([await once.send(), once.asked.length]).toEqual([{ Successful: [] }, 2]);
     const always = await scripted(answer, answer, answer, answer);
@@ -96,7 +96,7 @@ describe("QC1 a call", () => {
     },
     { name: "no right", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
     { name: "no JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
-  ])("is not retried after a refusal: $name (QC2)", async ({ answer, want }) => {
+  ])("is not retried after a permanent error: $name (QC2)", async ({ answer, want }) => {
     const { send, asked } = await scripted(answer);
     const error: unknown = await send().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(AwsError);

@@ -28,7 +28,7 @@ it("[node-agent 283] encodes a call as D-Bus specifies", () => {
   expect(decodeMessage(Buffer.from(STOP, "hex"))?.message).toEqual(CALL);
 });
 
-it("[node-agent 283] decodes what it encodes, of every type, and only one message", () => {
+it("[node-agent 283] decodes one encoded message with values of every type, even if another message follows", () => {
   const properties = [
     ["Description", ["s", "slice ä"]],
     ["Wants", ["as", ["-.slice"]]],

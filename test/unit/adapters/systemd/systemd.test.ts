@@ -111,7 +111,7 @@ it("[node-agent 283] retries once when the connection ends meanwhile", async () 
   expect(asked).toHaveLength(4);
 });
 
-it("[node-agent 283] tries the next socket when one is missing or refuses the connection, and reports every failure", async () => {
+it("[node-agent 283] tries the next socket if one is missing or refuses the connection, and reports every failure", async () => {
   const { file } = await answering([{ body: [] }]);
   await createSystemd([{ file: join(folder, "none"), match: "m" }, { file }]).setProperties("a.slice", []);
   await expect(createSystemd([{ file: join(folder, "none"), match: "m" }]).stop("a.slice")).rejects.toThrow(
@@ -119,7 +119,7 @@ it("[node-agent 283] tries the next socket when one is missing or refuses the co
   );
 });
 
-it("[node-agent 283] reports a refused authentication", async () => {
+it("[node-agent 283] reports a failed authentication", async () => {
   const { file } = await answering([], { greeting: "REJECTED EXTERNAL\r\n" });
   await expect(createSystemd([{ file }]).stop("a.slice")).rejects.toThrow("authentication failed: REJECTED EXTERNAL");
 });

@@ -25,7 +25,7 @@ async function modeAfter(path: string, isWhole: boolean): Promise<number> {
   return (await stat(path)).mode & 0o777;
 }
 
-it("makes a capture of whole objects readable by its owner only, even where a file existed", async () => {
+it("makes a capture of whole objects readable by its owner only, even if it replaces an existing file", async () => {
   expect(await modeAfter(join(folder, "new.jsonl"), true)).toBe(0o600);
   await writeFile(join(folder, "old.jsonl"), "before", { mode: 0o644 });
   expect(await modeAfter(join(folder, "old.jsonl"), true)).toBe(0o600);
@@ -112,7 +112,7 @@ it.each(["jsonl", "jsonl.gz"])("CF2 keeps the older file until the newer one con
   await file.end();
 });
 
-it("continues the files of an earlier run, and counts them among those to keep", async () => {
+it("continues the numbering of an earlier run's files, and counts them towards the number to keep", async () => {
   const path = join(await mkdtemp(join(folder, "continued-")), "c.jsonl");
   const run = async (...lines: readonly string[]): Promise<readonly string[]> => {
     const file = new CaptureFile(path, { isWhole: false, rotateMs: 1, keep: 2, existing: "continued" }, 0);

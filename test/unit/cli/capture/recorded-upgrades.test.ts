@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 
 import { recordedUpgrades } from "../../../../cli/capture/recorded-upgrades.ts";
 
-it("records each other version once, and skips those that cannot be read", async () => {
+it("records each changed cluster version once, and skips versions that cannot be read", async () => {
   const recorded: string[] = [];
   let answer: string | Error = "v1.36.3";
   const read = (): Promise<string> => (answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer));

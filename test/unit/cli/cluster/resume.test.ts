@@ -73,7 +73,7 @@ test.each([
   expect(decideResume(stops, newest, NOW_MS, isForced)).toEqual(want);
 });
 
-test("reads all pages of the three kinds as metadata only, and returns the newest write", async () => {
+test("reads all pages of the three kinds as metadata only, and returns the newest status write", async () => {
   const asked: string[] = [];
   const item = (name: string, agoMs: number) => ({
     metadata: {
@@ -109,7 +109,7 @@ test("reads all pages of the three kinds as metadata only, and returns the newes
   ).toBeUndefined();
 });
 
-test("rounds the API server's clock up, and uses the local one without a Date", async () => {
+test("rounds the API server's time up, and uses the local time if the response has no Date header", async () => {
   const server = (date?: string) =>
     readApiServer({
       json: async ({ onHead }) => {

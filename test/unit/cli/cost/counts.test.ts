@@ -11,7 +11,7 @@ import { COUNTS, counts, IDLE } from "./fixtures.ts";
 
 const DAYS = 730 / 24;
 
-it("doubled work costs twice as much, in as many sandboxes as before", () => {
+it("twice the work costs twice as much, with the same number of sandboxes", () => {
   const once = counts({ functions: { sweep: { invocations: 2, ms: 30, atOnce: 1 } }, fifo: 4 });
   expect(scaled(once, 2)).toEqual(counts({ functions: { sweep: { invocations: 4, ms: 60, atOnce: 1 } }, fifo: 8 }));
   const other = counts({ functions: { sweep: { invocations: 1, ms: 5, atOnce: 3 }, x: { invocations: 1, ms: 1, atOnce: 1 } }, fifo: 1 });
@@ -62,7 +62,7 @@ it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; wor
   expect(usage.workHours).toBeCloseTo(workHours);
 });
 
-it("the shipped files are readable, and have time and place of the measurement", () => {
+it("the shipped files are readable, and state when and where they were measured", () => {
   const file = parseCounts("counts.json", counted);
   expect(file.date).toMatch(/^\d{4}-\d\d-\d\d$/);
   expect(file.commit).toMatch(/^[0-9a-f]{7,}$/);

@@ -17,7 +17,7 @@ function month(parameters: Parameters, rates: Rates = IDLE, prices = PRICES): re
   return monthOf(stack, madeOf(stack), usageOf(COUNTS, rates), { slower: 3, coldStartMs: 100, series: COUNTS.series }, prices);
 }
 
-it("an idle month has each item once, and continuous long polls of each queue by five pollers", () => {
+it("an idle month lists each item once, and includes continuous long polls of each queue by five pollers", () => {
   expect(
     Object.fromEntries(month({}).map(({ name, idle, work }) => [name, work === 0 ? Math.round(idle * 1_000) / 1_000 : "work"])),
   ).toEqual({
@@ -75,7 +75,7 @@ it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>
   { name: "no key of one's own", parameters: { keyArn: "none" }, gone: /KMS/ },
   { name: "a key that is there is asked, too", parameters: { keyArn: "arn:aws:kms:x" }, gone: /KMS key/, there: "KMS requests" },
   { name: "no metrics", parameters: { metrics: "none" }, gone: /custom metrics/ },
-])("with $name", ({ parameters, gone, there }) => {
+])("a month with $name", ({ parameters, gone, there }) => {
   const names = month(parameters).map(({ name }) => name);
   expect(names.filter((name) => gone?.test(name))).toEqual([]);
   expect(names).toContain(there ?? "alarms");
@@ -161,7 +161,7 @@ it("prints a table, the most expensive item first, and states that a resident po
   );
 });
 
-it("states that deltaloop is cheaper, without the claim that no parameter can change that", () => {
+it("states that deltaloop is cheaper, without claiming that no parameter can change that", () => {
   const text = reportForPeople(report(IDLE, [item("SQS", 1, 0)]));
   expect(text).toContain("for an idle cluster, ");
   expect(text).toContain("more expensive by");

@@ -35,7 +35,7 @@ const change = (rv: string, urgency: "act" | "status"): ItemChange => ({
   lowers: [],
 });
 
-test("measures from the commit of the event to the commit of the first write for its owner", () => {
+test("measures the time from an event's commit to the commit of the first write for its owner", () => {
   const meter = new LagMeter();
   meter.request(record({ rv: "5", atMs: 100, verb: "delete" }));
   meter.changes([change("5", "act")]);
@@ -44,7 +44,7 @@ test("measures from the commit of the event to the commit of the first write for
   expect(meter).toMatchObject({ lagsMs: [30], writes: 2 });
 });
 
-test("does not count intentional delays and other writers' writes", () => {
+test("counts neither intentional delays nor writes by other clients", () => {
   const meter = new LagMeter();
   meter.request(record({ rv: "5", atMs: 100 }));
   meter.changes([change("5", "status")]);

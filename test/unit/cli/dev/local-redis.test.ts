@@ -33,7 +33,7 @@ describe.skipIf(why !== undefined)(`a redis-server of our own${why === undefined
   });
 });
 
-it("passes no key to redis-server", async () => {
+it("does not pass the MAC and digest keys to redis-server", async () => {
   const folder = mkdtempSync(join(tmpdir(), "deltaloop-no-redis-"));
   const [told, started] = [join(folder, "told"), join(folder, "redis-server")];
   writeFileSync(started, `#!/bin/sh\nenv > '${told}'\n`, { mode: 0o755 });

@@ -544,7 +544,7 @@ it("reports every check of a healthy system", () => {
   expect([...new Set(findings.map(({ check }) => check))]).toEqual(expect.arrayContaining(Object.keys(CHECKS)));
 });
 
-it("each check has a row for a finding, and each advice is one sentence", () => {
+it("each check has a test row with a finding, and each piece of advice is one sentence", () => {
   const unwell = new Set(
     ROWS.filter(({ want: [, state] }) => state === "failure" || state === "warning").map(({ want: [check] }) => check),
   );
@@ -558,7 +558,7 @@ it("evaluates an audit if one was requested", () => {
   expect(judge(unasked).filter(({ check }) => check === "cache.audit")).toEqual([]);
 });
 
-it("an unavailable component fails only its own checks and those that depend on it", () => {
+it("an unavailable component fails only its own checks and checks that depend on it", () => {
   const gone = unseen("Redis does not answer");
   const withoutRedis: Facts = {
     ...HEALTHY,

@@ -20,7 +20,7 @@ function begun(): LiveTimeline {
   return new LiveTimeline({ source: "shop", startMs: START_MS ?? 0, isWhole: false });
 }
 
-it("sends updates that add up to everything, which fits the schema", () => {
+it("sends updates that together form a complete page, which fits the schema", () => {
   const live = begun();
   const first = live.whole(START_MS ?? 0);
   let seen: TimelineInput = first;
@@ -43,7 +43,7 @@ it("sends updates that add up to everything, which fits the schema", () => {
   expect(whole.verdicts).toMatchObject([{ health: "complete" }]);
 });
 
-it("shows a sync that is reported before its object, and drops one whose object never arrives", () => {
+it("shows a sync that is reported before its object, and drops a sync whose object never arrives", () => {
   const live = begun();
   const atMs = START_MS ?? 0;
   const before = begun();
@@ -57,7 +57,7 @@ it("shows a sync that is reported before its object, and drops one whose object 
   expect(marks.filter(({ kind }) => kind === "sync")).toMatchObject([{ isWarning: true, lines: ["nothing to do", "error: failed"] }]);
 });
 
-it("gives an object its owner, which arrives later", () => {
+it("adds the owner to an object when the owner arrives later", () => {
   const live = begun();
   let seen: TimelineInput = live.whole(START_MS ?? 0);
   for (const resource of ["pods", "replicasets", "deployments"]) {
@@ -67,7 +67,7 @@ it("gives an object its owner, which arrives later", () => {
   expect(seen.objects.filter(({ owner }) => owner === undefined).map(({ kind }) => kind)).toEqual(["Deployment"]);
 });
 
-it("reports that it is full after 12 hours", () => {
+it("reports after 12 hours that the page is full", () => {
   const live = begun();
   expect(live.isFull((START_MS ?? 0) + 11 * 3_600_000)).toBe(false);
   expect(live.isFull((START_MS ?? 0) + 13 * 3_600_000)).toBe(true);

@@ -79,7 +79,7 @@ describe("the data of a page", () => {
     expect(rollover.objects[creates?.object ?? -1]?.kind).toBe("Deployment");
   });
 
-  it("has a cause that was over at the end, with its times and its object", () => {
+  it("has a cause that had ended before the recording's end, with its times and its object", () => {
     const { input } = pageOf(recorded("refused"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^ResourceQuota few refuses new pods/);
@@ -88,7 +88,7 @@ describe("the data of a page", () => {
     expect(input.marks.some(({ kind }) => kind === "refusal")).toBe(true);
   });
 
-  it("has a cause from its own time on, even when its evidence was read later", () => {
+  it("has a cause from the time when it began, even if its evidence was read later", () => {
     const { input } = pageOf(join(import.meta.dirname, "../../../captures/incidents/node-lost.jsonl.gz"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^node node-b does not report/);
@@ -117,7 +117,7 @@ describe("secrets", () => {
     writeFileSync(path, text);
   });
 
-  it("are in no page, although the capture has them", () => {
+  it("are not in the page, even if the capture contains them", () => {
     const { html, input } = pageOf("secret.jsonl");
     const text = html + JSON.stringify(input);
     expect(secrets.filter((each) => text.includes(each))).toEqual([]);
@@ -133,7 +133,7 @@ describe("secrets", () => {
 });
 
 describe("the file of a page", () => {
-  it("allows its own script and style by their hashes, and no request", async () => {
+  it("allows only its own script and style, by hash, and forbids every request", async () => {
     const { html } = pageOf(recorded("refused"));
     const { script, style } = await pageCode();
     const hash = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
@@ -203,7 +203,7 @@ describe("the file of a page", () => {
     expect(pageOf(path).input.objects.map(({ name }) => name)).toContain("web");
   });
 
-  it("is served with --open to the reader of the printed URL, until a signal", async () => {
+  it("is served with --open until a signal, only at the printed URL with its token", async () => {
     const { DISPLAY: _, WAYLAND_DISPLAY: __, ...env } = process.env;
     const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "explain", recorded("refused"), "--open"], { cwd: folder, env });
     const exited = once(child, "exit");

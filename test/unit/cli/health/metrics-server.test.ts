@@ -47,13 +47,13 @@ describe("healthAnswer, as upstream's components answer", () => {
 describe("the checks", () => {
   const gate = (open: boolean) => () => Promise.resolve(open ? ({ open } as const) : ({ open, reason: "pods are SYNCING" } as const));
 
-  it("a closed gate is not ready, except on a standby", async () => {
+  it("readyz fails while a gate is closed, except on a standby replica", async () => {
     await expect(informerSyncCheck({ gate: gate(true) }).check()).resolves.toBe("3 gates open");
     await expect(informerSyncCheck({ gate: gate(false) }).check()).rejects.toThrow("pods are SYNCING");
     await expect(informerSyncCheck({ gate: gate(false) }, () => "not leading").check()).resolves.toBe("not leading");
   });
 
-  it("an unavailable Store is not ready; one without an epoch reports that", async () => {
+  it("an unavailable Store is not ready, and a Store without an epoch is reported", async () => {
     await expect(storeCheck({ epoch: () => Promise.reject(new Error("away")) }).check()).rejects.toThrow("away");
     await expect(storeCheck({ epoch: () => Promise.resolve(undefined) }).check()).resolves.toBe("no epoch yet");
   });
@@ -82,7 +82,7 @@ describe("the server", () => {
   };
   afterEach(async () => server?.stop());
 
-  it("listens on loopback, and serves metrics although their source is unavailable", async () => {
+  it("listens on loopback, and serves other metrics while the Store is unavailable", async () => {
     const address = await serve([], () => Promise.reject(new Error("away")));
     expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const answer = await fetch(`${address}/metrics`);

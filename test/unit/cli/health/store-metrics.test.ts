@@ -41,7 +41,7 @@ it("exposes gates, due keys, parked keys, and the item counts of all lanes", asy
   expect(FATES.reduce((all, fate) => all + (metrics.sums[`deltaloop_items_total{resource=pods,fate=${fate}}`] ?? 0), 0)).toBe(15);
 });
 
-it("exposes how long running syncs have been running", () => {
+it("exposes the elapsed time of syncs in progress", () => {
   const [metrics, running] = [countedMetrics(), new RunningSyncs()];
   running.trace({ controller: "replicaset", key: "shop/a", kind: "started" }, 1_000);
   running.trace({ controller: "replicaset", key: "shop/b", kind: "started" }, 3_000);

@@ -48,7 +48,7 @@ describe("the log of a process", () => {
     { isTTY: true, args: [], want: "text" },
     { isTTY: false, args: [], want: "json" },
     { isTTY: false, args: ["--logging-format", "text"], want: "text" },
-  ])("is $want for $args where standard error is a terminal: $isTTY", ({ isTTY, args, want }) => {
+  ])("is $want for flags $args if standard error is a terminal ($isTTY)", ({ isTTY, args, want }) => {
     const command = new Command().addOption(loggingFormatOption(isTTY)).parse(args, { from: "user" });
     expect(command.opts()).toEqual({ loggingFormat: want });
   });

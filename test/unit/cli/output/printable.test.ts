@@ -22,7 +22,7 @@ it.each([
   expect(printable(text)).toBe(want);
 });
 
-it("keeps the value in JSON for programs", () => {
+it("escapes control characters in JSON output without changing the parsed value", () => {
   const value = { name: "\x1b[31m\x9d\u202e\x7f\u200b\u{e0041}🚢" };
   expect(printableJson(value)).toBe('{"name":"\\u001b[31m\\u009d\\u202e\\u007f\\u200b\\udb40\\udc41🚢"}');
   expect(JSON.parse(printableJson(value))).toEqual(value);

@@ -194,7 +194,7 @@ describe("classify", () => {
     expect(state.pods.get("uid-a")?.status).toBe(sent.status);
   });
 
-  it("emits a change again if its state was not recorded, although the object is the same", () => {
+  it("emits a change again if its state was not recorded, even if the object is the same", () => {
     const known = knowing(pod("a"));
     const [sent, fresh] = [pod("a", other), pod("b")];
     for (let time = 0; time < 2; time++) expect(changes(known, "SET", sent, fresh)).toEqual(["ADD b", "UPDATE a"]);

@@ -195,7 +195,7 @@ test("[node-agent 191] removes the cgroup of an unknown pod and kills its proces
   expect(node.cgroups.files("/kubepods/burstable/no-pod")).toBeDefined();
 });
 
-test("[node-agent 191] reduces its CPU shares until its directory is removed", async () => {
+test("[node-agent 191] reduces the CPU shares of an unknown pod's cgroup until its directory is removed", async () => {
   const node = await startedNode();
   const uid = "0a1b2c3d-0000-4000-8000-000000000009";
   await node.files.makePodDirectories(uid);

@@ -67,7 +67,7 @@ test("[node-agent 213] evicts the pods of the lowest priority one at a time when
   expect([evicted(node), node.isReady("high")]).toEqual([["low", "lower"], true]);
 });
 
-test("[node-agent 251] evicts a pod when all pods are near their memory limit, although the node has free memory", async () => {
+test("[node-agent 251] evicts a pod when all pods together are near their memory limit, even if the node has free memory", async () => {
   const node = await startedNode({
     eviction: { ...MEMORY, thresholds: parseThresholds({ hard: parseStatements("memory.available<1Gi", "<"), enforcesPods: true }) },
   });

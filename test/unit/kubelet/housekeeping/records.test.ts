@@ -30,7 +30,7 @@ async function kept({ agent: { ports, queues } }: NodeHarness): Promise<Readonly
   };
 }
 
-test("keeps no row of a pod after its end, in any history", async () => {
+test("keeps no NodeStore row of a pod after its end, for any order of events", async () => {
   const node = await startedNode({
     manifests: true,
     prober: { httpGet: async () => ({ result: "Success", output: "" }) },

@@ -79,7 +79,7 @@ describe("unused images", () => {
     expect(node.counted).toEqual(Array.from({ length: 3 - left.length }, () => "kubelet_image_garbage_collected_total space"));
   });
 
-  it("[node-agent 141] removes the least recently used image first, and never used ones before all others", async () => {
+  it("[node-agent 141] removes images that were never used first, and then the least recently used image", async () => {
     const node = machine();
     for (const images of ["a", "b"]) {
       node.used.add(images);
@@ -97,7 +97,7 @@ describe("unused images", () => {
     }
   });
 
-  it("[node-agent 142] keeps images of containers, running or dead, and pinned ones; reports only the second failure in a row", async () => {
+  it("[node-agent 142] keeps pinned images and images of running or dead containers; reports only the second failure in a row", async () => {
     const node = machine();
     await node.collect();
     node.used.add("a");
@@ -124,7 +124,7 @@ describe("unused images", () => {
     expect(node.events.slice(3)).toEqual([told("FreeDiskSpaceFailed", nothing)]);
   });
 
-  it("[node-agent 147] keeps the sandbox image when the runtime pins nothing", async () => {
+  it("[node-agent 147] keeps the sandbox image if the runtime pins no image", async () => {
     const node = machine();
     node.state.config = JSON.stringify({ sandboxImage: "local/a:1" });
     await node.collect();

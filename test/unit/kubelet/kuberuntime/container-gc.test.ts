@@ -190,7 +190,7 @@ describe("logDirectoriesToRemove", () => {
   const directories = ["shop_web_gone", "shop_web_here", "gone", "a_b_c_gone", "__gone"];
   const contentRemovable = (uid: string): boolean => uid === "gone";
 
-  it("returns those of removed pods, and no directory without a pod's name", () => {
+  it("returns the log directories of removed pods, but no directory whose name is not a pod's", () => {
     expect(logDirectoriesToRemove(directories, { contentRemovable, allSourcesReady: true })).toEqual(["shop_web_gone"]);
   });
 

@@ -46,7 +46,7 @@ test("[node-agent 488] OC5 ten thousand names of one namespace evict no name of 
   expect(read.filter((name) => name === "own")).toHaveLength(1);
 });
 
-test("[node-agent 488] OC5 a thousand unanswered names of one namespace delay no other namespace, and each other by ten seconds", async () => {
+test("[node-agent 488] OC5 a thousand unanswered reads in one namespace delay each other by ten seconds, but no other namespace", async () => {
   const clock = createVirtualClock(0);
   const read: string[] = [];
   const kube = {

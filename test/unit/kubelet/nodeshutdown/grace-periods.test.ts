@@ -107,7 +107,7 @@ describe("[node-agent 454] groups", () => {
     [999, 100],
     [1_000, 1_000],
     [CRITICAL, 1_000],
-  ])("a pod of priority %s ends with those from %s", (priority, want) => {
+  ])("a pod of priority %s ends with the group of priority %s", (priority, want) => {
     const groups = groupByPriority(PERIODS, [withPriority(priority)]);
     expect(groups.map((group) => group.priority)).toEqual([1, 100, 1_000]);
     expect(groups.filter(({ pods }) => pods.length > 0).map((group) => group.priority)).toEqual([want]);

@@ -118,7 +118,7 @@ test.each([
   expect(await node.agent.ports.store.read("restarts", uid)).toBeUndefined();
 });
 
-test("[node-agent 127] starts the stopped container also if the image is changed back during the stop", async () => {
+test("[node-agent 127] restarts the stopped container even if its image is changed back during the stop", async () => {
   const node = await startedNode({ images: IMAGES });
   const uid = await node.create("p", { restartPolicy: "OnFailure", containers: [APP] });
   await node.until("it runs", () => status(node)?.state?.running !== undefined);
@@ -187,7 +187,7 @@ test("[node-agent 128] treats a container as complete that no longer needs a sto
   expect(status(node)?.restartCount).toBe(0);
 });
 
-test("[node-agent 128] the restart intent is removed with its pod, even if that ends while no agent runs", async () => {
+test("[node-agent 128] a stored container restart is removed with its pod, even if the pod ends while no agent runs", async () => {
   const node = new NodeHarness({ images: IMAGES });
   const store = createMemoryNodeStore();
   node.fateOf = ({ verb }) => (verb === "stopContainer" ? "dieBefore" : "live");
@@ -218,7 +218,7 @@ test.each([
   { code: 1, phase: "Failed" },
   { code: 0, phase: "Pending" },
 ])(
-  "[node-agent 129] creates no other sandbox when it dies during init under Never and init exits with $code: the pod is $phase",
+  "[node-agent 129] creates no second sandbox if the first dies during an init container under Never: exit code $code, pod $phase",
   async ({ code, phase }) => {
     const node = await startedNode({ images: { ...IMAGES, "init:2": { ...SLOW, stopExitCode: code } } });
     const uid = await node.create("p", { restartPolicy: "Never", initContainers: [{ name: "init", image: "init:2" }], containers: [APP] });

@@ -22,7 +22,7 @@ describe("[node-agent 487] a container named constructor", () => {
     expect(await node.agent.ports.store.rows("reasons")).toEqual(new Map());
   });
 
-  test("is restarted immediately the first time, then with back-off", async () => {
+  test("has its restarts counted and delayed like a container of any other name", async () => {
     const node = await startedNode({ images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 } } });
     await node.create("p", { containers: [{ name: NAME, image: "fails:1" }] });
     await node.until("it waits", () => status(node)?.state?.waiting?.reason === "CrashLoopBackOff");

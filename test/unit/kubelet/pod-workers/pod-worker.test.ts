@@ -39,7 +39,7 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, gracePeriodSeconds: 30, restartRequested: true });
   });
 
-  it("[node-agent 41] records this for a finished pod too, and ignores its other updates", () => {
+  it("[node-agent 41] records a recreated UID for a finished pod too, and ignores its other updates", () => {
     const finished = started({ terminatingAtMs: NOW_MS, terminatedAtMs: NOW_MS, finished: true });
     expect(acceptUpdate(finished, update({ kind: "create" }))).toEqual({
       record: { ...finished, restartRequested: true },
@@ -103,12 +103,12 @@ describe("acceptUpdate", () => {
     expect(worker.record).toMatchObject({ finished: true, evicted: true, abnormalTerminations: [] });
   });
 
-  it("[node-agent 44] evicts by the kill's options, not by its status, which other disruptions have as well", () => {
+  it("[node-agent 44] recognises an eviction by the kill's options, because other disruptions have the same status", () => {
     expect(acceptUpdate(started(), update({ kind: "kill", evict: true })).record).toMatchObject({ evicted: true });
     expect(acceptUpdate(started(), update({ kind: "kill", abnormal: EVICTED })).record).not.toHaveProperty("evicted");
   });
 
-  it("[node-agent 45] terminates a pod of terminal phase while the runtime may have parts of it", () => {
+  it("[node-agent 45] terminates a pod in a terminal phase while the runtime may still have containers of it", () => {
     const worker = new Worker();
     const { record: first } = worker.update({ kind: "create", phaseIsTerminal: true, mayRun: true });
     expect(first).toMatchObject({ terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 });
@@ -141,11 +141,11 @@ describe("acceptUpdate", () => {
     expect(worker.record).toBeUndefined();
   });
 
-  it("[node-agent 46] uses grace 1 for an orphan without a given one", () => {
+  it("[node-agent 46] uses a grace period of 1 s for an orphan without a given one", () => {
     expect(acceptUpdate(undefined, update({ kind: "kill", runtimeOnly: true })).record?.gracePeriodSeconds).toBe(1);
   });
 
-  it("[node-agent 46] terminates it as a pod once its spec is known", () => {
+  it("[node-agent 46] terminates an orphan as a pod once its spec is known", () => {
     const worker = new Worker();
     worker.update(GONE);
     worker.update({ kind: "update" });
@@ -198,7 +198,7 @@ describe("acceptUpdate", () => {
     expect(worker.record?.pending).toEqual({ kind: "sync", sinceMs: NOW_MS });
   });
 
-  it("[node-agent 118] ends the sync iteration in progress when the grace period gets shorter, and not when it would get longer", () => {
+  it("[node-agent 118] ends the sync iteration in progress only if the grace period becomes shorter", () => {
     const worker = new Worker();
     worker.update({ kind: "create", specGracePeriodSeconds: 300 });
     worker.drain();
@@ -317,7 +317,7 @@ describe("endSync", () => {
     expect(endSync(before, end, NOW_MS)).toEqual({ record: { ...before, lastTurnEndedAtMs: NOW_MS, ...want }, transition });
   });
 
-  it("leaves nothing pending after the end", () => {
+  it("leaves no pending update after the pod has finished", () => {
     const before = started({ terminatingAtMs: 5, terminatedAtMs: 6, pending: { kind: "update", sinceMs: 7 } });
     expect(endSync(before, { kind: "terminatedDone" }, NOW_MS).record).not.toHaveProperty("pending");
   });

@@ -91,7 +91,7 @@ describe("restartDecision", () => {
 });
 
 describe("restartBackOffKey", () => {
-  it("consists of pod, container and hash, so that a new image does not wait", () => {
+  it("the back-off key has pod, container and hash, so that a changed image starts without back-off", () => {
     expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v1" }))).toBe("foo_new_12345678_foo1_a7ccf167");
     expect(restartBackOffKey(nodePod(), containerSpec("foo1", { image: "foo:v2" }))).not.toContain("a7ccf167");
   });

@@ -22,7 +22,7 @@ describe("PodManager", () => {
   }
   const regular = nodePod({ name: "regular", uid: "r" });
 
-  it("PM1 separates mirrors and associates them with their static pods by name", () => {
+  it("PM1 keeps mirror pods separate, and matches them with their static pods by name", () => {
     const manager = managing(mirrorOf("h1"), regular, staticOf("h1"));
     expect(manager.desired()).toEqual([regular, staticOf("h1")]);
     expect(manager.mirrors()).toEqual([mirrorOf("h1")]);
@@ -32,7 +32,7 @@ describe("PodManager", () => {
     expect(manager.orphanMirrors()).toEqual([]);
   });
 
-  it("returns mirrors whose static pod is gone, and still finds them by its last spec", () => {
+  it("returns mirror pods whose static pod was removed, and still finds them by the static pod's last spec", () => {
     const manager = managing(mirrorOf("h1"), staticOf("h1"), mirrorOf("h5", "never"));
     manager.remove("h1");
     expect(manager.orphanMirrors()).toEqual(["web_new", "never_new"]);
@@ -40,7 +40,7 @@ describe("PodManager", () => {
     expect(manager.mirrorOf(staticOf("h1"))).toEqual(mirrorOf("h1"));
   });
 
-  it("forgets a removed mirror at once", () => {
+  it("forgets a removed mirror pod immediately", () => {
     const manager = managing(mirrorOf("h1"), staticOf("h1"));
     manager.remove("mirror-h1");
     expect([manager.mirrors(), manager.mirrorOf(staticOf("h1")), manager.get("mirror-h1")]).toEqual([[], undefined, undefined]);
@@ -54,7 +54,7 @@ describe("PodManager", () => {
     expect(manager.get("r")).toBeUndefined();
   });
 
-  it("PM2 purges no pod that is desired (again)", () => {
+  it("PM2 does not purge a pod that is desired or desired again", () => {
     const manager = managing(regular);
     manager.remove("r");
     manager.set({ ...regular, metadata: { ...regular.metadata, generation: 2 } });

@@ -304,7 +304,7 @@ describe("afterProbe", () => {
 describe("probesOf", () => {
   const probes = { startupProbe: { periodSeconds: 1 }, readinessProbe: { periodSeconds: 2 }, livenessProbe: { periodSeconds: 3 } };
 
-  it("returns those of regular containers and sidecars", () => {
+  it("returns the probes of regular containers and sidecars", () => {
     const pod = nodePod({
       containers: [containerSpec("app", probes), "quiet"],
       initContainers: [containerSpec("init", probes), sidecarSpec("side", { livenessProbe: { periodSeconds: 4 } })],

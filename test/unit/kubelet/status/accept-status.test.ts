@@ -103,7 +103,7 @@ describe("[node-agent 76] times of an accepted status", () => {
     expect(same.status.conditions?.[0]?.lastTransitionTime).toBe(ago(-30));
   });
 
-  it("are the API server's without a cache, and the generation never decreases", () => {
+  it("are taken from the API server without a cached status, and the generation never decreases", () => {
     const api: PodStatus = { startTime: ago(500), conditions: [ready("True", { lastTransitionTime: ago(400) })], observedGeneration: 5 };
     const first = accept(undefined, status(), { pod: nodePod({ containers: ["a"], status: api }) });
     expect(first.status).toMatchObject({ startTime: ago(500), observedGeneration: 5 });
@@ -170,7 +170,7 @@ describe("leaving Terminated", () => {
     expect(accept(cached, status({ initContainerStatuses: [running("i"), failed("s")] }), { pod })).toBe(cached);
   });
 
-  it("leaves nothing to send without a cache, if the API status is Terminated", () => {
+  it("rejects Running without a cached status if the API status is Terminated, and sends nothing", () => {
     const api: PodStatus = { phase: "Running", containerStatuses: [failed("a")] };
     const pod = nodePod({ containers: ["a"], restartPolicy: "Never", status: api });
     const entry = accept(undefined, status({ containerStatuses: [running("a")] }), { pod });

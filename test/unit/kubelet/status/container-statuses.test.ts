@@ -196,20 +196,20 @@ describe("init containers", () => {
     return containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous, isInit: true });
   }
 
-  it("[node-agent 92] keep one completed that exited with 0, although its last start failed", () => {
+  it("[node-agent 92] keep an init container completed that exited with 0, even if its last start failed", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     expect(initStatuses({ pod, instances: [exited("i", 0)] })[0]?.state?.terminated?.exitCode).toBe(0);
     expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
   });
 
-  it("treat a plain one without an instance as completed if a regular one was created, and a sidecar as to be started", () => {
+  it("treat a plain init container without an instance as completed if a regular container was created, but not a sidecar", () => {
     const pod = nodePod({ initContainers: ["i", sidecarSpec("s")], containers: ["a"] });
     const [plain, sidecar] = initStatuses({ pod, instances: [container({ name: "a", state: "CONTAINER_CREATED" })] });
     expect(plain?.state?.terminated).toMatchObject({ exitCode: 0, reason: "Completed" });
     expect(sidecar?.state).toEqual({ waiting: { reason: "PodInitializing" } });
   });
 
-  it("keep the last status of one without an instance", () => {
+  it("keep the last status of an init container without an instance", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     const instances = [container({ name: "a" })];
     expect(initStatuses({ pod, instances, previous: [ended("i", 0)], reasons: {} })[0]).toEqual(ended("i", 0));

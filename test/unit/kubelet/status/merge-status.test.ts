@@ -72,7 +72,7 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     expect(conditions).toEqual([cached.conditions?.[1]]);
   });
 
-  it("is sent completely when they have stopped, with the current DisruptionTarget and not ready", () => {
+  it("is sent completely once all containers have stopped, with the current DisruptionTarget and not ready", () => {
     const { phase, reason, message, conditions } = merge(api, cached);
     expect([phase, reason, message]).toEqual(["Failed", "Evicted", "low on memory"]);
     expect(conditions).toEqual([
@@ -193,7 +193,7 @@ describe("statusPatch", () => {
     );
   const TYPES = ["Ready", "Initialized", "PodResizePending", "DisruptionTarget", "example.com/g"];
 
-  it("transforms any status into any merged one, and is then empty", () => {
+  it("the patch transforms any status into the merged one, and a second patch is empty", () => {
     fc.assert(
       fc.property(statuses(TYPES), statuses(TYPES), fc.boolean(), (api, cached, mayRun) => {
         const merged = merge(api, cached, mayRun);

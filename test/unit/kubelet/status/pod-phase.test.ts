@@ -105,11 +105,11 @@ describe("with a plain init container x", () => {
     expect(phases).toEqual(want);
   });
 
-  it("is Running after x succeeded while regular ones run", () => {
+  it("is Running after x succeeded while regular containers run", () => {
     expect(podPhase(pod("Always"), [succeeded("x"), running("a"), running("b")], NOTHING, false)).toBe("Running");
   });
 
-  it("its own policy overrides the pod's", () => {
+  it("the init container's own restart policy overrides the pod's", () => {
     const own = (restartPolicy: Policy): NodePod => nodePod({ initContainers: [containerSpec("x", { restartPolicy })], containers: ["a"] });
     expect(podPhase(own("Never"), [failed("x")], NOTHING, false)).toBe("Failed");
     expect(podPhase(own("OnFailure"), [failed("x")], NOTHING, false)).toBe("Pending");
@@ -160,7 +160,7 @@ describe("with a sidecar x", () => {
     { name: "failed", sidecar: failed("x"), want: "Succeeded" },
     { name: "in a back-off", sidecar: backOff("x", 1), want: "Succeeded" },
   ];
-  it.each(ends)("Never: regular ones succeeded, the sidecar $name → $want", ({ sidecar, want }) => {
+  it.each(ends)("Never: regular containers succeeded, the sidecar $name → $want", ({ sidecar, want }) => {
     const pod = nodePod({ initContainers: [sidecarSpec("x")], containers: ["a", "b"], restartPolicy: "Never" });
     const row: Row = { name: "", statuses: [sidecar, succeeded("a"), succeeded("b")], hasRun: true, want };
     expect(phase(pod, row)).toBe(want);

@@ -45,7 +45,7 @@ function measuring(answer: (volume: string) => { readonly afterMs?: number; read
   };
 }
 
-it("[node-agent 493] measures a pod again after 90 s, one with its own limit at each check, and none without use", async () => {
+it("[node-agent 493] measures a pod every 90 s, a pod with its own disk limit at each check, and never a pod without disk volumes", async () => {
   const { measures, asked, look } = measuring(() => ({ usage: disk(5) }));
   const plain = podOf("plain", scratch("s"), { name: "token", secret: { secretName: "x" } });
   for (let round = 0; round < 18; round++) await look(plain, podOf("limited", limited("l")), podOf("none"));
@@ -55,7 +55,7 @@ it("[node-agent 493] measures a pod again after 90 s, one with its own limit at 
   expect([measures.of("plain"), measures.of("none"), measures.of("unknown")]).toEqual([new Map([["s", disk(5)]]), new Map(), new Map()]);
 });
 
-it("[node-agent 493] does not repeat a measurement of 20 s while it runs, nor for nine times as long afterwards, and delays no other", async () => {
+it("[node-agent 493] pauses a volume's measurement for nine times its duration, without delaying other volumes", async () => {
   const { measures, asked, look } = measuring((volume) => ({ afterMs: volume.startsWith("great") ? 20_000 : 0, usage: disk(7) }));
   const pods = [podOf("great", limited("g")), podOf("small", limited("s"))];
   await look(...pods);

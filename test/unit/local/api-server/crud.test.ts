@@ -167,7 +167,7 @@ test.each([
   expect(body["status"]).toEqual({});
 });
 
-test("increments the generation for a label named like a member of every object, when added and when removed", async () => {
+test("increments the generation if a template label named like a JavaScript property, such as constructor, is added or removed", async () => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
   const change = async (constructor: string | null): Promise<unknown> => {
@@ -345,7 +345,7 @@ test("stores nothing for dry runs", async () => {
   expect([server.resourceVersion, (await get(`${DEPLOYMENTS}/web`)).status]).toEqual([before, 404]);
 });
 
-test("an in-process caller can change neither stored objects nor those of other readers", async () => {
+test("an in-process caller cannot modify stored objects or objects returned to other readers", async () => {
   const { post, get } = setUp();
   const sent = { metadata: { name: "c" }, data: { a: "1" } };
   const { body } = await post(CONFIGMAPS, sent);
@@ -367,7 +367,7 @@ test("listeners receive the author of a write", async () => {
   expect(seen).toEqual(["create deployments web 201 me test", "create deployments web 409  test"]);
 });
 
-test("[informer T126] treats keys named like members of every object as keys: rejects them as labels where invalid, keeps them as data", async () => {
+test("[informer T126] treats keys such as __proto__ as ordinary keys: rejects them as invalid labels, keeps them as data", async () => {
   const { get, post, patch } = setUp();
   const wire = (text: string): object => JSON.parse(text) as object; // in source code `{ __proto__: … }` would have another meaning
   await post(PODS, pod("web"));

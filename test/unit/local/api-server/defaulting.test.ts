@@ -70,7 +70,7 @@ test("the template has the same hash when sent as protobuf, as kubectl does", as
   expect([at(body, "metadata.name"), at(body, "spec.replicas"), at(body, "metadata.labels")]).toEqual(["nginx", 1, { app: "nginx" }]);
 });
 
-test("a long integer of a template keeps its digits in protobuf too, and no other number is a bigint", () => {
+test("a long integer of a template keeps its digits in protobuf; all other numbers are JavaScript numbers", () => {
   const field = (number: number, value: Buffer): Buffer => Buffer.concat([Buffer.from([(number << 3) | 2, value.length]), value]);
   const max = Buffer.from([...Array.from({ length: 8 }, () => 0xff), 0x7f]); // 2^63 - 1
   const podSpec = Buffer.concat([Buffer.from([4 << 3]), max]);

@@ -24,7 +24,7 @@ async function status({ get }: Fixture, path: string): Promise<number> {
   return (await get(path)).status;
 }
 
-test("marks a running pod, which remains until its node deletes it with grace 0", async () => {
+test("sets deletionTimestamp on a running pod, which remains until its node deletes it with grace 0", async () => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", {}, { nodeName: "n1", terminationGracePeriodSeconds: 7 }));
   const marked = await fixture.remove(`${PODS}/p`);
@@ -42,7 +42,7 @@ test.each([
   { name: "not bound", spec: {}, phase: undefined },
   { name: "succeeded", spec: { nodeName: "n1" }, phase: "Succeeded" },
   { name: "failed", spec: { nodeName: "n1" }, phase: "Failed" },
-])("deletes a pod that is $name immediately, after a mark", async ({ spec, phase }) => {
+])("deletes a pod that is $name immediately, after it has set deletionTimestamp", async ({ spec, phase }) => {
   const fixture = setUp();
   await fixture.post(PODS, pod("p", {}, spec));
   if (phase !== undefined) await fixture.patch(`${PODS}/p/status`, MERGE, { status: { phase } });
@@ -181,7 +181,7 @@ test("empties a terminating namespace, rejects new objects in it, and deletes it
   expect([await status(fixture, `${inShop}/web`), await status(fixture, "/api/v1/namespaces/shop")]).toEqual([404, 404]);
 });
 
-test("counts active pods for a quota of pods, and refuses the next pod with upstream's message", async () => {
+test("counts active pods for a pod quota, and rejects a pod above the quota with upstream's message", async () => {
   const fixture = setUp();
   await fixture.post(QUOTAS, { metadata: { name: "q" }, spec: { hard: { pods: "2" } } });
   for (const name of ["a", "b"]) await fixture.post(PODS, pod(name, {}, { nodeName: "n1" }));

@@ -25,7 +25,7 @@ function outcome(call: Promise<void>): Promise<unknown> {
   return call.catch((error: unknown) => error);
 }
 
-test("serves objects, pages and refusals over HTTP", async () => {
+test("serves objects, pages and error responses over HTTP", async () => {
   const { http, client } = await setUpHttp();
   for (let i = 0; i < 3; i += 1) await client.request("POST", CONFIGMAPS, { metadata: { name: `c${i}` }, data: { text: "ü" } });
   const { items } = await client.list(CONFIGMAPS);
@@ -40,7 +40,7 @@ test("serves objects, pages and refusals over HTTP", async () => {
   await http.close();
 });
 
-test("sends watch events as they happen, and ends the watch with the server", async () => {
+test("sends watch events immediately, and ends the watch when the server stops", async () => {
   const { http, client } = await setUpHttp();
   const seen: string[] = [];
   let arrived = (): void => undefined;

@@ -31,7 +31,7 @@ test("answers an expired page token with 410 and a token to continue inconsisten
   expect([names(rest), metaText(rest.body, "resourceVersion")]).toEqual([["b", "c"], server.resourceVersion]);
 });
 
-test("returns for Exact the state at that revision, or 410", async () => {
+test("returns the state at exactly the requested revision for resourceVersionMatch=Exact, or 410", async () => {
   const { get, post, server } = setUp();
   const { body } = await post(CONFIGMAPS, { metadata: { name: "a" } });
   await post(CONFIGMAPS, { metadata: { name: "b" } });
@@ -87,7 +87,7 @@ test.each([
   { query: { resourceVersion: "abc" }, code: 400 },
   { query: { continue: "zzz" }, code: 400 },
   { query: { resourceVersionMatch: "Exact" }, code: 422 },
-])("refuses $query with $code", async ({ query, code }) => {
+])("rejects $query with $code", async ({ query, code }) => {
   const { get } = setUp();
   expect((await get(PODS, query as unknown as Record<string, string>)).status).toBe(code);
 });

@@ -179,7 +179,7 @@ test.each<readonly [how: string, apply: (object: JsonObject, patch: JsonObject) 
         Object.entries(patch).map(([key, value]) => ({ op: "add", path: `/${key}`, value })),
       ),
   ],
-])("[informer T126] %s: treats a key named like a member of every object as a key", (_how, apply) => {
+])("[informer T126] %s: treats a key such as __proto__ or constructor as an ordinary key", (_how, apply) => {
   const patch = '{"__proto__":{"finalizers":["a/b"]},"constructor":[{"name":"a"}],"toString":{"x":"1"}}';
   const patched = apply({ a: "1" }, wire(patch));
   expect(JSON.stringify(patched)).toBe(`{"a":"1",${patch.slice(1)}`);

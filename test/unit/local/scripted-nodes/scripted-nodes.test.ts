@@ -162,7 +162,7 @@ test.each(["closeWatches", "expireWatches"] as const)("continues after %s", asyn
   await nodes.stop();
 });
 
-test("continues in a second run where the first stopped", async () => {
+test("a second run continues where the first run stopped", async () => {
   const first = await run({ readyAfterMs: [5_000, 5_000] });
   await first.post(PODS, pod("a"));
   await first.clock.advance(1_000);

@@ -122,7 +122,7 @@ async function until(what: string, holds: () => boolean | Promise<boolean>): Pro
 }
 
 describe("a manager without a certificate", () => {
-  it("requests one, and stores it as a kubelet does [node-agent 424]", async () => {
+  it("requests a certificate, and stores it as a kubelet does [node-agent 424]", async () => {
     const manager = await managed(signer("sign"));
     expect(manager.current()).toBeUndefined();
     void manager.run(ending.signal);
@@ -142,7 +142,7 @@ describe("a manager without a certificate", () => {
     expect(await files().current()).toEqual(manager.current());
   });
 
-  it("retries with other keys when it is refused or unanswered [node-agent 425]", async () => {
+  it("retries with a new key if the request is denied or unanswered [node-agent 425]", async () => {
     const kube = signer("unreachable", "unauthorized", "deny", "sign");
     const log = recordingLog();
     const manager = await managed(kube, { log });
@@ -183,7 +183,7 @@ describe("a manager with a certificate", () => {
     return { cert: certificate, key };
   };
 
-  it("replaces it after 70 to 90 % of its 30 days, and uses the old one meanwhile [node-agent 426]", async () => {
+  it("replaces the certificate after 70 to 90 % of its 30 days, and uses the old one until then [node-agent 426]", async () => {
     await files().update(await given());
     clock = createVirtualClock(Date.now() + 0.7 * 30 * DAY_MS - 60_000);
     const kube = signer("forget");
@@ -201,7 +201,7 @@ describe("a manager with a certificate", () => {
     expect(seen).toEqual([before?.cert, manager.current()?.cert]);
   });
 
-  it("has none after it has expired [node-agent 426]", async () => {
+  it("returns no certificate after the certificate has expired [node-agent 426]", async () => {
     await files().update(await given());
     const manager = await managed(signer("forget"));
     expect(manager.current()).toBeDefined();
@@ -210,7 +210,7 @@ describe("a manager with a certificate", () => {
     expect((await managed(signer("forget"))).current()).toBeUndefined();
   });
 
-  it("uses a given one, and replaces it immediately [node-agent 426]", async () => {
+  it("uses a given first certificate, and replaces it immediately [node-agent 426]", async () => {
     const first = await given();
     const manager = await managed(signer("sign"), { first });
     expect(manager.current()).toBe(first);
@@ -218,7 +218,7 @@ describe("a manager with a certificate", () => {
     await until("replaced", () => manager.current() !== first);
   });
 
-  it("requests another one when the node's address changes, and cancels the previous request [node-agent 427]", async () => {
+  it("requests another certificate if the node's address changes, and cancels the previous request [node-agent 427]", async () => {
     const kube = signer("forget");
     let ipAddresses = ["10.0.0.7"];
     const manager = await managed(kube, { template: () => ({ ...clientTemplate("node-a"), ipAddresses }) });
@@ -300,7 +300,7 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
 });
 
 describe("the files", () => {
-  it("reject another key, or a file in the link's place, and keep the existing ones [node-agent 428]", async () => {
+  it("reject a certificate for another key, or a file in place of the link, and keep the existing files [node-agent 428]", async () => {
     const [one, other] = await Promise.all(["a", "b"].map((name) => ca.pki.clientCertificate(name, [])));
     const store = files();
     const first = { cert: one?.certificate ?? "", key: one?.key ?? "" };
@@ -377,7 +377,7 @@ describe("joining [node-agent 429]", () => {
   it.each([
     { fate: "forbidden", asked: 31, want: { reason: "Forbidden" } },
     { fate: "invalid", asked: 1, want: { reason: "Invalid" } },
-  ] as const)("reports a permanent refusal: $fate, after $asked calls", async ({ fate, asked, want }) => {
+  ] as const)("reports a permanent denial: $fate, after $asked calls", async ({ fate, asked, want }) => {
     const kube = signer(fate);
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     const joining = joinCluster(options, ending.signal).catch((error: unknown) => error);
@@ -387,7 +387,7 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked).toHaveLength(asked);
   });
 
-  it("ends immediately when it is denied", async () => {
+  it("ends immediately if the request is denied", async () => {
     const kube = signer("deny");
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     await expect(joinCluster(options, ending.signal)).rejects.toThrow("certificate signing request is denied");

@@ -38,7 +38,7 @@ function watch(): Watched {
 }
 
 describe("[node-agent 482] the timer for probes", () => {
-  it("does not run without a probe, and starts with the first", async () => {
+  it("does not run without a probe, and starts with the first probe", async () => {
     const { clock, store, looks, taken } = watch();
     await clock.advance(3_600_000);
     expect(looks).toEqual([0]);

@@ -34,7 +34,7 @@ test("[node-agent 484] a thousand probes that are never answered delay no other 
   expect(ran).toHaveLength(1_001);
 });
 
-test("runs a probe once more afterwards that becomes due during its run", async () => {
+test("runs a probe once more if it becomes due during its own run", async () => {
   const ends: (() => void)[] = [];
   const { clock, store } = hosted(async () => await new Promise<void>((resolve) => void ends.push(resolve)));
   await store.schedule("probes", "p/app/liveness", 0);

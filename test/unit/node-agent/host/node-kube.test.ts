@@ -26,7 +26,7 @@ function start(...errors: readonly Error[]) {
 }
 
 describe("a node's client of the API server", () => {
-  it("retries refused reads until the authorizer has seen the pod", async () => {
+  it("retries reads with a 403 until the node authorizer knows the pod", async () => {
     const { kube, clock, calls } = start(forbidden, forbidden);
     const got = kube.get("pods", "default", "web");
     await clock.advance(1_000);
@@ -42,7 +42,7 @@ describe("a node's client of the API server", () => {
     expect(calls).toHaveLength(4);
   });
 
-  it("does not retry other failures, nor calls on its own behalf", async () => {
+  it("retries neither other failures nor the node's own calls", async () => {
     const conflict = new KubeApiError({ code: 409, reason: "Conflict" });
     const once = start(conflict);
     await expect(once.kube.get("pods", "default", "web")).rejects.toBe(conflict);
@@ -51,7 +51,7 @@ describe("a node's client of the API server", () => {
     expect([once.calls.length, own.calls.length]).toEqual([1, 1]);
   });
 
-  it("ends a call for the Node or its Lease within its tick of 10 s, and any other within 22 s, retries included", async () => {
+  it("ends a call for the Node or its Lease within 10 s, and any other call within 22 s, including retries", async () => {
     const clock = createVirtualClock(1_000);
     const told: string[] = [];
     const note =
@@ -75,7 +75,7 @@ describe("a node's client of the API server", () => {
     expect(told).toEqual(["get 10000 default", "get 9900 default", "get 9600 default", "get 8700 default"]);
   });
 
-  it("[node-agent 488] calls for the Node and its Lease do not wait behind those for pods", async () => {
+  it("[node-agent 488] calls for the Node and its Lease do not wait for calls for pods", async () => {
     const answer = async (): Promise<object> => ({});
     const verbs = { get: answer, list: answer, create: answer, patch: answer, replace: answer };
     const never = async (): Promise<never> => await new Promise(() => undefined);

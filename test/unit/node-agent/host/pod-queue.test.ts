@@ -44,7 +44,7 @@ function started({ concurrencyMax = 10 } = {}) {
   };
 }
 
-test("TQ1 syncs pods in parallel, and each pod once at a time", async () => {
+test("TQ1 syncs pods in parallel, but never runs two syncs of one pod", async () => {
   const { send, end, reasons } = started();
   await send(["a", "1"], ["b", "1"]);
   await send(["a", "2"]);
@@ -55,7 +55,7 @@ test("TQ1 syncs pods in parallel, and each pod once at a time", async () => {
   expect(reasons()).toEqual(["a 1", "b 1", "a 2"]);
 });
 
-test("TQ1 runs at most concurrencyMax at once, the longest waiting first, and does not wait for a pod in progress", async () => {
+test("TQ1 runs at most concurrencyMax syncs, longest waiting pod first, and skips pods in progress", async () => {
   const { send, end, reasons } = started({ concurrencyMax: 2 });
   await send(["a", "1"], ["b", "1"], ["c", "1"]);
   await send(["a", "2"], ["d", "1"]);
@@ -65,7 +65,7 @@ test("TQ1 runs at most concurrencyMax at once, the longest waiting first, and do
   expect(reasons()).toEqual(["a 1", "b 1", "c 1", "d 1"]);
 });
 
-test("TQ2 a waiting message covers all later ones, and a message during an iteration leads to one more", async () => {
+test("TQ2 all messages that wait for a pod lead to one sync, and a message during a sync to one more", async () => {
   const { send, end, reasons } = started({ concurrencyMax: 1 });
   await send(["a", "1"], ["b", "1"], ["b", "2"], ["a", "2"], ["a", "3"]);
   await end("a");
@@ -95,7 +95,7 @@ test("TQ3 redelivers a failed message 120 s after its start, together with later
   ]);
 });
 
-test("TQ3 drops a message after five failures, and counts the next one from zero", async () => {
+test("TQ3 drops a message after five failures, and counts failures of the next message from zero", async () => {
   const { send, end, begun, clock } = started();
   await send(["a", "1"]);
   for (let turn = 0; turn < 9; turn++) {

@@ -45,7 +45,7 @@ it("LI2 lists a single pod for a single caller, and passes on filters beyond lab
   expect(await ready).toMatchObject([{ id: "sandbox of b" }]);
 });
 
-it("LI1 shares the next list among callers during a list, which includes later changes", async () => {
+it("LI1 callers that arrive during a list share the next list, which includes later changes", async () => {
   const { cri, asked, pods, end } = heldRuntime();
   const first = cri.listPodSandbox(of("a"));
   const others = ["b", "c", "f", "e"].map((uid) => cri.listPodSandbox(of(uid)));
@@ -88,7 +88,7 @@ it("reads a few pods one by one, unless a caller needs all", async () => {
   ]);
 });
 
-it("fails every caller of a failed shared list, and lists again for the next one", async () => {
+it("fails every caller of a failed shared list, and lists again for the next caller", async () => {
   const { cri, fail, end } = heldRuntime();
   const first = cri.listPodSandbox(of("a"));
   const others = PODS.map((uid) => cri.listPodSandbox(of(uid)));

@@ -82,14 +82,14 @@ describe("a container's log", () => {
     expect(body.endsWith("line 99999\n")).toBe(true);
   });
 
-  it("skips lines that are not in CRI's format, unless all are [node-agent 103]", async () => {
+  it("skips lines that are not in CRI's format, and fails if no line is [node-agent 103]", async () => {
     writeFileSync(fixture.logPath, `${line("one")}garbage\n${line("two")}`);
     expect((await fixture.ask(LOGS)).body).toBe("one\ntwo\n");
     writeFileSync(fixture.logPath, "garbage\n");
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: `failed to get parse function: unsupported log format: "garbage\\n"` });
   });
 
-  it("of a missing pod, container or instance is refused with upstream's message [node-agent 103]", async () => {
+  it("of a missing pod, container or instance is rejected with upstream's message [node-agent 103]", async () => {
     expect(await fixture.ask("/containerLogs/shop/api/main")).toEqual({ code: 404, body: `pod "api" does not exist` });
     expect(await fixture.ask("/containerLogs/shop/web/side")).toEqual({ code: 404, body: `container "side" not found in pod "web"` });
     const none = { code: 400, body: `previous terminated container "main" in pod "web" not found` };
@@ -121,7 +121,7 @@ describe("following a log", () => {
     expect(so.text).toBe("one\ntwo\nthree\nlast\n");
   });
 
-  it("starts before there is a line", async () => {
+  it("sends the response head before the log has a line", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     expect(response.statusCode).toBe(200);
     response.destroy();
@@ -148,7 +148,7 @@ describe("following a log", () => {
     expect(so.text).toBe("two\nth");
   });
 
-  it("queries the runtime rarely while there are many lines", async () => {
+  it("queries the runtime's state rarely while the log has many lines", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     for (let index = 0; index < 50; index++) {
       const shown = once(response, "data");
@@ -222,7 +222,7 @@ describe("following a log", () => {
     expect(fixture.log.lines.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
   });
 
-  it("[node-agent 499] ends with its client even when that requested an upgrade, which a log does not support", async () => {
+  it("[node-agent 499] ends with its client even if the client requested an upgrade, which logs do not support", async () => {
     const client = await connected(fixture.port);
     const upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
     client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\n${upgrade}Authorization: Bearer ${TOKEN}\r\n\r\n`);

@@ -65,7 +65,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("half\n");
   });
 
-  it("is replaced when another file has its name, and kept while there is none", async () => {
+  it("is reopened when another file has its name, and kept while no file has its name", async () => {
     writeFileSync(path, "a\n");
     const file = await openLogFile(path, { podLogsDir: root });
     expect(await file.isReplaced()).toBe(false);
@@ -97,7 +97,7 @@ describe("a log file", () => {
     await expect(openLogFile(join(root, "1.log"), { podLogsDir: root })).rejects.toThrow("is not a regular file");
   });
 
-  it("is the target of the runtime's link, and is addressed only by its path below the pod log directory", async () => {
+  it("is the target of the runtime's link, and is reachable only by a path below the pod log directory", async () => {
     const runtimeLogsDir = join(directory, "runtime");
     mkdirSync(runtimeLogsDir);
     writeFileSync(join(runtimeLogsDir, "1f-json.log"), "a\n");

@@ -82,7 +82,7 @@ describe("authentication", () => {
     expect(await ask("/pods", { token: null, certificate: client })).toMatchObject({ code: 401 });
   });
 
-  it("rejects a resumed TLS session without a certificate, although it counts as verified", async () => {
+  it("rejects a resumed TLS session without a client certificate, even if TLS reports it as verified", async () => {
     const { port } = await start();
     const target = { host: "127.0.0.1", port, rejectUnauthorized: false };
     const ask = (session?: Buffer): Promise<{ readonly reused: boolean; readonly text: string; readonly session: Buffer }> =>
@@ -127,7 +127,7 @@ describe("authentication", () => {
     expect(JSON.stringify(log.lines)).not.toMatch(/t0ken|wrong/u);
   });
 
-  it("[node-agent 500] reviews unknown tokens in a queue of their own, and drops one whose sender disconnects", async () => {
+  it("[node-agent 500] reviews unknown tokens in a separate queue, and drops a review when its client disconnects", async () => {
     const { ask, open, script } = await start();
     const answers: (() => void)[] = [];
     const { review } = script;
@@ -193,9 +193,9 @@ describe("authorization", () => {
     { path: "/checkpoint/a/b/c", want: ["checkpoint"] },
     { path: "/", want: ["proxy"] },
   ];
-  it.each(rights)("requires one of $want of the node for $path", ({ path, want }) => expect(subresourcesOf(path)).toEqual(want));
+  it.each(rights)("requires one of the rights $want on the node for $path", ({ path, want }) => expect(subresourcesOf(path)).toEqual(want));
 
-  it("refuses with upstream's message, and reviews a refusal again after 30 s, and a permission after 5 min", async () => {
+  it("denies with upstream's message, and caches a denial for 30 s and a permission for 5 min", async () => {
     const { ask, upgrade, script } = await start();
     const { review } = script;
     script.review = (each) => (each.kind === "TokenReview" ? review(each) : { allowed: false });
@@ -227,7 +227,7 @@ describe("authorization", () => {
     expect(questions()).toBe(5);
   });
 
-  it("answers 500 when the API server does not decide, and refuses when it both allows and denies", async () => {
+  it("answers 500 if the SubjectAccessReview does not decide, and denies if it both allows and denies", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) => {
@@ -239,7 +239,7 @@ describe("authorization", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 403 });
   });
 
-  it("reviews again while the API server does not answer", async () => {
+  it("requests the access review again if the API server did not answer", async () => {
     const { ask, script } = await start();
     const { review } = script;
     let failures = 1;
@@ -250,7 +250,7 @@ describe("authorization", () => {
     expect(await ask(LOGS)).toMatchObject({ code: 200 });
   });
 
-  it("reviews the path that is served, in any notation", async () => {
+  it("authorises the path that is served, in whatever notation it is requested", async () => {
     const { ask, script } = await start();
     const { review } = script;
     script.review = (each) =>
@@ -269,7 +269,7 @@ describe("authorization", () => {
 });
 
 describe("the paths", () => {
-  it("answers 404 for unknown ones, and 405 for wrong methods", async () => {
+  it("answer 404 for unknown paths, and 405 for wrong methods", async () => {
     const { ask } = await start();
     for (const path of [
       "/",
@@ -299,7 +299,7 @@ describe("the paths", () => {
     expect(await ask("/runningpods/", { method: "POST" })).toMatchObject({ code: 405 });
   });
 
-  it("return statistics, all or only CPU and memory [node-agent 308]", async () => {
+  it("return all statistics, or only CPU and memory [node-agent 308]", async () => {
     const { ask, script } = await start();
     const path = "/stats/summary";
     expect(await ask(path)).toEqual({ code: 200, body: '{"asked":{"onlyCpuAndMemory":false}}' });
@@ -363,7 +363,7 @@ describe("the server", () => {
     await expect(startFixture({ tls, port })).rejects.toThrow(`EADDRINUSE: address already in use 127.0.0.1:${port}`);
   });
 
-  it("[node-agent 496] closes a connection that requests an upgrade behind an unanswered request, and no other", async () => {
+  it("[node-agent 496] closes only a connection that pipelines an upgrade request after an unanswered request", async () => {
     const { port, ask, script } = await start();
     const { review } = script;
     const asked = Promise.withResolvers<void>();
@@ -382,7 +382,7 @@ describe("the server", () => {
     expect((await ask("/healthz")).code).toBe(200);
   });
 
-  it("closes every connection when it stops: idle, incomplete and followed ones", async () => {
+  it("closes every connection when it stops, whether idle, incomplete or streaming", async () => {
     const { port, open, stop } = await start();
     const raw = connect(port, "127.0.0.1");
     await once(raw, "connect");

@@ -158,7 +158,7 @@ describe("a command in a container", () => {
     await closed(socket);
   });
 
-  it("is closed when its client disconnects, and the client when the runtime does", async () => {
+  it("is closed when its client disconnects; its client is disconnected when the runtime disconnects", async () => {
     const seen = Promise.withResolvers<Duplex>();
     runtime.serve = (socket) => seen.resolve(socket.resume());
     const client = await upgraded();
@@ -193,13 +193,13 @@ describe("a command that cannot be run", () => {
     { name: "in a pod that there is not", path: "/exec/shop/api/main?output=1", want: { code: 404, body: "pod does not exist" } },
     { name: "in a pod of another uid", path: "/exec/shop/web/u2/main?output=1", want: { code: 404, body: "pod does not exist" } },
   ];
-  it.each(refused)("is refused with upstream's message: $name", async ({ path, want }) => {
+  it.each(refused)("is rejected with upstream's message: $name", async ({ path, want }) => {
     const { answer } = await fixture.upgrade(path);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual(want);
     expect(fixture.execs).toEqual([]);
   });
 
-  it("is refused without an upgrade, and without a running container of that name", async () => {
+  it("is rejected without an upgrade header or without a running container of that name", async () => {
     expect(await fixture.ask(EXEC, { method: "POST" })).toEqual({ code: 500, body: "Upgrade request required\n" });
     fixture.script.containerState = "CONTAINER_EXITED";
     const { answer } = await fixture.upgrade(EXEC);
@@ -252,7 +252,7 @@ describe("attaching to a running process", () => {
     expect(runtime.requests).toHaveLength(3);
   });
 
-  it("is refused with upstream's message [node-agent 300]", async () => {
+  it("is rejected with upstream's message [node-agent 300]", async () => {
     const refusal = async (path: string): Promise<readonly [number | undefined, string]> => {
       const { answer } = await fixture.upgrade(path);
       return [answer.statusCode, await bodyOf(answer)];
@@ -295,7 +295,7 @@ describe("ports of a pod", () => {
     expect(fixture.forwards).toEqual([]);
   });
 
-  it("are refused while no sandbox of the pod is ready [node-agent 301]", async () => {
+  it("are rejected while no sandbox of the pod is ready [node-agent 301]", async () => {
     fixture.script.sandboxes = [];
     const { answer } = await fixture.upgrade(forward);
     expect([answer.statusCode, await bodyOf(answer)]).toEqual([500, `pod not found ("web_shop")`]);
@@ -358,7 +358,7 @@ describe("two joined streams", () => {
     expect([a.destroyed, b.destroyed]).toEqual([true, true]);
   });
 
-  it("deliver all bytes to a slow reader, although the other side is closed", async () => {
+  it("deliver all bytes to a slow reader, even if the other side has closed", async () => {
     const { slow, said } = slowReader({ highWaterMark: 100 });
     const quick = new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done(), allowHalfOpen: false });
     for (const word of ["a", "b", "c", null]) quick.push(word);
@@ -366,7 +366,7 @@ describe("two joined streams", () => {
     expect(said.join("")).toBe("abc");
   });
 
-  it("deliver all bytes to a slow reader, although the other side was reset [node-agent 466]", async () => {
+  it("deliver all bytes to a slow reader, even if the other side was reset [node-agent 466]", async () => {
     const { slow, said } = slowReader();
     const broken = Object.assign(new Error("write EPIPE"), { code: "EPIPE" });
     const quick = new Duplex({

@@ -195,7 +195,7 @@ describe("its requests and deliveries", () => {
     await running;
   });
 
-  it("resumes from the last event or bookmark, without a list or a delivery", async () => {
+  it("resumes a watch from the last event or bookmark, without a list", async () => {
     const { kube, clock, asked } = scripted(
       [{ rv: "10", items: [object("a", "3")] }],
       [[[line("ADDED", object("b", "11"))], [bookmark("30")]], [[line("ADDED", object("c", "31"))], new UnansweredError("reset")], [IDLE]],
@@ -293,7 +293,7 @@ describe("its requests and deliveries", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("also keeps a pod that is invalid in a new list", async () => {
+  it("keeps a pod unchanged if it is invalid in a new list", async () => {
     const { kube, clock } = scripted(
       [
         { rv: "10", items: [object("a", "3"), object("b", "4")] },
@@ -306,7 +306,7 @@ describe("its requests and deliveries", () => {
     expect(source.seen()).toEqual(["a b", "a"]);
   });
 
-  it("lists at a version that is not older after a second undecodable line", async () => {
+  it("after a second undecodable line, lists at the last version or newer", async () => {
     const { kube, clock, asked } = scripted([{ rv: "10", items: [] }], [[["{torn"]], [["{torn"]]]);
     start({ kube, clock });
     await wait();
@@ -332,7 +332,7 @@ describe("its requests and deliveries", () => {
     expect(asked.at(-1)?.query.resourceVersion).toBe("11");
   });
 
-  it("ends on a stop, even while it waits", async () => {
+  it("ends when it is stopped, even while it waits", async () => {
     const { kube, clock } = scripted([new UnansweredError("refused")], []);
     start({ kube, clock });
     await wait();

@@ -172,7 +172,7 @@ describe("a directory", () => {
     expect(await source.next()).toEqual(["b-n1"]);
   });
 
-  it("is found when it is created later, even with its parents, and when it is recreated", async () => {
+  it("is found if it is created later, even together with its parent directories, or recreated", async () => {
     const path = join(directory, "etc", "manifests");
     const source = start(path, createSystemClock());
     expect(await source.next()).toEqual([]);
@@ -188,7 +188,7 @@ describe("a directory", () => {
 });
 
 describe("a file", () => {
-  it("is not parsed again if unchanged", async () => {
+  it("an unchanged manifest is not parsed again", async () => {
     await write("a.yaml", YAML("a"));
     await write("bad.yaml", "kind: P");
     const clock = createVirtualClock(0);
@@ -206,7 +206,7 @@ describe("a file", () => {
     expect(third).not.toBe(first);
   });
 
-  it("is one pod, changes nothing when invalid, and is an empty list when removed", async () => {
+  it("yields one pod; nothing changes while it is invalid, and it yields an empty list when removed", async () => {
     await write("web.yaml", YAML("web"));
     await write("other.yaml", YAML("other"));
     const clock = createVirtualClock(0);
@@ -287,7 +287,7 @@ spec:
     expect(defaulted.metadata).not.toHaveProperty("creationTimestamp");
   });
 
-  it("[node-agent 65] treats an explicit default value as no change, and another value as one", () => {
+  it("[node-agent 65] treats an explicit default value as no change, and any other value as a change", () => {
     const uidOf = (text: string): string => manifestPod(text, "/m/web.yaml", "n1").metadata.uid;
     expect(uidOf(`${YAML("web")}  restartPolicy: Always\n`)).toBe(defaulted.metadata.uid);
     expect(uidOf(`${YAML("web")}  restartPolicy: Never\n`)).not.toBe(defaulted.metadata.uid);

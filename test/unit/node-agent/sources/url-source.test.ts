@@ -130,7 +130,7 @@ describe("the HTTP source", () => {
       ((response) => void response.writeHead(302, { location: "file:///etc/passwd" }).end()) satisfies Answer,
       "neither",
     ],
-  ])("[node-agent 64a] %s changes nothing, and its start and its end are reported once each", async (_what, answer, problem) => {
+  ])("[node-agent 64a] %s changes no pod, and is reported once when it begins and once when it ends", async (_what, answer, problem) => {
     const serving = await serve(text(JSON.stringify(pod("web"))));
     const source = start(`http://127.0.0.1:${serving.port}/pods?key=${SECRET}`);
     await source.settled();
@@ -248,7 +248,7 @@ describe("the HTTP source behind a proxy", () => {
     }
   });
 
-  it("does not use one for a host of NO_PROXY", async () => {
+  it("does not use a proxy for a host in NO_PROXY", async () => {
     const proxy = await serve(text(JSON.stringify(pod("web"))));
     vi.stubEnv("HTTP_PROXY", `http://127.0.0.1:${proxy.port}`);
     vi.stubEnv("NO_PROXY", ".test");
@@ -263,14 +263,14 @@ describe("[node-agent 65] static pods of a URL", () => {
     podsOf(JSON.stringify(pod(name)), url, node)[0]?.metadata.uid;
   const URL_1 = "http://127.0.0.1/one";
 
-  it("have the same UID on each node, and another one from another URL", () => {
+  it("have the same UID on every node, and another UID for another URL", () => {
     expect(uidOf("web", URL_1)).toMatch(/^[0-9a-f]{32}$/);
     expect(uidOf("web", URL_1, "n2")).toBe(uidOf("web", URL_1));
     expect(uidOf("web", "http://127.0.0.1/two")).not.toBe(uidOf("web", URL_1));
     expect(uidOf("db", URL_1)).not.toBe(uidOf("web", URL_1));
   });
 
-  it("have their defaults, in a list too, and not the toleration of files", () => {
+  it("get the API's defaults, even in a list, but not the toleration of pods from files", () => {
     const [{ spec } = { spec: undefined }] = podsOf(
       list({ metadata: { name: "web" }, spec: { containers: [{ name: "c", image: "i" }] } }),
       URL_1,

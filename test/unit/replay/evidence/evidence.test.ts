@@ -90,7 +90,7 @@ const of = ([resource, fields]: Placed): Readonly<Record<string, unknown>> => ({
   ...fields,
 });
 
-it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))("$name: records no canary", ({ placed }) => {
+it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed })))("$name: records no secret value", ({ placed }) => {
   expect(JSON.stringify(of(placed))).toContain("CANARY-");
   expect(found([JSON.stringify(recorded(placed[0], of(placed), digester))])).toEqual([]);
 });
@@ -110,12 +110,12 @@ it.each(PLANTED.map((placed, index) => ({ name: `${placed[0]} ${index}`, placed 
   },
 );
 
-it("keeps the object of format 1, so that a replay returns the same", () => {
+it("reads an object of format 1 as before, so that its replay is unchanged", () => {
   for (const placed of [pod(), deployment(), replicaSet("web-a")])
     expect(recorded(placed[0], of(placed), digester)?.object).toEqual(redacted(placed[0] as CachedResource, of(placed), digester));
 });
 
-it("keeps nothing of a condition that another controller writes, even of a known format", () => {
+it("does not keep conditions that other controllers write, even of a known format", () => {
   const gate = { type: "example.com/gate", status: "False", reason: "Waits", message: 'secret "web-token" not found' };
   expect(JSON.stringify(evidenceOf("pods", of(pod({ status: { conditions: [gate] } })), digester))).not.toContain("web-token");
 });
@@ -168,7 +168,7 @@ it("a stripped capture has the verdict of a complete one", async () => {
   expect(stripped).toEqual(whole);
 });
 
-it("two states of the same time contain the same starts of pods", async () => {
+it("two states at the same time contain the same start times of pods", async () => {
   const census = new StateCensus(digester);
   await captureIn(bytesHeld(Buffer.from(linesOf(true))), "f", { census });
   const starts = [...census.state().startsOf("uid-web-a")];

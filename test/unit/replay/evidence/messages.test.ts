@@ -142,7 +142,7 @@ it.each([
   { name: "a digest that is none", stored: { length: 3, digest: canary("digest") } },
 ])("a capture file cannot add $name", ({ stored }) => expect(messageOf(stored, "", digester)).toBeUndefined());
 
-it("a capture file cannot put text into a slot", () => {
+it("a capture file cannot insert arbitrary text into a message's parameter", () => {
   const stored = { class: "webhook denied", slots: { webhook: `a b ${canary("slot")}`, quota: 'x"y' } };
   expect(messageOf(stored, "", digester)).toEqual({ class: "webhook denied", slots: {} });
 });

@@ -18,7 +18,7 @@ describe("a deletion", () => {
   it.each<{ readonly name: string; readonly finalizer: string; readonly help: RegExp }>([
     { name: "held by a finalizer", finalizer: "example.com/hold", help: /controller that owns the finalizer/ },
     { name: "in the foreground", finalizer: "foregroundDeletion", help: /dependents that are not deleted/ },
-  ])("$name is its own state, although the rollout is complete", ({ finalizer, help }) => {
+  ])("$name is a separate state even if the rollout is complete", ({ finalizer, help }) => {
     const metadata = { deletionTimestamp: at(-60), finalizers: [finalizer] };
     const verdict = verdictOn(deployment({ metadata, status: { replicas: 3, updatedReplicas: 3 } }), ...oldPods);
     expect(verdict.health).toBe("deleting");
@@ -101,7 +101,7 @@ it("counts pods from the objects while the status is of an earlier generation", 
   expect(textOf(deployment(stale), ...others)).toContain("3 updated, by the status of the previous generation");
 });
 
-it("reports no cause for a pause that delays nothing, but one for a changed template without pods", () => {
+it("reports a pause as the cause only if it delays a changed template", () => {
   const none = { replicas: 0, updatedReplicas: 0, readyReplicas: 0, availableReplicas: 0 };
   const paused = deployment({ spec: { paused: true, replicas: 0 }, status: none });
   expect(verdictOn(paused).health).toBe("complete");
@@ -119,18 +119,18 @@ it("reports what a rolling update waits for, until when, and no rules", () => {
   expect(text).not.toMatch(/§|none:/);
 });
 
-it("distinguishes a capture from a cluster in its unknowns", () => {
+it("lists different unknowns for a capture and for a cluster", () => {
   const verdict = verdictOn(pod({ state: { ...waiting("ContainerCreating") } }));
   expect(verdictText(verdict)).toContain("Unknown   not read: events");
   expect(verdictText(verdict, { recorded: true })).toContain("Unknown   not recorded: events");
 });
 
-it("counts no pod as updated while a changed template is not rolled out", () => {
+it("counts no pod as updated until the rollout of a changed template has begun", () => {
   const spec = { paused: true, template: { spec: { containers: [{ name: "web", image: "app:v3" }] } } };
   expect(textOf(deployment({ spec }), backOff())).toContain("3 of 3 pods available, 0 updated");
 });
 
-describe("requests that replace no pod", () => {
+describe("user requests that replace no pod", () => {
   const complete = deployment({ status: { replicas: 3, updatedReplicas: 3 } });
   const rolledBack = (reason: string, seconds: number): Placed => event(reason, "", { of: "web", kind: "Deployment", seconds, count: 1 });
 
