@@ -443,7 +443,7 @@ describe("messages of the queue", () => {
       body: pack(2, { c: "000000000000", items: [] }),
       want: "belongs to another cluster",
     },
-    { name: "no body", body: 7, want: "is not a message with a body" },
+    { name: "no body", body: 7, want: "is a message without a body" },
     { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is not a time" },
   ])("$name is rejected in one line", async ({ body, want }) => {
     const path = fileOf(json({ Body: pack(1, { items: [item("A", "a", 3)] }) }, { Body: body }));
