@@ -1,6 +1,6 @@
 /**
- * Fields in the hash of an owner's intents that are no ops, which older builds ignore: the text form of a decision mark, the number of
- * pods that left, and the number of names that were drawn.
+ * Fields in the hash of an owner's intents that are not intents: the text form of a decision mark, the number of pods that left, and the
+ * number of pod names that were drawn. Older builds ignore them.
  */
 import type { DecisionMark } from "./ports/store.ts";
 

@@ -49,7 +49,7 @@ export function createSecretReader(options: SecretsOptions = {}): SecretReader {
       return batches(group, one.idsMax).map(async (batch) => {
         const ids = batch.map(({ place }) => place.id);
         const got = await one.read(ids, urlOf(kind, region, options), timeoutMs).catch((error: unknown) => ids.map(() => failed(error)));
-        return batch.map(({ reference }, index) => [reference, got[index] ?? { problem: "was not answered" }] as const);
+        return batch.map(({ reference }, index) => [reference, got[index] ?? { problem: "got no response" }] as const);
       });
     });
     return (await Promise.all(answers)).flat();

@@ -50,7 +50,7 @@ export function lossCases(open: OpenStore): void {
 
   it("SL3 a leader detects a data loss by its fence; otherwise it would list only this resource", async ({ harness }) => {
     await harness.fixture.lose("pods");
-    expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
+    expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is missing" });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
     harness.epoch = "e2";
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");
@@ -134,7 +134,7 @@ export function lossCases(open: OpenStore): void {
       beat: 1,
       answered: 0,
     });
-    expect(answer).toEqual({ kind: "damaged", why: "pods is not there" });
+    expect(answer).toEqual({ kind: "damaged", why: "pods is missing" });
     await expectAllShut(harness, /SUSPECT|INIT/u);
   });
 }

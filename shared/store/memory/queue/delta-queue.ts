@@ -6,7 +6,7 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 
 export interface DeltaQueueFaults extends QueueFaults {
-  /** An entry is refused temporarily and reported by its id. */
+  /** `send` reports an entry as failed, not permanently. */
   readonly refuse?: number;
   /** The call fails although every entry was accepted. */
   readonly unanswered?: number;
@@ -57,7 +57,7 @@ export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): Memory
         else if (refused) failed.push({ id: entry.id, reason: "throttled", permanent: false });
         else queue.put(entry);
       }
-      if (unanswered > 0 && random.next() < unanswered) throw new UnansweredError("no answer from the queue");
+      if (unanswered > 0 && random.next() < unanswered) throw new UnansweredError("no response from the queue");
       return { failed };
     },
   };

@@ -27,7 +27,7 @@ it("class B fails when no replica has the write, and waits again the next time",
   const server = connection(0);
   const durable = createBarrier(server, "B");
   await expect(durable()).rejects.toThrow(NotReplicatedError);
-  await expect(durable()).rejects.toThrow(/needs one that follows/);
+  await expect(durable()).rejects.toThrow(/needs a connected replica/);
   expect(server.waits).toHaveLength(2);
 });
 
