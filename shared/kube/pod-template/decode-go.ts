@@ -12,7 +12,7 @@ import type { AnyStruct, AnyType } from "./pod-template-layout.ts";
 export interface Mistake {
   /** `spec.containers[0].args[0]`, `metadata.labels[app]`. */
   readonly path: string;
-  /** Go's name for it: the struct and the path of fields, without entries and with embedded structs. */
+  /** The field as Go's errors name it: struct and path of fields, with embedded structs and without list indexes and map keys. */
   readonly goField: string;
   readonly type: AnyType;
   readonly value: Json;
@@ -34,7 +34,7 @@ const RANGES: Readonly<Record<string, readonly [min: bigint, max: bigint]>> = {
 };
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-/** Not decoded by type. */
+/** A field that is kept as it is. */
 const RAW = "managedFields";
 
 interface Path {
