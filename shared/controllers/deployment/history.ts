@@ -53,7 +53,7 @@ function keptBy(rs: CachedReplicaSet): "populated" | "wanted" | "unseen" | undef
   return (rs.metadata.generation ?? 0) <= (rs.status.observedGeneration ?? 0) ? undefined : "unseen";
 }
 
-/** Deletes exactly the version of the decision: after a scale-up the delete conflicts (S16). */
+/** A delete with the resourceVersion that the decision read as precondition: after a scale-up it fails with a conflict (S16). */
 function deleteReplicaSet(d: CachedDeployment, rs: CachedReplicaSet): DeleteReplicaSet {
   const { name, uid, resourceVersion } = rs.metadata;
   return { kind: "DeleteReplicaSet", owner: ownerOf(d), name, uid, resourceVersion };

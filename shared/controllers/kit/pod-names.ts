@@ -1,6 +1,6 @@
 /**
  * Pod names are chosen before the call, so that repeating the call is idempotent (design decision 3, replicaset R4). The Store counts the
- * names of an owner. If it is set back and a second run creates the same pods, that run draws the same names.
+ * names of an owner. If the Store loses recent writes and a second run creates the same pods, that run draws the same names.
  */
 import { createHash } from "node:crypto";
 

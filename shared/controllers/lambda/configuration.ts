@@ -99,13 +99,13 @@ export const ENTRIES = {
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * @param controllers whose doorbells it must name
+ * @param controllers whose doorbell queues the environment must name
  * @throws {ConfigurationError} naming every variable that is missing, wrong, contradictory or unknown
  */
 export function parseConfiguration(environment: Variables): Configuration;
 export function parseConfiguration<N extends string>(environment: Variables, controllers: readonly N[]): Configuration<N>;
 export function parseConfiguration(environment: Variables, controllers: readonly string[] = CONTROLLERS): Configuration<string> {
-  // Some tools set a variable to the empty text to leave it out.
+  // A variable with an empty value counts as absent: some tools cannot omit it.
   const ours = Object.fromEntries(
     Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== ""),
   );

@@ -27,7 +27,8 @@ export function bindingProblem(contract: ContractRow, controller: Controller, ow
     case "new":
       return foreignNamespace(call) ?? different(call.body, ONE_OWNER, reference);
     case "event":
-      if (call.name !== undefined) return isEventNameOf(owner.name, call.name) ? undefined : "the Event's name is none about the owner";
+      if (call.name !== undefined)
+        return isEventNameOf(owner.name, call.name) ? undefined : "the Event's name is not that of an Event about the owner";
       return foreignNamespace(call) ?? different(call.body, "/involvedObject", { ...reference, namespace: owner.namespace });
     case "self":
       if (call.name !== owner.name) return "the request's name is not the owner's";
@@ -51,7 +52,7 @@ function foreignNamespace({ namespace, body }: BoundCall): string | undefined {
 }
 
 function rowProblem(owner: RunOwner, { name, body, row }: BoundCall): string | undefined {
-  if (row === undefined) return "no row shows the object";
+  if (row === undefined) return "the cache has no row of the object";
   if (row.namespace !== owner.namespace) return "its row is of another namespace";
   if (row.name !== name) return "its row has another name";
   return (valueAt(body, "/metadata/uid") ?? valueAt(body, "/uid")) === row.uid ? undefined : "its row has another uid";

@@ -20,7 +20,7 @@ export interface EksTokenOptions extends Pick<SignerOptions, "credentials"> {
 }
 
 const PREFIX = "k8s-aws-v1.";
-/** The authenticator accepts a token for 15 minutes, whatever this value, and refuses a larger one. */
+/** The authenticator rejects a larger value. It accepts a token for 15 minutes, whatever the value. */
 const EXPIRES_SECONDS = 60;
 /** A minute less than the token's lifetime, as in AWS's own clients. */
 const TOKEN_MS = 14 * 60_000;
@@ -47,7 +47,7 @@ export function eksTokens({
       query: { Action: "GetCallerIdentity", Version: "2011-06-15" },
       headers: { host: hostname, [CLUSTER_HEADER]: cluster },
     };
-    // A header moved into the query is not signed: the authenticator sets this one itself.
+    // Must stay a signed header: the authenticator sets it itself when it sends the request.
     const unhoistableHeaders = new Set([CLUSTER_HEADER]);
     const signingDate = new Date(now());
     const { query = {} } = await signer.presign(request, { expiresIn: EXPIRES_SECONDS, unhoistableHeaders, signingDate });
