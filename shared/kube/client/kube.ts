@@ -110,7 +110,7 @@ export interface ReplaceRequest extends Target, CallOptions {
  * KL4 a clean end returns, a broken connection throws UnansweredError; both are normal.
  * KL5 no byte for `inactivityMs` aborts the stream (UnansweredError).
  * KL6 aborting the signal ends the call and closes the connection.
- * KL7 a page is retried like any read (KC4). A refused watch is not: the caller's backoff handles Retry-After and counts refusals.
+ * KL7 a page is retried like any read (KC4). A refused watch is not: the caller's back-off handles Retry-After and counts refusals.
  * KL8 `newestVersion` is a quorum read: it is not less than any version of the resource observed before the call, unless the
  *    server's history regressed.
  */

@@ -53,7 +53,7 @@ export function connect(socketPath: string): Connection {
   let held: ClientHttp2Session | undefined;
   let calls = 0;
 
-  /** Returns the current connection, if alive. Connecting to a Unix socket is cheap, so retries have no backoff. */
+  /** Returns the current connection, if alive. Connecting to a Unix socket is cheap, so retries have no back-off. */
   function session(): ClientHttp2Session {
     if (held !== undefined && !held.closed && !held.destroyed) return held;
     const opened = connectHttp2("http://localhost", {
