@@ -96,7 +96,7 @@ class Messages {
     const decoded = decodeEnvelope(body, UNCHECKED);
     switch (decoded.kind) {
       case "forged":
-        throw new CaptureError(`${place}: contains a message without a watcher's frame`);
+        throw new CaptureError(`${place}: contains a message that is not in the watcher's format`);
       case "undecodable":
         return this.#report.lost("a message that cannot be read as a pack");
       case "newer":

@@ -437,7 +437,7 @@ describe("messages of the queue", () => {
   });
 
   it.each([
-    { name: "a message of another system", body: "hello", want: "contains a message without a watcher's frame" },
+    { name: "a message of another system", body: "hello", want: "contains a message that is not in the watcher's format" },
     {
       name: "another cluster's",
       body: pack(2, { c: "000000000000", items: [] }),
