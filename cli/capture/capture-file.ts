@@ -27,7 +27,7 @@ import { UsageError } from "@deltaloop/base";
 
 const OWNER_ONLY = 0o600;
 const EVERYBODY = 0o666;
-/** Not reopened: the process that opened the descriptor keeps using it, and its offset may be at the end of a file. */
+/** Paths of standard output, which is written to without opening it: another process shares its descriptor and offset. */
 const STANDARD_OUTPUT: ReadonlySet<string> = new Set(["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]);
 
 export function isStandardOutput(path: string): boolean {
@@ -54,7 +54,7 @@ export interface CaptureFileOptions {
 interface OpenFile {
   readonly path: string;
   readonly file: Writable;
-  /** Of a file; standard output must not be truncated. */
+  /** Descriptor of a file; absent for standard output, which must not be truncated. */
   readonly fd?: number;
   /** The stream for lines: the file itself, or gzip before it. */
   readonly out: Writable | Gzip;

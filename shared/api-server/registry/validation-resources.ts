@@ -47,7 +47,7 @@ function validateAmounts(amounts: JsonObject, path: string): FieldError[] {
   });
 }
 
-/** Also used for `hard` of a quota. */
+/** Validates the amount of a resource; also used for `hard` of a quota. */
 export function validateAmount(name: string, amount: unknown, at: string): FieldError[] {
   const nanos = nanosOf(amount);
   const text = String(amount);

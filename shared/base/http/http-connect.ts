@@ -26,7 +26,7 @@ export interface TlsOptions {
 export interface Proxy {
   readonly host: string;
   readonly port: number;
-  /** For a proxy that is itself reached over TLS. */
+  /** TLS options for a proxy that is itself reached over TLS. */
   readonly tls?: TlsOptions;
   /** Value of Proxy-Authorization. */
   readonly authorization?: string;

@@ -38,7 +38,7 @@ export interface Answer extends Head {
 }
 
 export interface Bounds {
-  /** For the whole call, from connecting to the last byte of the response. */
+  /** Timeout of the whole call, from connecting to the last byte of the response. */
   readonly timeoutMs: number;
   /** Creates the error of a call that exceeds `timeoutMs`. */
   readonly late: () => Error;

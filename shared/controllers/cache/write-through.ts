@@ -20,7 +20,7 @@ export interface WriteThroughPorts {
   readonly doorbells: Doorbells;
   readonly registry: CacheRegistry;
   readonly digester: Digester;
-  /** For keys whose cached values fail their MAC (A14). */
+  /** Reads objects whose cached values fail their MAC (A14). */
   readonly reader: Pick<KubeReader, "get">;
   readonly log: Log;
 }
@@ -45,7 +45,7 @@ export interface Answers<R extends View = CachedResource> {
 }
 
 export interface Written<R extends View> {
-  /** As they are now cached, in order. */
+  /** The objects as they are now cached, in the order of the input. */
   readonly objects: readonly Cached<R>[];
   /** The result of ending the run with `ends`. */
   readonly done?: DoneResult;

@@ -76,7 +76,7 @@ function insertionSorted<T>(items: readonly T[], compare: (a: T, b: T) => number
   return sorted;
 }
 
-/** By revision; equal and unreadable revisions by age. Source: deployment/util ReplicaSetsByRevision. */
+/** Orders ReplicaSets by revision; those with equal or unreadable revisions by age. Source: deployment/util ReplicaSetsByRevision. */
 function byRevision(a: CachedReplicaSet, b: CachedReplicaSet): number {
   const [left, right] = [revisionOf(a), revisionOf(b)];
   if (left === undefined || right === undefined || left === right) return byCreation(a, b);

@@ -27,7 +27,7 @@ export function podsPrefix(ownerName: string): string {
 export interface PodNameSeed {
   readonly ownerUid: string;
   readonly epoch: string;
-  /** Of the owner in this epoch, from 0 (IT5 in store/ports/store.ts). */
+  /** Number of the name among the owner's names in this epoch, from 0 (IT5 in store/ports/store.ts). */
   readonly index: number;
 }
 

@@ -27,7 +27,7 @@ export interface Configuration<N extends string = Controller> {
   readonly deployment: string;
   readonly cluster: string;
   readonly mode: "act" | "shadow";
-  /** For watcher and functions alike; absent: on. */
+  /** Whether stops of the guard apply (informer §11.9); absent: on. */
   readonly guard?: "on" | "off";
   /** Namespace of the watcher's Lease; absent: NAMESPACE. */
   readonly leaseNamespace?: string;
@@ -48,7 +48,7 @@ export interface Configuration<N extends string = Controller> {
   };
   readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
-  /** For functions in Lambda: processes with `/metrics` always collect metrics. */
+  /** How functions in Lambda publish metrics. Processes with `/metrics` always collect them. */
   readonly metrics: "emf" | "none";
 }
 
@@ -66,7 +66,7 @@ const MacKeys = v.pipe(
   v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
 );
 
-/** By name: the valid values and the default. */
+/** The variables by name, with valid values and default. */
 export const ENTRIES = {
   DELTALOOP_DEPLOYMENT: v.pipe(
     v.string(),

@@ -29,7 +29,7 @@ export interface SyncRequest {
 }
 
 export interface FollowUpPorts {
-  /** For keys that are not synced inline. */
+  /** Sends the doorbells of keys that are not synced inline. */
   readonly doorbells: Doorbells;
   readonly clock: Clock;
   readonly log: Log;

@@ -88,7 +88,7 @@ export function statusContradicts(
   const uids = new Set(claimed.map(({ uid }) => uid));
   const isLeft = ({ uid }: CachedPod): boolean => !uids.has(uid);
   const gone = dependents.filter((row) => row.gone).length;
-  // `left` counts the pods that ended since, but only with a mark.
+  // Pods that ended since the status was written are in `left`, but the Store counts them only with a mark.
   const notCounted = observed.pods.filter((pod) => isLeft(pod) && (mark === undefined || isActive(pod))).length + gone + left;
   const released = observed.orphans.filter((pod) => isLeft(pod) && isNewer(pod)).length;
   if (replicas > claimed.length + notCounted + released) return "status above the pods";

@@ -51,12 +51,12 @@ export interface ManagedWrite extends CallOptions {
 /**
  * Writes. Each carries its precondition and `fieldManager`; the response is the object as stored.
  *
- * KW1 a refusal is a KubeApiError with the server's own `reason`, `code` and causes.
+ * KW1 if the API server rejects a call, it throws a KubeApiError with the server's own `reason`, `code` and causes.
  * KW2 a call that may have been executed although its response was not received throws UnansweredError or a 5xx that is not admission's
  *    (`isUnanswered`).
  * KW3 a mutating call is retried only after a response that asks for it (KC4), and no attempt starts unless
  *    `retryBudget.mayStart()`. A call without response is never repeated. A retry after a 5xx is safe because every write carries its name
- *    or precondition; if a later attempt is then refused, the error still counts as unanswered (`KubeApiError.earlierUnanswered`).
+ *    or precondition; if a later attempt is then rejected, the error still counts as unanswered (`KubeApiError.earlierUnanswered`).
  * KW4 a call that throws NotSentError was not executed (KC5, or the retry budget was over before the first attempt).
  */
 export interface KubeWriter {

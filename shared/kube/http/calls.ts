@@ -39,10 +39,10 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 export interface Call extends RequestSpec {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly signal?: AbortSignal;
-  /** For one attempt, from connecting to the last byte. Default: the retry budget's, else the request timeout. */
+  /** Timeout of one attempt, from connecting to the last byte. Default: the retry budget's, else the request timeout. */
   readonly timeoutMs?: number;
   readonly retryBudget?: RetryBudget;
-  /** Receives the head of each response, refusals included. */
+  /** Receives the head of each response, error responses included. */
   readonly onHead?: (headers: Headers) => void;
 }
 

@@ -29,7 +29,7 @@ export interface Decoded {
 const RANGES: Readonly<Record<string, readonly [min: bigint, max: bigint]>> = {
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
-  // One more than in Go: 2^63 - 1 is the same number to JavaScript.
+  // The bound is 2^63, one more than in Go: as a JavaScript number 2^63 - 1 equals it.
   int64: [-(2n ** 63n), 2n ** 63n],
 };
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;

@@ -9,7 +9,7 @@ import { isForbidden } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import { retryBudgetUntil, HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "@deltaloop/base";
 
-/** Pauses between tries after 403; a permanent refusal is returned after 1.3 s. */
+/** Pauses between tries after a 403; a permanent 403 is returned after 1.3 s. */
 const PAUSES_MS: readonly number[] = [100, 300, 900];
 
 type NodeKube = KubeReader & KubeWriter & KubeWatch<Resource>;

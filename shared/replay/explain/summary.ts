@@ -112,7 +112,7 @@ function wishOf(change: ObjectChange): readonly Wish[] {
   return differences.length === 0 ? [] : [{ atMs: change.atMs, change: { ...change, differences } }];
 }
 
-/** Of fields that users write. */
+/** The differences in fields that users write, not controllers. */
 export function requestedDifferences({ differences }: ObjectChange): readonly Difference[] {
   return differences.filter(({ field }) => !KEPT_BY_CONTROLLERS.test(field));
 }

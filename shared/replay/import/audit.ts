@@ -96,7 +96,7 @@ interface State extends Pick<Answer, "atMs" | "resource" | "user"> {
   readonly kept: Kept;
   readonly isGone: boolean;
   readonly isCreated: boolean;
-  /** Only metadata is known. */
+  /** Whether the response has only the object's metadata. */
   readonly isPartial: boolean;
 }
 

@@ -135,7 +135,7 @@ class Messages {
     if (known === undefined || o === undefined || typeof rv !== "string" || !isResourceVersion(rv))
       return lost(this.#report, "an item without type, version or object");
     const object = objectAt(o, place);
-    // A deletion has its own version, in the item.
+    // The version of a delete is in the item, not in the object.
     const kept = this.#spool.keep(resource, versionOf(object) === rv ? object : withVersion(object, rv));
     return [{ kept, resource, atMs: ms, isGone: known === "gone", listed }];
   }

@@ -114,7 +114,7 @@ export class StateCensus implements Census {
     else if (resource !== "events") others.delete(uid);
   }
 
-  /** By default the state at the requested moment, or at the last record. */
+  /** The state at `nowMs`; by default at the requested moment, or at the last record. */
   state({ nowMs = Math.min(this.#untilMs, this.#endMs), namespace }: StateOptions = {}): ClusterState {
     const digester = this.#digester;
     const kept = [...this.#kept.values()].filter(({ identity }) => namespace === undefined || namespaceIn(identity) === namespace);

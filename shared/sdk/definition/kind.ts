@@ -19,7 +19,7 @@ export interface KindData extends KindId {
   readonly status: boolean;
   /** The visible fields of a primary unless `see` names others; owned and watched objects show `status` of it. */
   readonly seen: Readonly<Record<string, Mask>>;
-  /** Of a kind that `customResource` describes. */
+  /** Present for a kind that `customResource` describes. */
   readonly crd?: CustomResourceData;
 }
 
@@ -43,7 +43,7 @@ export interface Applied<N extends string = string> {
 /** A kind with the fields `T` beside metadata, of which `D` is visible by default. */
 export interface Kind<T, N extends string, D> extends KindId<N> {
   (body: Body<T>): Applied<N>;
-  /** Here again, since the compiler reports the first property that differs. */
+  /** Repeated here to improve error messages: the compiler reports the first property that differs. */
   readonly kind: N;
   readonly data: KindData;
   readonly [shape]: { readonly fields: T; readonly seen: D };

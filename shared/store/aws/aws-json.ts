@@ -16,7 +16,7 @@ import { createExchanges } from "@deltaloop/base/http";
 import type { Exchanges } from "@deltaloop/base/http";
 
 export interface CallOptions {
-  /** Per attempt, from its start to the last byte of the response. Default: longer than any long poll. */
+  /** Timeout of one attempt, from its start to the last byte of the response. Default: longer than any long poll. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }

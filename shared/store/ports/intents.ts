@@ -69,7 +69,7 @@ export interface WriteThrough {
   readonly items: readonly ItemChange[];
   readonly counts: readonly NamespaceCount[];
   readonly ownerUid: string;
-  /** Ops whose calls got a response. Settling a run's own op enqueues no key. */
+  /** Ids of intents (ops) whose calls got a response. Settling a run's own op enqueues no key. */
   readonly lower: readonly string[];
   /**
    * Creates to plan again, if their ops still exist: those without a response, and those not tried while an earlier call may still take

@@ -2,7 +2,7 @@
 import type { Cluster, Redis } from "ioredis";
 import { redisClient } from "./client.ts";
 
-/** This Redis is too old, or would evict part of the cache. The operator replaces it or sets another policy. */
+/** Thrown for a Redis that is too old or would evict part of the cache. The operator replaces it or sets another policy. */
 export class UnfitRedisError extends Error {
   override readonly name = "UnfitRedisError";
 }

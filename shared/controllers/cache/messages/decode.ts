@@ -12,9 +12,9 @@ import type { Forged, SignerOf } from "./signed-body.ts";
 
 export type Decoded =
   | { readonly kind: "envelope"; readonly envelope: Envelope }
-  /** Not an envelope: quarantine and acknowledge. */
+  /** The payload is not an envelope: the applier quarantines and acknowledges the message. */
   | ({ readonly kind: "undecodable"; readonly why: string } & Addressee)
-  /** Written by a newer watcher: not acknowledged, the lane waits (deploy appliers before watchers). */
+  /** Sent by a newer watcher: not acknowledged, so the lane waits until the appliers are deployed too. */
   | ({ readonly kind: "newer"; readonly why: string } & Addressee)
   /** No valid signature: the rest of the message has not been read. */
   | Forged;

@@ -188,7 +188,7 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
     compared += found.compared;
     unsettledLanes += found.unsettled;
     const doubtful = new Set(found.differences.filter(isDoubtful).map(({ key }) => key));
-    // AU2. The second comparison does not wait for watermarks, because that would only allow more events.
+    // AU2. The second comparison does not wait for watermarks: the longer it takes, the more events come between list and read.
     const again = doubtful.size > 0 ? (await compareLanes(ports, resource, lanes, 0, signal)).differences : [];
     differences.push(
       ...found.differences.filter((each) => !isDoubtful(each)),

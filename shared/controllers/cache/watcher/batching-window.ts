@@ -20,9 +20,9 @@ export interface PackFlow {
   readonly items: number;
   /** Number of open packs. */
   readonly packs: number;
-  /** Since the first item arrived. */
+  /** Time since the first item arrived. */
   readonly ageMs: number;
-  /** Since the last item arrived. */
+  /** Time since the last item arrived. */
   readonly quietMs: number;
   /** Whether the rate of earlier items suggests that more will follow (FlowMeter). */
   readonly isFlow: boolean;

@@ -33,7 +33,7 @@ export interface ForeignWriteGuardPorts extends InquiryPorts {
 }
 
 export interface ForeignWriteGuard {
-  /** This process leads since `nowMs`, by the API server's clock, rounded up. */
+  /** Starts the guard: this process leads since `nowMs`, by the API server's clock, rounded up. */
   begin(nowMs: number): void;
   /** Inspects each incoming object, before it is stripped. Returns `canary` for the canary, which functions must not see. */
   look(resource: CachedResource, object: unknown): "canary" | undefined;
@@ -85,7 +85,7 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     for (const [namespace, of] of [[EVERYTHING, answer] as const, ...answer.namespaces])
       forgiven.set(namespace, Math.max(forgiven.get(namespace) ?? 0, of.forgivenMs));
     for (const [namespace, { atMs }] of [...seen]) {
-      if (atMs > forgivenMs(namespace)) continue; // also if the write arrived during the call to the Store
+      if (atMs > forgivenMs(namespace)) continue; // not forgiven; it may have arrived during the call to the Store
       seen.delete(namespace);
       const until = { until: new Date(forgivenMs(namespace)).toISOString() };
       log.warn("resumed by a user: earlier writes of the other controller are forgiven", {

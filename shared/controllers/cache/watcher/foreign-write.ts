@@ -83,7 +83,7 @@ export function proven({ resource, key, uid, entries }: Claim, before: unknown):
   return writer && { resource, key, manager: writer.manager, atMs: writer.atMs };
 }
 
-/** The newest entry of a claim that is not later than `untilMs`, for messages to users; from metadata alone. */
+/** The newest entry of a claim up to `untilMs`, not verified; for messages to users. */
 export function newestClaimed({ resource, key, entries }: Claim, untilMs: number): ForeignWrite | undefined {
   const [newest] = entries.filter(({ atMs }) => atMs <= untilMs).toSorted((a, b) => b.atMs - a.atMs);
   return newest && { resource, key, manager: newest.manager, atMs: newest.atMs };

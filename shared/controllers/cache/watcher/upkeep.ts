@@ -20,7 +20,7 @@ import type { Difference, DifferenceKind } from "./audit.ts";
 import { repair } from "../repair.ts";
 import { ring } from "../ring.ts";
 
-/** In ms; the names match the constants of shared/base/times.ts. */
+/** Times in ms; the names match the constants of shared/base/times.ts. */
 export interface UpkeepTimes {
   readonly resyncMs: number;
   readonly resyncSpreadMs: number;

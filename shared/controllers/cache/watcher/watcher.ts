@@ -80,7 +80,7 @@ export interface WatcherOptions {
   readonly batchingWindowMs?: number;
   /** False: nothing is written through, as in a replay, so own writes wait no longer than others. Default true. */
   readonly knowsOwn?: boolean;
-  /** Resync and audit (informer §15); absent: neither. */
+  /** Settings of resync and audit (informer §15); absent: both are off. */
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
 
@@ -313,7 +313,7 @@ class Term {
   readonly #leadership: Leadership;
   readonly #opening: { readonly expected: string | undefined; readonly proof: Proof | undefined };
   readonly #wentBack: number;
-  /** Since when a version that was written through has been above its resource's stream. */
+  /** By resource: when a version that was written through was first seen to be above the version of the stream (WA10). */
   readonly #aboveSinceMs = new Map<View, number>();
   readonly #streams = new Map<View, { readonly resource: Resource; readonly stream: ResourceStream; readonly sender: LaneSender }>();
   readonly #failedLists = new Map<View, { readonly lists: number; readonly askedMs: number }>();

@@ -96,7 +96,7 @@ async function settled(calls: RunCalls, write: DeletePod, first: Answered): Prom
   try {
     live = await ports.reader.get("pods", owner.namespace, name);
   } catch {
-    return refused(first.error); // the pod was not deleted, whatever the reason
+    return refused(first.error); // the read failed: report the error of the delete
   }
   const reason = whyNot(live, write);
   if (live === undefined || reason !== undefined) {

@@ -58,7 +58,10 @@ function rowProblem(owner: RunOwner, { name, body, row }: BoundCall): string | u
   return (valueAt(body, "/metadata/uid") ?? valueAt(body, "/uid")) === row.uid ? undefined : "its row has another uid";
 }
 
-/** As upstream: a ReplicaSet is matched by uid alone, a pod by its whole owner reference. */
+/**
+ * Why the object's row does not show the run's owner as its controller. As upstream, a ReplicaSet's owner is compared by uid alone, a pod's
+ * by the whole owner reference.
+ */
 function ownedProblem(
   { resource }: ContractRow,
   reference: { readonly kind: string; readonly name: string; readonly uid: string },

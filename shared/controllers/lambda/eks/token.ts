@@ -67,7 +67,7 @@ export function eksTokens({
   };
 }
 
-/** As botocore writes them, so that tokens of one moment are equal. */
+/** Query parameters in botocore's order, so that its tokens and these are equal at the same time. */
 const ORDER = [
   "Action",
   "Version",

@@ -106,8 +106,8 @@ function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
 }
 
 /**
- * With a cloud provider, its addresses win; without `--node-ip`, only the hostname is set before. Source: nodestatus/setters.go
- * NodeAddress.
+ * With a cloud provider, its addresses take precedence; until it has set them, a node without `--node-ip` has only its hostname. Source:
+ * nodestatus/setters.go NodeAddress.
  */
 function nodeAddresses(
   { hostIps, nodeName, registration }: NodeOptions,

@@ -32,7 +32,7 @@ export interface MemoryDeltaQueue extends DeltaQueue, MessageSource {
 const VISIBILITY_MS = 30_000;
 const RECEIVE_COUNT_MAX = 1_000;
 const ENTRIES_MAX = 10;
-/** Per message and per call. */
+/** Limit of the bodies of a message, and of a call. */
 const BYTES_MAX = 1024 * 1024;
 const ID_LENGTH_MAX = 128;
 

@@ -150,7 +150,10 @@ describe("is rejected, by path and without quoting its content:", () => {
     { text: kubeconfigOf({ server: SERVER }, { tokenFile: "no-such-file" }), says: /: tokenFile cannot be read: ENOENT: .*no-such-file/ },
     { text: kubeconfigOf({ server: SERVER }, { tokenFile: "/dev/null", token: "secret" }), says: /: tokenFile \/dev\/null is empty$/ },
     { text: kubeconfigOf({ server: SERVER }, { token: "secret\n" }), says: /context "x" of \S+: token contains a line break/ },
-    { text: kubeconfigOf({ server: SERVER }, { token: "two secrets" }), says: /: token contains .* another character that is invalid in a token$/ },
+    {
+      text: kubeconfigOf({ server: SERVER }, { token: "two secrets" }),
+      says: /: token contains .* another character that is invalid in a token$/,
+    },
     { text: "contexts: [{context: {}}]", says: /kubeconfig \S+: contexts.0.name is missing$/ },
     // kubernetes/minikube#6467
     {
