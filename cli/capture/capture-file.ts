@@ -243,7 +243,7 @@ function inTheWay(path: string): UsageError {
   return new UsageError(`${path} exists and is not empty: move it, name another file, or overwrite it with --force`);
 }
 
-/** `incident.jsonl.gz` is `incident.0001.jsonl.gz`. */
+/** Adds the number to a name: `incident.jsonl.gz` becomes `incident.0001.jsonl.gz`. */
 function numbered(path: string, number: number): string {
   const [stem, ending] = partsOf(path);
   return `${stem}.${String(number).padStart(4, "0")}${ending}`;
@@ -254,7 +254,7 @@ function partsOf(path: string): readonly [stem: string, ending: string] {
   return [stem, ending];
 }
 
-/** `incident.0001.jsonl.gz` is 1; no such name is 0. */
+/** The number in `incident.0001.jsonl.gz`: 1. Returns 0 for a name without a number. */
 function numberOf(path: string): number {
   return Number(/\.(\d{4,})$/.exec(partsOf(path)[0])?.[1] ?? 0);
 }

@@ -86,7 +86,7 @@ function mayExceed(name: string): boolean {
   return isNative(name) && !isHugePages(name);
 }
 
-/** The decoder has accepted it as a quantity. */
+/** `amount` is a valid quantity: the decoder has accepted it. */
 function nanosOf(amount: unknown): bigint {
   const quantity = parseQuantity(String(amount));
   return quantity === undefined ? 0n : quantityNanos(quantity);

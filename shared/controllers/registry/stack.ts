@@ -1,6 +1,6 @@
 /**
- * The always-on resources of a deployment, by the parameters that `npm run deploy --params` takes. infra/ has the
- * conditions; test/tooling/stack.test.ts compares.
+ * The resources of a deployment that cost money without work, depending on the parameters of `npm run deploy --params`. infra/ decides by
+ * the same conditions, which test/tooling/stack.test.ts verifies.
  */
 import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
 

@@ -70,7 +70,7 @@ export type Wanted<T> = T extends string | number | boolean | null | undefined
 
 interface BodyMeta {
   readonly name: string;
-  /** Required under a cluster-scoped primary; otherwise the primary's. */
+  /** Namespace of the object: required if the primary is cluster-scoped; otherwise the primary's namespace. */
   readonly namespace?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly annotations?: Readonly<Record<string, string>> | undefined;

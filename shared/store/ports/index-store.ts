@@ -136,7 +136,7 @@ export interface PackHeader {
 }
 
 export type ApplyResult =
-  /** `outcomes` has one rule (`A4` … `A9`) per item of this call. */
+  /** `outcomes` has one outcome per item of this call. */
   | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
   /**
    * The items before `index` are applied. The caller reads the rows of the others again and sends these. `found`: if the item at `index`

@@ -60,7 +60,7 @@ export interface LaneView {
   /** Every event up to it has been applied. */
   readonly watermark: string;
   readonly rows: ReadonlyMap<ObjectKey, Pick<Row, "uid" | "rv">>;
-  /** A row that fails its MAC counts as no row; its entry is here without one. */
+  /** Slice entries by key. A row that fails its MAC counts as missing, so `entries` may have a key that `rows` lacks. */
   readonly entries: ReadonlyMap<ObjectKey, CachedEntry>;
 }
 

@@ -98,7 +98,7 @@ const JITTER = 1.2;
 /** Number of conflicting changes of our Lease that one write tolerates. */
 const WRITES_MAX = 3;
 
-/** The terms that a process last saw in its Lease, by its ports. */
+/** The terms that this process last saw in the Lease; the key identifies the election. */
 const termsSeen = new WeakMap<LeasePorts, readonly TermToken[]>();
 
 /** The terms of a deleted Lease. Its leader may have raised the count once since the last read. */

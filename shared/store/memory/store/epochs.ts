@@ -69,7 +69,10 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   };
 }
 
-/** A new stream numbers from 1; re-sent messages are compared with the watermark, which stays. */
+/**
+ * Resets sequences and holes, because the new stream numbers its messages from 1. Keeps the watermarks, below which events that it sends
+ * again change nothing.
+ */
 function raiseFence(resource: ResourceData, fence: string): void {
   resource.fence = fence;
   for (const lane of resource.lanes) {
