@@ -47,7 +47,7 @@ export interface CaptureFileOptions {
   readonly rotateMs?: number;
   /** Number of the newest files to keep. */
   readonly keep?: number;
-  /** Handling of an existing file that is not empty (CF4). Default: refused. Only rotated files are continued. */
+  /** Handling of an existing file that is not empty (CF4). Default: `refused`, an error. Only rotated files are continued. */
   readonly existing?: "refused" | "overwritten" | "replaced" | "continued";
 }
 

@@ -10,7 +10,7 @@ import { liveSigner } from "./live-signer.ts";
 /** Redis errors for a wrong or revoked password. Source: github.com/redis/redis src/acl.c. */
 const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
 
-/** Connects everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after a refused password. */
+/** Connects everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after a rejected password. */
 export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">, anyDigestKey = false): Connections {
   const { current } = live;
   const outside = connect(

@@ -19,7 +19,7 @@ interface Options {
 
 /**
  * API server access from the environment: a token, a client certificate, an EKS cluster's name, or anonymous. A value from a secret is
- * read again when the server refuses it, a token also before it expires.
+ * read again when the server rejects it, a token also before it expires.
  *
  * @throws {ConfigurationError} if an EKS cluster's region is unknown
  */

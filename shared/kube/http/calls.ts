@@ -53,7 +53,7 @@ export interface KubeCalls {
   /**
    * The parsed response of a successful call, retried as needed (KC4).
    *
-   * @throws {KubeApiError} when the server refused the call
+   * @throws {KubeApiError} when the server rejected the call
    * @throws {AnswerTooLargeError} when the response exceeds 64 MiB; it is not retried
    * @throws {UnansweredError} without a (complete) response; an aborted signal throws its reason
    * @throws {NotSentError} when no connection or credentials became available in time

@@ -19,7 +19,7 @@ import type { Method } from "./load.ts";
 const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
 /** Large enough for a list of a full node in one flight, instead of 64 KiB at a time. */
 const WINDOW_BYTES = 1024 * 1024;
-/** Above this memory, Node refuses calls. High, because each call is bounded and sync iterations limit their number. */
+/** Above this memory, Node rejects calls. High, because each call is bounded and sync iterations limit their number. */
 const SESSION_MIB_MAX = 4_096;
 /** The compression flag and the message length. */
 const PREFIX_BYTES = 5;

@@ -1,6 +1,6 @@
 /**
- * The node's API client: it bounds retries by the time that a caller has, and retries refusals of the node authorizer. That authorizer learns
- * of a binding from its own watch, so it may refuse the pod and its ConfigMaps, Secrets and tokens for some milliseconds ("no relationship
+ * The node's API client: bounds retries by the caller's time, and retries rejections of the node authorizer. That authorizer learns of a
+ * binding from its own watch, so it may reject the pod and its ConfigMaps, Secrets and tokens for some milliseconds ("no relationship
  * found"). Source: plugin/pkg/auth/authorizer/node/node_authorizer.go.
  */
 import type { Resource } from "@deltaloop/kube/objects";

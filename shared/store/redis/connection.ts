@@ -10,7 +10,7 @@ import type { ScriptName } from "./scripts/layouts.ts";
 export type Reply = number | string | null | readonly Reply[];
 
 /**
- * Every access is a script, including reads: during a slot migration Redis refuses a script whose keys are not all on one node (TRYAGAIN),
+ * Every access is a script, including reads: during a slot migration Redis rejects a script whose keys are not all on one node (TRYAGAIN),
  * whereas single reads would miss part of the keys.
  */
 export interface Connection {

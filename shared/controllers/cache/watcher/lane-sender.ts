@@ -8,7 +8,7 @@
  * LS3 a watermark or heartbeat first closes the lane's open pack, so that it never covers items that come after it.
  * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
  * LS5 a pack of own writes only has a longer batching window; until it leaves, other items of its lane join it.
- * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue refuses permanently is
+ * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue rejects permanently is
  *    sent again under the same number and id without its objects, which the applier then reads live.
  * LS7 every message fits, measured after encoding. A pack that does not fit travels without its objects; keys always fit.
  *    A part of a manifest is cut so that it fits even if it does not compress.
@@ -63,7 +63,7 @@ const BATCH_BYTES_MAX = 1024 * 1024;
 const BUFFER_DELTAS_MAX = 10_000;
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
 const HEARTBEAT_MS = 15_000;
-/** Number of keys of a refused pack in its log line. */
+/** Number of keys of a rejected pack in its log line. */
 const KEYS_NAMED_MAX = 10;
 
 /** An item as text. */
@@ -101,7 +101,7 @@ interface Waiting {
   readonly sequence: number;
   readonly items: number;
   readonly bytes: number;
-  /** The same pack without objects, which is sent if the queue refuses this one permanently (LS6); absent if it holds no object. */
+  /** The same pack without objects, which is sent if the queue rejects this one permanently (LS6); absent if it holds no object. */
   readonly bare?: Bare | undefined;
 }
 
@@ -411,7 +411,7 @@ export class LaneSender implements DeltaSink {
   #withoutObjects(lane: Lane, waiting: Waiting, reason: string): Waiting {
     const { entry, sequence, items, bare } = waiting;
     if (!bare) {
-      // The queue cannot refuse a message without objects for its content: retry unchanged.
+      // The queue cannot reject a message without objects for its content: retry unchanged.
       this.#ports.log.error("queue refused a message without objects permanently, retrying", { id: entry.id, reason });
       return waiting;
     }

@@ -46,5 +46,5 @@ export interface SeenRow {
   readonly controller?: { readonly kind: string; readonly name: string; readonly uid: string };
 }
 
-/** Errors of the writer (shared/kube/client/errors.ts) pass through for refusals and missing responses. */
+/** Errors of the writer (shared/kube/client/errors.ts) pass through for rejections and missing responses. */
 export type Answer = { readonly kind: "stored"; readonly object: KubeObject | undefined } | { readonly kind: "notSent" };

@@ -1,4 +1,4 @@
-/** Binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the text of its refusal. */
+/** Binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the text of its rejection. */
 import { isEventNameOf } from "@deltaloop/kube/events";
 import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";

@@ -26,7 +26,7 @@ const EXPIRES_SECONDS = 60;
 const TOKEN_MS = 14 * 60_000;
 const CLUSTER_HEADER = "x-k8s-aws-id";
 
-/** Source of tokens; creates one if the last is 14 minutes old or was refused. For `KubeHttpConfig.token`. */
+/** Source of tokens; creates one if the last is 14 minutes old or was rejected. For `KubeHttpConfig.token`. */
 export function eksTokens({
   cluster,
   region,

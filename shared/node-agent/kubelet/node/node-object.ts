@@ -160,7 +160,7 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
 }
 
 /**
- * Declared features, sorted. Without one, the API server refuses resizes of plain init containers. Source: component-helpers
+ * Declared features, sorted. Without one, the API server rejects resizes of plain init containers. Source: component-helpers
  * nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without ExtendWebSocketsToKubelet, which the server does
  * not support (node-agent §15), and pod-level resources.
  */

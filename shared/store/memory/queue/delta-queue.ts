@@ -63,7 +63,7 @@ export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): Memory
   };
 }
 
-/** @throws {RangeError} for a call that SQS would refuse as a whole, which is a bug of the caller */
+/** @throws {RangeError} for a call that SQS would reject as a whole, which is a bug of the caller */
 function asOneCall(entries: readonly QueueEntry[]): readonly QueueEntry[] {
   if (entries.length > ENTRIES_MAX) throw new RangeError(`${entries.length} entries in one call`);
   if (new Set(entries.map((entry) => entry.id)).size !== entries.length) throw new RangeError("two entries of one id in one call");

@@ -40,7 +40,7 @@ local function isCurrent(cached, came, listRV)
 end
 
 -- The serving primary: the replication id, which differs after every restart and every promotion; empty on a replica, or if the
--- server does not report it. Managed services allow INFO although they refuse CONFIG.
+-- server does not report it. Managed services allow INFO although they reject CONFIG.
 local function primaryNow()
   local info = redis.pcall("INFO", "replication")
   if type(info) ~= "string" then return "" end
