@@ -68,7 +68,7 @@ export function replicaSetFraction(rs: CachedReplicaSet, d: CachedDeployment): n
   return roundedQuotient(BigInt(size) * BigInt(replicasOf(d) + maxSurge(d)), BigInt(base)) - size;
 }
 
-/** `a / b` of non-negative numbers, halves up: 5 / 2 → 3. */
+/** The quotient of non-negative numbers, rounded half up: 5 / 2 → 3. */
 function roundedQuotient(a: bigint, b: bigint): number {
   return Number((2n * a + b) / (2n * b));
 }

@@ -40,7 +40,7 @@ export interface Applied<N extends string = string> {
   readonly [made]: N;
 }
 
-/** A kind with the fields `T` beside metadata, of which `D` is visible by default. */
+/** A kind with metadata and the fields `T`; the mask `D` names those that are visible by default. */
 export interface Kind<T, N extends string, D> extends KindId<N> {
   (body: Body<T>): Applied<N>;
   /** Repeated here to improve error messages: the compiler reports the first property that differs. */

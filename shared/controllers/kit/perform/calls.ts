@@ -294,6 +294,6 @@ function seenAs(object: Cached): SeenRow {
 
 /** The object of a response. @throws {Error} if nothing was sent, which is a bug: shadow mode ends before any call. */
 export function storedObject(answer: Answer): KubeObject | undefined {
-  if (answer.kind === "notSent") throw new Error("a shadow run made a call");
+  if (answer.kind === "notSent") throw new Error("a run in shadow mode sent a write: a bug");
   return answer.object;
 }
