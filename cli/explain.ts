@@ -103,7 +103,7 @@ function isFile(path: string): boolean {
   return path === "-" || statSync(path, { throwIfNoEntry: false })?.isDirectory() === false;
 }
 
-/** Whether it is a directory and not an object name that equals one: `deploy/web`, `deploy web`. */
+/** Whether `path` is a directory. False for an object such as `deploy/web` or `deploy web`, even if a directory has that name. */
 function isDirectory(path: string, words: readonly string[]): boolean {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) return false;
   return !isObjectName([path, ...words].join("/"));

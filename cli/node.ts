@@ -153,5 +153,5 @@ function manifestUrlHeader(text: string, before: readonly Header[]): readonly He
 
 function cgroupDriver(value: string): string {
   if (value === "cgroupfs" || value === "systemd") return value;
-  throw new InvalidArgumentError("it is cgroupfs or systemd");
+  throw new InvalidArgumentError("must be cgroupfs or systemd");
 }

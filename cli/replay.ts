@@ -123,7 +123,7 @@ async function closed(capture: Capture, file: string, flags: ReplayFlags, keys: 
   const { seed, verbose, output } = flags;
   const other = (["at", "until", "faults", "step"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined)
-    throw new UsageError(`--${other} is about the recorded stream, which --closed does not replay: leave out one of them`);
+    throw new UsageError(`--${other} applies to the recorded stream, which --closed does not replay: leave out one of them`);
   const log = consoleLog("", verbose ? "info" : "error");
   const digester = createDigester(`replay ${seed}`.padEnd(32), ALL_RELEASES);
   const malformed = (what: string): void => log.warn(`left out: ${printable(what)}`);

@@ -2,7 +2,7 @@
  * `deltaloop resume --lineage`: ends the stop after too many new epochs, and approves the replacement of another cluster's epoch
  * (informer §11.11).
  *
- * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints the controller's name, refuses while it still
+ * `deltaloop resume`: resumes after writes of another controller (informer §11.9). Prints the controller's name, fails while it still
  * writes, and forgives only writes up to now. Configured like the watcher; needs its rights to list and write access to Redis.
  */
 import type { Command } from "commander";

@@ -108,7 +108,7 @@ export function registerRotate(program: Command): void {
 async function runTokens(flags: TokenFlags): Promise<void> {
   const names = flags.for.split(",");
   const unknown = names.filter((name) => !KUBE_COMPONENTS.includes(name) && name !== "watcher");
-  if (unknown.length > 0) throw new UsageError(`--for knows ${[...KUBE_COMPONENTS, "watcher"].join(", ")}, not ${unknown.join(", ")}`);
+  if (unknown.length > 0) throw new UsageError(`--for takes ${[...KUBE_COMPONENTS, "watcher"].join(", ")}, not ${unknown.join(", ")}`);
   const { every, seconds } = flags;
   if (every !== undefined && (every < 1_000 || every > seconds * 500))
     throw new UsageError(`--every takes at most half of --seconds, ${seconds / 2} s, so that a token is renewed long before it ends`);

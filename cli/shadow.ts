@@ -142,7 +142,7 @@ async function besideUpstream(
 ): Promise<void> {
   if (flags.audit !== undefined) throw new UsageError("--audit needs the capture of the same time");
   if (flags.kubernetes !== undefined)
-    throw new UsageError("--kubernetes is about a capture; a cluster's release is read from its API server");
+    throw new UsageError("--kubernetes applies to a capture; a cluster's release is read from its API server");
   const config = await kubeHttpConfigFrom(kubeconfigPath(flags.kubeconfig), {
     component: "shadow",
     ...(flags.context !== undefined && { context: flags.context }),

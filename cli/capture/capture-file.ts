@@ -27,7 +27,7 @@ import { UsageError } from "@deltaloop/base";
 
 const OWNER_ONLY = 0o600;
 const EVERYBODY = 0o666;
-/** Not reopened: the process that opened the descriptor keeps using it, and its offset may be at the end of a file. */
+/** Paths of standard output, which is written to without opening it: another process shares its descriptor and offset. */
 const STANDARD_OUTPUT: ReadonlySet<string> = new Set(["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]);
 
 export function isStandardOutput(path: string): boolean {
@@ -47,14 +47,14 @@ export interface CaptureFileOptions {
   readonly rotateMs?: number;
   /** Number of the newest files to keep. */
   readonly keep?: number;
-  /** Handling of an existing file that is not empty (CF4). Default: refused. Only rotated files are continued. */
+  /** Handling of an existing file that is not empty (CF4). Default: `refused`, an error. Only rotated files are continued. */
   readonly existing?: "refused" | "overwritten" | "replaced" | "continued";
 }
 
 interface OpenFile {
   readonly path: string;
   readonly file: Writable;
-  /** Of a file; standard output must not be truncated. */
+  /** Descriptor of a file; absent for standard output, which must not be truncated. */
   readonly fd?: number;
   /** The stream for lines: the file itself, or gzip before it. */
   readonly out: Writable | Gzip;
@@ -243,7 +243,7 @@ function inTheWay(path: string): UsageError {
   return new UsageError(`${path} exists and is not empty: move it, name another file, or overwrite it with --force`);
 }
 
-/** `incident.jsonl.gz` is `incident.0001.jsonl.gz`. */
+/** Adds the number to a name: `incident.jsonl.gz` becomes `incident.0001.jsonl.gz`. */
 function numbered(path: string, number: number): string {
   const [stem, ending] = partsOf(path);
   return `${stem}.${String(number).padStart(4, "0")}${ending}`;
@@ -254,7 +254,7 @@ function partsOf(path: string): readonly [stem: string, ending: string] {
   return [stem, ending];
 }
 
-/** `incident.0001.jsonl.gz` is 1; no such name is 0. */
+/** The number in `incident.0001.jsonl.gz`: 1. Returns 0 for a name without a number. */
 function numberOf(path: string): number {
   return Number(/\.(\d{4,})$/.exec(partsOf(path)[0])?.[1] ?? 0);
 }

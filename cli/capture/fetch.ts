@@ -1,6 +1,6 @@
 /**
- * `deltaloop capture fetch`: copies the last hour from the pod of infra/manifests-capture, through kubectl with its user's rights and
- * credential plugins.
+ * `deltaloop capture fetch`: copies the last hour of the capture from the pod of infra/manifests-capture. Runs `kubectl exec`, with the
+ * rights and credential plugins of kubectl's user.
  */
 import { spawn } from "node:child_process";
 import { pipeline } from "node:stream";

@@ -42,7 +42,9 @@ async function runSend(file: string, { last, earlier }: SendFlags): Promise<void
   if (sent.length === 0)
     throw new UsageError(`${file}: no ${earlier ? "earlier run of capture" : "file"} was written within --last; use a longer duration`);
   if (!earlier && sent.length < files.length)
-    consoleLog("", "info").warn("capture restarted within --last, and digests of two runs differ; fetch the earlier run with --earlier");
+    consoleLog("", "info").warn(
+      "capture restarted within --last, and digests of its two runs cannot be compared; fetch the earlier run with --earlier",
+    );
   await piped(Readable.from(textOf(sent)), createGzip(), process.stdout);
 }
 

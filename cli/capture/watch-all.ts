@@ -42,7 +42,9 @@ const NOBODY: Listener = {
   change: () => undefined,
 };
 
-/** Lists and watches the other resources that findings use, where the user has the rights; a refused resource is reported once. */
+/**
+ * Lists and watches the other resources that findings use, where the user has the rights; a resource that may not be read is reported once.
+ */
 export async function watchEvidence(
   kube: RecordingWatch,
   { clock, log }: { readonly clock: Clock; readonly log: Log },

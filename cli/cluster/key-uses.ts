@@ -17,7 +17,7 @@ export async function keyUses(store: KeyStore, resign: boolean): Promise<readonl
   return uses;
 }
 
-/** Only the current key is in use. */
+/** Whether only the current key is in use, and no entry lacks its row or the reverse. */
 export function isClean({ former, foreign, ghosts, hidden }: KeyUse): boolean {
   return former + foreign + ghosts + hidden === 0;
 }

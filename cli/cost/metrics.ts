@@ -21,7 +21,7 @@ export interface Measured {
 }
 
 const LANE_COUNT = Object.values(LANES).reduce((sum, lanes) => sum + lanes, 0);
-/** For each lane a heartbeat every 15 s; a bookmark, about one a minute, replaces one. */
+/** Messages without changes: one heartbeat per lane every 15 s. A bookmark, about one a minute, replaces a heartbeat. */
 const IDLE_MESSAGES_PER_HOUR = LANE_COUNT * 240;
 /** Requests per message: send, receive and delete. */
 const REQUESTS = 3;

@@ -71,7 +71,7 @@ export interface QueueSight {
   /** `deltas` or a controller. */
   readonly name: string;
   readonly seen: Seen<QueueFacts>;
-  /** Undefined without a redrive policy. */
+  /** The dead-letter queue; undefined if the queue has no redrive policy. */
   readonly deadLetters: Seen<QueueFacts | undefined>;
 }
 

@@ -16,14 +16,14 @@ export interface Finding {
 }
 
 interface CheckInfo {
-  /** In the order of the report. */
+  /** Heading in the report; the report has this order. */
   readonly section: "API server" | "rights" | "clock" | "Redis" | "queues" | "watcher" | "cache" | "work";
   readonly looked: string;
   /** Unit of `number`. */
   readonly unit?: string;
 }
 
-/** In the order of the report. */
+/** All checks, in the order of the report. */
 export const CHECKS = {
   "api.answers": { section: "API server", looked: "GET /version", unit: "ms" },
   "api.version": { section: "API server", looked: "its version", unit: "minor version" },

@@ -33,7 +33,7 @@ export function judgeWatcher(facts: Facts): readonly Finding[] {
   return [ok("watcher.mode", "act"), lease, judgeGuard(facts), judgeFence(facts), judgeLineage(facts)];
 }
 
-/** A stop is a failure even if it is ignored. */
+/** Reports a stop as a failure even if DELTALOOP_GUARD=off makes the functions ignore it. */
 function judgeGuard({ guard, cache, api: { canary } }: Facts): Finding {
   if (cache.guard.kind === "unseen") return notChecked("watcher.guard", cache.guard.why);
   const { stop } = cache.guard.value;

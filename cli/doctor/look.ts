@@ -35,7 +35,7 @@ export const PART_MS = 4_500;
 export const AUDIT_PART_MS = AUDIT_SETTLE_MS + 60_000;
 /** A call times out before its part does, so that the part can report which call it was. */
 const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
-/** How long a call that is refused with 5xx or interrupted is retried: a single refusal is no finding. */
+/** How long a call is retried after a 5xx or an interruption: a single failed call must not be reported as a problem. */
 const REPEAT_MS = 1_500;
 /** Limit for each controller, to bound the duration. */
 const OWNERS_MAX = 2_000;

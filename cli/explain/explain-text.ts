@@ -152,7 +152,7 @@ interface DecisionContext {
   readonly endMs: number;
   /** Includes writes that depend on a response, which a replay lacks. */
   readonly all: boolean;
-  /** Messages of refusals that were printed. */
+  /** Messages of rejections that were printed. */
   readonly refusals: Set<string>;
 }
 
@@ -206,7 +206,7 @@ function part(write: Recorded["write"], made: number | undefined): { readonly so
   };
 }
 
-/** Describes a refusal; each message is printed in full only once. */
+/** Describes a rejection; each message is printed in full only once. */
 function refusal(what: string, refusals: Set<string>): string {
   const isKnown = refusals.has(what);
   refusals.add(what);

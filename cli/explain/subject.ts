@@ -27,7 +27,7 @@ export function wantedBy(text: string, given?: string): Wanted {
   const resource = CACHED_RESOURCES.find((each) => spellings(each).includes(kind.toLowerCase()));
   if (resource === undefined && parts.length === 2) throw new UsageError(`${text}: kind ${kind} is not supported: write ${SPELLED}`);
   if (resource === undefined || parts.length < 2 || parts.length > 3 || name === "")
-    throw new UsageError(`${text} is no object: write ${SPELLED}, with -n NAMESPACE if needed`);
+    throw new UsageError(`${text} is not an object: write ${SPELLED}, with -n NAMESPACE if needed`);
   return { resource, name, ...(namespace !== undefined && { namespace }) };
 }
 

@@ -83,7 +83,7 @@ function objectsText(objects: readonly string[], before = " on "): string {
 /** Differences of fields whose values are unknown. */
 const SPOKEN = new Set(["added", "removed", "changed"]);
 
-/** Changes of one request in one group: its time and writer, then the fields. */
+/** One group of lines per request: time and writer, then the fields that it changed. */
 function changeLines(changes: readonly SpecChange[], clock: Clock): readonly string[] {
   const groups = Map.groupBy(changes, (change) => requestText(change, clock));
   const texts = [...groups].flatMap(([request, [first, ...others]]): readonly string[] => {

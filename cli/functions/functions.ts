@@ -11,7 +11,7 @@ import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import type { FunctionHandlers } from "@deltaloop/local";
 import { syncFunction } from "@deltaloop/controllers/registry";
 
-/** The only list of the controllers' functions. */
+/** The sync function of each controller. */
 const SYNC_FUNCTIONS: { readonly [C in Controller]: (wiring: FunctionWiring) => SqsHandler } = {
   deployment: createSyncDeployment,
   replicaset: createSyncReplicaSet,

@@ -17,7 +17,7 @@ import(workerData).then((exports) => {
   parentPort.postMessage(Object.values(exports).filter(isController).map(({ definition }) => definition));
 });`;
 
-/** The definitions that a file exports. @throws {UsageError} with one line */
+/** The definitions that a file exports. @throws {UsageError} with a one-line message */
 export async function loadDefinitions(file: string): Promise<readonly Definition[]> {
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new UsageError(`${file}: there is no such file`);
   const worker = new Worker(WORKER, { eval: true, workerData: pathToFileURL(file).href, stdout: true });

@@ -1,5 +1,5 @@
 /**
- * A KubeletConfiguration as the kubelet's codec reads it: values of wrong types are refused; unknown and repeated fields are ignored with a
+ * A KubeletConfiguration as the kubelet's codec reads it: it rejects values of wrong types; unknown and repeated fields are ignored with a
  * warning if the version is v1beta1.
  *
  * Source: pkg/kubelet/kubeletconfig/util/codec/codec.go DecodeKubeletConfiguration.

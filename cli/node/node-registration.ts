@@ -61,7 +61,7 @@ function nodeIps(given: readonly string[]): readonly string[] {
   const addresses = given.flatMap((text) => text.split(",")).map((text) => text.trim());
   const refusal = `bad --node-ip "${addresses.join(",")}"`;
   const wrong = addresses.find((address) => isIP(address) === 0);
-  if (wrong !== undefined) throw new UsageError(`${refusal}: "${wrong}" is no IP address`);
+  if (wrong !== undefined) throw new UsageError(`${refusal}: "${wrong}" is not an IP address`);
   const [first = "", second] = addresses;
   if (addresses.length > 2 || (second !== undefined && isIPv6(first) === isIPv6(second)))
     throw new UsageError(`${refusal}; must contain either a single IP or a dual-stack pair of IPs`);

@@ -28,7 +28,9 @@ const PAUSE_IMAGE = "registry.k8s.io/pause:3.10.2";
 /** Below the agent's root directory. */
 const STATE_DIR = "docker-sandboxes";
 
-/** The last three options have the kubelet's names, which it had until 1.24 (the pause image's option longer). */
+/**
+ * The last three options have the names of the kubelet's options for Docker, which were removed in 1.24 (that of the pause image later).
+ */
 export function addRuntimeFlags(command: Command): Command {
   return command
     .optionsGroup("Container runtime:")

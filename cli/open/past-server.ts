@@ -3,7 +3,7 @@
  *
  * OF1 it serves only paths that start with a secret: other users of the machine, and any page in a browser, can connect to a loopback port.
  *     A bearer token would not do, because kubectl sends none without TLS.
- * OF2 it is read-only: it refuses all methods except GET, and kubectl's access reviews.
+ * OF2 it is read-only: it rejects all methods except GET, and kubectl's access reviews.
  * OF3 changing the moment closes all watches; their clients list again.
  */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";

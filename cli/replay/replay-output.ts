@@ -56,7 +56,7 @@ export class Steps implements ReplayOutput {
   }
 }
 
-/** For each key the last sync before a moment, and the first one after it. */
+/** The last sync of each key before a moment, and the first one after it. */
 export class AroundMoment {
   readonly #atMs: number;
   readonly #near = new Map<string, { last?: Numbered; next?: Numbered }>();

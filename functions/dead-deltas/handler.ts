@@ -5,7 +5,7 @@
  * Acknowledges each message: the quarantine and the log keep its id and the reason, and the list brings its content. If it stayed in the
  * queue, each redelivery would close the gates again and block later dead letters of its message group.
  *
- * An unsigned message proves nothing about any cache: the handler logs it and marks no cache as suspect.
+ * An unsigned message need not be the watcher's: the handler logs it and marks no cache as suspect.
  */
 import { readDeadMessage, reportForgery, withRenewedKeys } from "@deltaloop/controllers/cache";
 import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
@@ -40,7 +40,8 @@ async function processDeadLetter(ports: DeadDeltasPorts, messageId: string, body
     bytes: Buffer.byteLength(body),
   });
   const store = ports.cluster(cid)?.store;
-  // Marks first, since that keeps the cluster safe. If the quarantine fails, the next delivery marks again, which only costs a list.
+  // Marks before it quarantines, because the mark stops decisions on an incomplete cache. If the quarantine fails, the next delivery marks
+  // again, which only costs a list.
   for (const resource of resources) await store?.markSuspect(resource, `message ${messageId} was quarantined: ${why}`);
   await store?.quarantine({ what: messageId, where: `${DEAD_LETTERS}: ${what}`, why, atMs: ports.clock.now() }, ended);
   return { kind: "ack" };

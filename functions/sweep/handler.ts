@@ -1,4 +1,4 @@
-/** Runs each minute besides the watcher's sweeps: sends lost doorbells of due keys again, and reports the gates to CloudWatch. */
+/** Runs each minute, in addition to the watcher's sweeps: sends lost doorbells of due keys again, and reports the gates to CloudWatch. */
 import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { deployed } from "@deltaloop/controllers/lambda";
 import type { FunctionWiring } from "@deltaloop/controllers/lambda";

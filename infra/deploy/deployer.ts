@@ -146,7 +146,7 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
       ...["secretsmanager:GetSecretValue", "secretsmanager:PutSecretValue", "secretsmanager:TagResource", "secretsmanager:UntagResource"],
       "secretsmanager:GetResourcePolicy",
     ],
-    // GenerateSecretString calls it before the secret exists.
+    // For GenerateSecretString CloudFormation calls this action before the secret exists.
     unnamed: ["secretsmanager:GetRandomPassword"],
   },
   "AWS::KMS::Key": KMS,

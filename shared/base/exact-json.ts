@@ -22,7 +22,7 @@ export class NestingError extends SyntaxError {
   override readonly name = "NestingError";
 }
 
-/** No API object is nested half as deep; the API server itself refuses 10,000 levels. */
+/** No API object is nested half as deep; the API server itself rejects 10,000 levels. */
 const LEVELS_MAX = 100;
 /**
  * Shorter texts are not scanned: a level costs 145 bytes, so even their deepest nesting fits into memory. Scanning a page of a list would
@@ -30,7 +30,7 @@ const LEVELS_MAX = 100;
  */
 const SCANNED_LENGTH = 2 * 1024 * 1024;
 
-/** A long integer as a field or in a list. Text in a string may match too, which costs a second parse. */
+/** Finds a long integer in a field or list. A match inside a string is possible and only costs a second parse. */
 const LONG_INTEGER = /[:[,]\s*-?\d{16}/;
 /** A text without either contains no field `template`. */
 const [TEMPLATE, ESCAPED] = ['"template"', String.raw`\u`];
@@ -103,7 +103,7 @@ function isRounded(value: unknown): boolean {
   return typeof value === "number" && !Number.isSafeInteger(value);
 }
 
-/** In a fixed order, so that the objects of two parses of one text correspond. */
+/** All objects in `value` in a fixed order, so that those of two parses of the same text correspond. */
 function objectsOf(value: unknown): readonly Fields[] {
   if (!isObject(value)) return [];
   return withItems(value)
@@ -129,7 +129,7 @@ function takeTemplate(object: Fields, exact: Fields | undefined): void {
   (object["spec"] as Fields)["template"] = template; // templateOf has found one
 }
 
-/** EJ2. A stripped template holds its labels itself. */
+/** EJ2: replaces the labels of the exact template by those of JSON.parse. A stripped template has them at its top level. */
 function takeLabels(rounded: unknown, exact: unknown): void {
   if (isObject(rounded) && isObject(exact) && "labels" in exact) exact["labels"] = rounded["labels"];
 }

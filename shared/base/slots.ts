@@ -10,7 +10,10 @@ export interface Slots {
   acquire(signal: AbortSignal): Promise<() => void>;
 }
 
-/** Lets a request's timeout start when it has a connection; the agent of node:http queues requests invisibly. */
+/**
+ * Limits concurrent calls to the number of connections, so that a request's timeout starts when it has one. The agent of node:http would
+ * queue requests after their timeout has started.
+ */
 export function createSlots(count: number): Slots {
   let free = count;
   const waiting = new Set<() => void>();

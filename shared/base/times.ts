@@ -8,7 +8,7 @@
  *     |------ 12 s to start in ------|---- 12 s to land ----| 1 s |
  *     0                             12                     24    25
  *
- * | process that dies | its work continues after | bound |
+ * | process that dies | its work continues after | at most |
  * |---|---|---|
  * | a sync function, killed −9 | lease, then the sweeper's next round | 25 + 2 s |
  * | a call of a dead run | the deadline of its intent, which ends before the lease | 20 s |
@@ -30,7 +30,7 @@ export const WRITE_MARGIN_MS = REQUEST_TIMEOUT_MS + SECOND_MS;
 
 /**
  * How long an abandoned call may still be executed: the connection may be lost after sending, and the server continues until the request
- * timeout. The remaining time is a margin for the network.
+ * timeout. The 3 s are a margin for the network.
  */
 export const MAY_LAND_MS = REQUEST_TIMEOUT_MS + 3 * SECOND_MS;
 
@@ -75,7 +75,7 @@ export const RUNG_WITHIN_MS = 120 * SECOND_MS;
 export const OP_DEADLINE_MS = LEASE_MS - RENEWAL_MS;
 
 /**
- * How long an intent blocks whose response leaves the outcome open: a create in a terminating namespace.
+ * How long the intent of a create that a terminating namespace has rejected blocks further creates, as upstream's expectation.
  * Source: pkg/controller/controller_utils.go ExpectationsTimeout.
  */
 export const EXPECTATION_MS = 300 * SECOND_MS;
@@ -85,12 +85,15 @@ export const EXPECTATION_MS = 300 * SECOND_MS;
 /** Longest batching window that an operator may set. A gate closes only after a much longer silence. */
 export const BATCHING_WINDOW_MS_MAX = 10 * SECOND_MS;
 
-/** Age at which a missing message of a lane closes the gates that read the lane. Source: informer §19, for FIFO queues. */
+/**
+ * Once a message of a lane has been missing this long, the gates of the controllers that read the lane close. Source: informer §19, for
+ * FIFO queues.
+ */
 export const HOLE_LIMIT_MS = 2 * SECOND_MS;
 /**
- * Age at which a missing message counts as lost, because a FIFO queue delivers no later message of its lane before it. Longer than the
- * sender's first three attempts (0.8 s, doubling, with jitter), so that a throttled queue raises no fence. Source: informer §19, for FIFO
- * queues.
+ * Once a message of a lane has been missing this long, it counts as lost, because a FIFO queue delivers no later message of the lane before
+ * it; the watcher then raises the fence. Longer than the sender's first three attempts (0.8 s, doubling, with jitter), so that a throttled
+ * queue does not cause this. Source: informer §19, for FIFO queues.
  */
 export const HOLE_RELIST_MS = 10 * SECOND_MS;
 

@@ -17,7 +17,7 @@ export interface CniOptions {
   readonly binDirs: readonly string[];
 }
 
-/** The network of a pod, as its removal needs it. */
+/** The data that removing a pod from its network needs. */
 export interface Attachment {
   readonly network: CniNetwork;
   readonly portMappings: readonly PortMapping[];

@@ -46,7 +46,7 @@ export function createImages(docker: Docker): DockerImages {
       const names = [...(found.RepoTags ?? []), ...(found.RepoDigests ?? [])];
       for (const name of names.length > 0 ? names : [found.Id]) {
         await callDocker((abortSignal) => docker.getImage(name).remove({ abortSignal })).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error; // already removed together with another of its names
+          if (!isNotFound(error)) throw error; // the image was already removed together with another of its names
         });
       }
     },

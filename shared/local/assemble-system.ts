@@ -50,7 +50,7 @@ export interface SystemOptions
   readonly holeRelistMs?: number;
   /** Resync and audit; absent: neither. */
   readonly upkeep?: UpkeepTimes;
-  /** Runs the nodes until the signal aborts. */
+  /** Runs the simulated nodes until the signal aborts. */
   readonly nodes?: (ends: AbortSignal) => Promise<unknown>;
   readonly onLead?: (watcher: RunningWatcher) => void;
   readonly onChanges?: ApplierPorts["onChanges"];

@@ -180,7 +180,7 @@ export function startEventSourceMapping(
     const timeOut = clock.after(options.timeoutMs, ended.signal).then(() => {
       throw new Error(`timed out after ${options.timeoutMs} ms`);
     });
-    timeOut.catch(() => undefined); // the abort below rejects it after the race
+    timeOut.catch(() => undefined); // the abort below rejects it once the race is over
     try {
       const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, deadlineMs - clock.now()) });
       // The wrapper also catches a handler that throws synchronously.

@@ -10,7 +10,7 @@ import { unlessAborted } from "@deltaloop/base";
 export interface LocalSqs {
   /** The endpoint URL for `sqsClient`. */
   readonly endpoint: string;
-  /** Process id of the emulator; this process if it runs here. */
+  /** Process id of the emulator: this process' own for `startFauxqs`. */
   readonly pid: number;
   stop(): Promise<void>;
 }
@@ -26,7 +26,7 @@ const STOP_MS_MAX = 2_000;
 
 /** Starts the emulator in this process. Port 0, the default, selects a free one. (fauxqs' own start function listens on all interfaces.) */
 export async function startFauxqs(options: { readonly port?: number } = {}): Promise<OwnSqs> {
-  const { buildApp } = await import("fauxqs"); // its import takes a while
+  const { buildApp } = await import("fauxqs"); // loaded only when used: the import is slow
   const app = buildApp({ logger: false });
   const endpoint = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
   const calls: SqsCalls = {

@@ -16,7 +16,7 @@ type Attributes = Partial<Record<QueueAttributeName, string>>;
 
 /** Source: informer §10.2, §12.3, §19. infra/queues.yml is generated from these attributes. */
 const RETENTION = { MessageRetentionPeriod: String(4 * 24 * 3600) } as const satisfies Attributes;
-/** Longer, since a dead letter of a standard queue keeps its original send time. 14 days is the maximum of SQS. */
+/** Longer, because a dead letter of a standard queue keeps its original send time. 14 days is the maximum of SQS. */
 const DEAD_RETENTION = { MessageRetentionPeriod: String(14 * 24 * 3600) } as const satisfies Attributes;
 const FIFO = {
   FifoQueue: "true",
@@ -31,7 +31,7 @@ export const DELTA_QUEUE = {
   attributes: { ...FIFO, VisibilityTimeout: String(VISIBILITY_SECONDS.deltas) },
   maxReceiveCount: 1000,
 } as const;
-/** Has a visibility timeout, since the function dead-deltas reads it. */
+/** The dead-letter queue of Q1. It has a visibility timeout, because the function dead-deltas reads it. */
 export const DEAD_DELTA_QUEUE = {
   ...FIFO,
   ...DEAD_RETENTION,
@@ -41,7 +41,7 @@ export const DOORBELL_QUEUE = {
   attributes: { ...RETENTION, VisibilityTimeout: String(VISIBILITY_SECONDS.doorbells) },
   maxReceiveCount: 5,
 } as const;
-/** No function reads it; operators do. */
+/** The dead-letter queue of doorbells, which no function reads; it is for operators. */
 export const DOORBELL_DEAD_QUEUE = DEAD_RETENTION;
 
 export interface QueuePair {

@@ -1,10 +1,10 @@
 /**
- * Fields in the hash of an owner's intents that are no ops, which older builds ignore: the text form of a decision mark, the number of
- * pods that left, and the number of names that were drawn.
+ * Fields in the hash of an owner's intents that are not intents: the text form of a decision mark, the number of pods that left, and the
+ * number of pod names that were drawn. Older builds ignore them.
  */
 import type { DecisionMark } from "./ports/store.ts";
 
-/** They start like the fields of hexadecimal tokens: an older build treats them as a token without ops. */
+/** `t:` is the prefix of a token's field, so that an older build treats these fields as tokens without ops. */
 export const MARK_FIELD = "t:mark";
 export const LEFT_FIELD = "t:left";
 export const DRAWN_FIELD = "t:drawn";

@@ -1,4 +1,4 @@
-/** Limits of the stored forgeries, for every Store: a sender of forged messages must not fill it. */
+/** Limits of the stored forgeries, for every Store, so that a sender of forged messages cannot fill it. */
 import type { Forgery } from "./ports/store.ts";
 
 export const FORGERIES_MAX = 1_000;

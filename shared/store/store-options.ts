@@ -9,7 +9,7 @@ export interface StoreOptions {
   readonly cluster: string;
   /** The controllers whose keys and views are stored. Absent: the built-in ones. */
   readonly catalog?: Catalog;
-  /** Formats of this build; an epoch with others closes the gate (informer §11.6, §11.7). */
+  /** Formats of this build. The gate is closed while the epoch has other formats (informer §11.6, §11.7). */
   readonly identity: StoreIdentity;
   /** The Kubernetes releases that the caller supports; the gate is closed while the cluster runs another one. Absent: any. */
   readonly releases?: readonly string[];
@@ -23,7 +23,7 @@ export interface StoreOptions {
 
 /** The fields of an EpochRecord that depend on the build. */
 export interface StoreIdentity {
-  /** Version of the projection and slice functions. */
+  /** Version of `strip` and of the slice functions, which decide what is cached and where (controllers/cache/identity.ts). */
   readonly projection: number;
   /** `<keyId>.<form>` of the template digests; "" in a caller that compares none. */
   readonly digestPrefix: string;
@@ -32,7 +32,7 @@ export interface StoreIdentity {
 }
 
 /** Why no keys are handed out after a failover to another primary (SL2). */
-export const OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing";
+export const OTHER_PRIMARY = "another primary serves the cache: recent writes of the former one may be missing";
 
 /** Why a build that does not support the cluster's release decides nothing. The same text as in scripts/lib/gate.lua. */
 export function otherRelease(release: string, known: readonly string[]): string {
@@ -40,4 +40,4 @@ export function otherRelease(release: string, known: readonly string[]): string 
 }
 
 /** Why every resource is suspect after a list showed that the cache has another history (IX9). */
-export const HISTORY_LOST = "the cluster was restored: what is cached is newer than what exists";
+export const HISTORY_LOST = "the cluster was restored: cached objects are newer than those of the API server";

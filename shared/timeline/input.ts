@@ -71,7 +71,7 @@ export interface Difference {
 }
 
 export interface Mark {
-  /** A sync of our controllers that decides; a refused request; an Event; a write of upstream's controllers in shadow mode. */
+  /** A sync of our controllers that decides; a rejected request; an Event; a write of upstream's controllers in shadow mode. */
   readonly kind: "sync" | "refusal" | "event" | "shadow";
   readonly at: number;
   readonly object: number;

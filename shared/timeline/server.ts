@@ -3,7 +3,7 @@
  *
  * TS1 every request needs the cookie that opening the URL with the token sets. All paths start with a random segment, because a cookie is
  *     sent to all ports of a host.
- * TS2 a Host that is not loopback is refused, so a foreign name that resolves to 127.0.0.1 (DNS rebinding) is rejected; so is a foreign
+ * TS2 a Host that is not loopback is rejected, so a foreign name that resolves to 127.0.0.1 (DNS rebinding) is rejected; so is a foreign
  *     Origin.
  * TS3 only GET, and no request changes anything.
  * TS4 a client that reads too slowly is disconnected; it reconnects and receives everything.

@@ -348,7 +348,7 @@ it("KL5 ends a watch after 100 s of silence by default [informer T20] [informer 
     await vi.advanceTimersByTimeAsync(99_999);
     expect(ended).toBeUndefined();
     await vi.advanceTimersByTimeAsync(1);
-    expect(await ending).toMatchObject({ message: "no byte for 100000 ms" });
+    expect(await ending).toMatchObject({ message: "no data for 100000 ms" });
   } finally {
     vi.useRealTimers();
   }

@@ -98,13 +98,13 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
   it("report a secret that has no value yet", async () => {
     const { server, secrets } = await standIn({});
     server.values.set("empty", undefined);
-    await expect(secrets.read(["empty"])).rejects.toThrow("empty: is not there, or has no value yet (ResourceNotFoundException)");
+    await expect(secrets.read(["empty"])).rejects.toThrow("empty: does not exist, or has no value yet (ResourceNotFoundException)");
   });
 
   it("fail with not found if the response lacks one of the requested secrets (SR1, SR2)", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2" });
     server.passedOver.add("b");
-    await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: is not there, or has no value yet \(ResourceNotFoundException\)$/);
+    await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: does not exist, or has no value yet \(ResourceNotFoundException\)$/);
   });
 
   it("report the missing permission when a write is denied", async () => {

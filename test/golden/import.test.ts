@@ -170,7 +170,7 @@ it("QM2 reports in capture and report where queue messages are missing", async (
   expect(report.filter((line) => line.startsWith("lost")).join("\n")).toMatch(/messages of (?:pods|replicasets|deployments) between two/);
   const notes: string[] = [];
   parseCapture(text, "f", (note) => notes.push(note));
-  expect(notes.join("\n")).toMatch(/^f:\d+: messages of \w+ are missing: what happened to them between versions \d+ and \d+ is not known/);
+  expect(notes.join("\n")).toMatch(/^f:\d+: messages of \w+ are missing: changes between versions \d+ and \d+ are unknown/);
 });
 
 it.each(["auto-discovery", "basic-workloads", "crash-loop", "multi-namespace"])("%s.kshrk is imported and replayed", async (name) => {

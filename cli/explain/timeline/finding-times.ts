@@ -12,7 +12,7 @@ export interface TimedFinding {
 }
 
 const SAMPLE_MS = 1_000;
-/** Moments per doubling of the elapsed time. A verdict on many objects takes long. */
+/** Number of verdicts to compute while the elapsed time doubles: fewer if there are many objects, because a verdict on them takes long. */
 const [DENSE, SPARSE, MANY_OBJECTS] = [30, 4, 500];
 
 /** Must observe each record after the state does. */
@@ -40,7 +40,7 @@ export class FindingTimes implements Census {
     this.note(worstFirst(state), atMs);
   }
 
-  /** Also called for the last moment. */
+  /** Records the findings at a moment. Call it for the last moment, too. */
   note(verdicts: readonly Verdict[], atMs: number): void {
     for (const { subject, findings } of verdicts)
       for (const finding of findings) {

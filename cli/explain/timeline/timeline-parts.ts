@@ -94,7 +94,7 @@ export function objectOf(life: Life, indexes: Indexes): TimelineObject {
   };
 }
 
-/** The condition ReplicaFailure of an owner: the API server refuses its pods. */
+/** Marks where an owner's condition ReplicaFailure shows that the API server rejects its pods. */
 export function refusalsIn(changes: readonly ObjectChange[], indexes: Indexes, startMs: number): readonly Mark[] {
   return changes.flatMap(({ uid, atMs, differences }): readonly Mark[] => {
     const failure = differences.find(({ field, to }) => field === "ReplicaFailure" && to?.startsWith("True") === true);

@@ -77,7 +77,7 @@ export class GarbageCollector {
       else if (isWaitingWith(object, FOREGROUND_FINALIZER)) this.#deleteDependents(node);
       else if (metaOf(object)["deletionTimestamp"] === undefined) this.#deleteIfUnowned(node, object);
     } catch (error) {
-      // A concurrent write causes this refusal; its event requeues the object if necessary.
+      // A concurrent write causes this rejection; its event requeues the object if necessary.
       if (!(error instanceof ApiError)) throw error;
     }
   }

@@ -41,7 +41,7 @@ function syncNamespace(storage: Storage, registry: Registry, name: string): void
       registry.create(resourceById("serviceaccounts"), name, { metadata: { name: "default" } });
     }
   } catch (error) {
-    // A concurrent write causes this refusal; its event requeues the namespace.
+    // A concurrent write causes this rejection; its event requeues the namespace.
     if (!(error instanceof ApiError)) throw error;
   }
 }

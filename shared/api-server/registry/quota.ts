@@ -1,7 +1,7 @@
 /**
  * ResourceQuota with object counts: `pods` (those not yet terminated) and `count/<resource>[.<group>]`.
  *
- * Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota (controller.go, text of the refusal),
+ * Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota (controller.go, text of the rejection),
  * kubernetes/pkg/quota/v1/evaluator/core/pods.go.
  */
 import { forbidden } from "../scheme/api-error.ts";

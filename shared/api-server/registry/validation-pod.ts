@@ -20,7 +20,7 @@ const PORT_MAX = 65_535;
 const SECONDS_MAX = 2 ** 31 - 1;
 const PORT_NAME_LENGTH_MAX = 15;
 
-/** Fields with few values, as upstream lists them. */
+/** The valid values of enumerated fields, in the order of upstream's messages. */
 const SPEC_VALUES = {
   restartPolicy: ["Always", "OnFailure", "Never"],
   dnsPolicy: ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],

@@ -47,7 +47,7 @@ function validateAmounts(amounts: JsonObject, path: string): FieldError[] {
   });
 }
 
-/** Also used for `hard` of a quota. */
+/** Validates the amount of a resource; also used for `hard` of a quota. */
 export function validateAmount(name: string, amount: unknown, at: string): FieldError[] {
   const nanos = nanosOf(amount);
   const text = String(amount);
@@ -86,7 +86,7 @@ function mayExceed(name: string): boolean {
   return isNative(name) && !isHugePages(name);
 }
 
-/** The decoder has accepted it as a quantity. */
+/** `amount` is a valid quantity: the decoder has accepted it. */
 function nanosOf(amount: unknown): bigint {
   const quantity = parseQuantity(String(amount));
   return quantity === undefined ? 0n : quantityNanos(quantity);

@@ -86,7 +86,7 @@ function cannotBeHandled({ kind: wanted, version: served }: Target, object: Json
   return badRequest(`${kind} in version "${version}" cannot be handled as a ${wanted}: ${why}`);
 }
 
-/** Whether unknown fields are refused. @throws {ApiError} 422 for an unknown value */
+/** Whether unknown fields are rejected. @throws {ApiError} 422 for an unknown value */
 export function isStrictly(fieldValidation: string | undefined, options: string): boolean {
   const values = ["", "Ignore", "Strict", "Warn"];
   if (!values.includes(fieldValidation ?? ""))

@@ -69,7 +69,7 @@ function rewind(
   throw expired(CONTINUE_EXPIRED, encodePosition({ revision: INCONSISTENT, after: position.after }));
 }
 
-/** Revision in a token that continues with the current state. */
+/** Revision in a continue token whose list continues with the current state. */
 const INCONSISTENT = -1n;
 
 function exactRevision({ resourceVersion, resourceVersionMatch, limit }: ListRequest): bigint | undefined {

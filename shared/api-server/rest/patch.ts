@@ -17,7 +17,7 @@ export function patcherFor(kind: string, contentType: string, body: unknown): (o
     const operations = body as Json[];
     return (object) => applyJsonPatch(object, operations);
   }
-  if (!isObject(body)) throw badRequest("the patch is no object");
+  if (!isObject(body)) throw badRequest("the patch is not an object");
   const apply = mediaType === "application/merge-patch+json" ? applyMergePatch : applyStrategicMergePatch.bind(undefined, kind);
   return (object) => apply(clone(object), clone(body));
 }

@@ -91,7 +91,7 @@ function limited<T extends string | Buffer>(body: T): T {
 /** A copy of the body that the server may keep. @throws {ApiError} 400 */
 export function bodyOf(request: ApiRequest): JsonObject {
   const body = optionalBodyOf(request);
-  if (body === undefined) throw badRequest("the body of the request is no object");
+  if (body === undefined) throw badRequest("the body of the request is not an object");
   return body;
 }
 

@@ -19,7 +19,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** A refused request. Expected: the caller gets it as response, and it never leaves `ApiServer.request`. */
+/** A rejected request. Expected: the caller gets it as response, and it never leaves `ApiServer.request`. */
 export class ApiError extends Error {
   readonly status: JsonObject;
   readonly code: number;

@@ -2,7 +2,7 @@
  * Metrics of a function in CloudWatch's embedded metric format. CloudWatch reads them from the function's log, to which each invocation
  * writes one line per set of labels when it ends.
  *
- * CW1 a line holds at most 100 metrics with 100 values each, which are CloudWatch's limits; more values make more lines.
+ * CW1 a line has at most 100 metrics with 100 values each, which are CloudWatch's limits; more values go to further lines.
  * CW2 `flush` clears what it has written, so no value is reported twice.
  *
  * Source: AWS CloudWatch, Embedded metric format specification.

@@ -42,7 +42,7 @@ export class AnswerReader {
   readonly #onHead: (head: Head) => void;
   readonly #onBody: ((bytes: Buffer) => void) | undefined;
   #part: Part = "head";
-  /** The start of an incomplete head or line. */
+  /** The received part of an incomplete head or line. */
   #begun: Buffer | undefined;
   #head: Head | undefined;
   #body = new Bytes();

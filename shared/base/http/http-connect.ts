@@ -26,7 +26,7 @@ export interface TlsOptions {
 export interface Proxy {
   readonly host: string;
   readonly port: number;
-  /** For a proxy that is itself reached over TLS. */
+  /** TLS options for a proxy that is itself reached over TLS. */
   readonly tls?: TlsOptions;
   /** Value of Proxy-Authorization. */
   readonly authorization?: string;
@@ -49,7 +49,7 @@ export interface Server {
 /** Starts a connection. `signal` aborts one that waits for a proxy. */
 export type Opener = (signal: AbortSignal) => Opened | Promise<Opened>;
 
-/** The proxy answered CONNECT with a status other than 2xx. */
+/** The proxy responded to CONNECT with a status other than 2xx. */
 class ProxyRefusedError extends Error {
   override readonly name = "ProxyRefusedError";
   readonly code = "EPROXY";

@@ -38,7 +38,7 @@ export interface Answer extends Head {
 }
 
 export interface Bounds {
-  /** For the whole call, from connecting to the last byte of the response. */
+  /** Timeout of the whole call, from connecting to the last byte of the response. */
   readonly timeoutMs: number;
   /** Creates the error of a call that exceeds `timeoutMs`. */
   readonly late: () => Error;
@@ -85,7 +85,10 @@ export interface Exchanges {
   destroy(): void;
 }
 
-/** Margin subtracted from the server's hint (`Keep-Alive: timeout=5`), so that no request crosses the server's close. */
+/**
+ * Margin subtracted from the server's idle timeout (`Keep-Alive: timeout=5`), so that no request is sent while the server closes the
+ * connection.
+ */
 const HINT_MARGIN_MS = 1_000;
 /** Keep-alive probes detect a peer that is gone; the interval of Go's and Node's clients. */
 const PROBE_AFTER_MS = 30_000;
@@ -334,7 +337,7 @@ class Connection {
     try {
       if (!call.reader.push(bytes)) return;
       if (call.reader.isCut) this.#answer(call);
-      // Deferred, to see all input of this poll; the request's own write callback also runs only then.
+      // Deferred until all input of this poll and the write callback of the request have been handled.
       else setImmediate(() => this.#call === call && this.#answer(call));
     } catch (error) {
       this.#lose(error);

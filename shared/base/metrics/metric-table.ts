@@ -35,7 +35,7 @@ export type MetricProcess = "watcher" | "functions" | "node" | "shadow";
 
 /** One metric. */
 export interface MetricRow {
-  /** `kept`: the Store keeps the count; the process that reads it exposes the sum. */
+  /** `kept`: a counter that the Store keeps; the process that reads it exposes the stored sum. */
   readonly type: "counter" | "kept" | "gauge" | "histogram";
   /** Values of each label, or a sentence about their limit. */
   readonly labels: Readonly<Record<string, readonly string[] | string>>;
@@ -61,23 +61,23 @@ export const WORK_QUEUES = {
 
 const QUEUE = { name: Object.values(WORK_QUEUES) } as const;
 const RESOURCE = { resource: CACHED_RESOURCES } as const;
-/** Ten buckets from 10 ns, as upstream's work queue has. */
+/** Ten buckets from 10 ns on, as for upstream's work queue. */
 const WORK_BUCKETS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.1, 1, 10];
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const LATENCY_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const LAG_BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-/** Resources as the Store counts them. The resource of an unreadable message may be unknown. */
+/** Resources by which the Store counts items; `unknown`: messages whose resource cannot be read. */
 const TALLIED = [...CACHED_RESOURCES, "unknown"] as const;
 /** A minute, 1 and 4 hours, a day, a week, 1, 3, 6 and 12 months, 4 years. */
 const CERTIFICATE_LIFE_BUCKETS = [60, 3_600, 14_400, 86_400, 604_800, 2_592_000, 7_776_000, 15_552_000, 31_104_000, 124_416_000];
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const GROUPS = "the API groups of the cached resources: none, and apps";
-/** Fourteen from 5 ms. */
+/** Fourteen buckets from 5 ms on, each 2.5 times the one before. */
 const RUNTIME_BUCKETS = Array.from({ length: 14 }, (_, i) => Number((0.005 * 2.5 ** i).toPrecision(12)));
 /** The defaults of Prometheus' client library. */
 const DEFAULT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const POD_START_BUCKETS = [0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600];
-/** The verbs of the runtime that the node agent uses, by upstream's names. */
+/** The CRI calls of the node agent, by upstream's names of the operations. */
 export const RUNTIME_OPERATIONS = {
   version: "version",
   status: "status",

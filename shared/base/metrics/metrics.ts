@@ -12,19 +12,19 @@ import type { METRICS, MetricName } from "./metric-table.ts";
 type Table = typeof METRICS;
 type Named<T extends string> = { [N in MetricName]: Table[N]["type"] extends T ? N : never }[MetricName];
 
-/** One value per label of the row, from the row's list where it has one. */
+/** A value for each label of the metric; if metric-table.ts lists the values of a label, one of these. */
 export type LabelsOf<N extends MetricName> = {
   readonly [L in keyof Table[N]["labels"]]: Table[N]["labels"][L] extends readonly (infer V extends string)[] ? V | OwnLabel : string;
 };
 
-/** An additional controller, or a view: a registry bounds their number. */
+/** Label value of an additional controller or its view. The registry limits how many there are. */
 type OwnLabel = OwnName | `${string}~${string}~${string}`;
 
 export interface Metrics {
   count<N extends Named<"counter">>(name: N, labels: LabelsOf<N>, by?: number): void;
-  /** Sets a `kept` counter to the stored sum, which falls only when the Store has lost it. */
+  /** Sets a gauge, or a `kept` counter to the sum in the Store, which decreases only if the Store has lost it. */
   set<N extends Named<"gauge" | "kept">>(name: N, labels: LabelsOf<N>, value: number): void;
-  /** `value` is in the row's unit: seconds, not milliseconds. */
+  /** `value` is in the unit of the metric's name: seconds, not milliseconds. */
   observe<N extends Named<"histogram">>(name: N, labels: LabelsOf<N>, value: number): void;
   /** Publishes the counts at the end of an invocation if no server exposes them. */
   flush?(): void;

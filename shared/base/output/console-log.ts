@@ -33,7 +33,7 @@ function logOf(least: LogLevel, line: (level: LogLevel, message: string, fields:
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** Shortens values, so that one from outside cannot fill the log. */
+/** Shortens long values, so that external input cannot fill the log. */
 function bounded(fields: LogFields): LogFields {
   const isLong = (value: unknown): value is string => typeof value === "string" && value.length > VALUE_LENGTH_MAX;
   if (!Object.values(fields).some(isLong)) return fields;

@@ -10,7 +10,7 @@ export type Delta = { [R in View]: { readonly resource: R; readonly old?: Cached
  */
 export interface Lookups {
   get<R extends View>(resource: R, key: ObjectKey): Cached<R> | undefined;
-  /** All primaries of a namespace. */
+  /** All primaries (the objects that a controller syncs) of a namespace. */
   primaries<R extends View>(resource: R, namespace: string): readonly Cached<R>[];
 }
 

@@ -5,8 +5,8 @@
  * AP0 a message without a valid signature is acknowledged, logged and its id stored; its content is not read.
  * AP1 content never blocks a lane: an item or message that cannot be applied is quarantined, and the lane continues. An item whose effects
  *     cannot be computed is quarantined but cached: it enqueues no key.
- * AP2 only failures that time can repair are retried: no epoch yet, a fence that is not open, a manifest before its lane, a newer envelope
- *     or unknown view.
+ * AP2 only failures that pass with time are retried: no epoch yet, a fence that is not open yet, a list's manifest that arrives before
+ *     earlier messages of its lane, and an envelope version or view that only a newer build knows.
  * AP3 doorbells are rung after the step that queued their keys and before the message is acknowledged.
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
  * AP5 a message that exceeds its time makes progress on each delivery: a call has 100 items, on redelivery 10, then one, and grows while
@@ -75,16 +75,16 @@ export interface ApplierPorts {
 export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
 /**
- * How much is known of the rows to replace. `unread`: nothing; the Store applies items that need no look-up and returns the others (IX10).
- * `found`: what it returned. `read`: rows are read first.
+ * Where the stored rows of the items come from. `unread`: they are not read; the Store applies the items for which that is safe and returns
+ * the rows of the others (IX10). `found`: the Store has returned them. `read`: the applier reads them before it calls the Store.
  */
 type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current"> };
 
-/** The part of a message in one call. */
+/** The items of a message that go to the Store in one call. */
 interface Call {
   readonly kind: "D" | "L";
   readonly listRV?: string;
-  /** In the message's last call. */
+  /** Only in the last call of the message: commits its sequence number. */
   readonly commit?: { readonly watermark?: string };
 }
 
@@ -123,7 +123,10 @@ export async function applyMessage(ports: ApplierPorts, message: Message): Promi
     return ACK;
   }
   if (decoded.kind === "newer") {
-    ports.log.error("message of a newer watcher waits: deploy the functions of that version", { messageId: message.id, why: decoded.why });
+    ports.log.error("message of a newer watcher stays in the queue: deploy the functions of the watcher's version", {
+      messageId: message.id,
+      why: decoded.why,
+    });
     return { kind: "retry", afterSeconds: RETRY_SECONDS, why: decoded.why };
   }
   if (decoded.kind === "undecodable") {
@@ -167,9 +170,9 @@ class MessageApplier {
   readonly #bells = new Map<string, Doorbell>();
   /** Items already reported as invalid; a retry prepares the batch again. */
   readonly #faulty = new Set<ObjectKey>();
-  /** Of this delivery's calls; no other delivery uses it. */
+  /** Prefix of the `part` texts of this delivery's calls (A15); unique to the delivery. */
   readonly #partPrefix: string;
-  /** Calls that left the message unfinished. */
+  /** Number of calls so far after which items of the message remained. */
   #parts = 0;
 
   constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount: number) {
@@ -198,7 +201,7 @@ class MessageApplier {
     const nowMs = clock.now();
     metrics?.count("deltaloop_messages_total", { resource, verdict });
     metrics?.observe("informer_processing_latency_seconds", informerLabels(resource), (nowMs - startedMs) / 1000);
-    // A listed object may be old, and a heartbeat has no event.
+    // Only for live events: a listed object may have changed long ago, and a heartbeat carries no event.
     if (kind === "D" && verdict === "ack")
       metrics?.observe("deltaloop_delta_lag_seconds", { resource }, Math.max(0, nowMs - receivedMs) / 1000);
   }
@@ -208,7 +211,7 @@ class MessageApplier {
     const { r: resource } = this.#envelope;
     const full = result.outcomes.filter((outcome) => outcome === "full").length;
     if (full > 0)
-      this.#ports.log.error("the store is full: objects are left out; the watcher lists everything once there is room", {
+      this.#ports.log.error("the store is full: objects are skipped; the watcher lists everything again once there is room", {
         resource,
         count: full,
       });
@@ -276,7 +279,7 @@ class MessageApplier {
         look = result.found ? { kind: "found", found: result.found } : { kind: "read" };
         continue;
       }
-      // Doorbells are sent again for the affected keys (A3), which are unknown for deletes that were not read.
+      // A3 rings the doorbells of the affected keys again. For a delete these are known only once its row is read.
       if (result.kind === "duplicate" && look.kind === "unread" && prepared.items.some(({ type }) => type === "delete")) {
         this.#ringLater(result.bells);
         look = { kind: "read" };
@@ -285,7 +288,7 @@ class MessageApplier {
       const verdict = this.#verdict(result);
       return result.kind === "applied" ? undefined : verdict;
     }
-    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `rows moved under ${RETRIES_MAX} attempts` };
+    return { kind: "retry", afterSeconds: RETRY_SECONDS, why: `rows kept changing during ${RETRIES_MAX} attempts` };
   }
 
   async #applyManifest(envelope: Extract<Envelope, { k: "M" }>): Promise<Verdict> {
@@ -314,7 +317,7 @@ class MessageApplier {
       if (result.kind !== "retry") return this.#verdict(result);
       this.#ringLater(result.bells);
     }
-    return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows moved under ${RETRIES_MAX} sweeps` };
+    return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: `rows kept changing during ${RETRIES_MAX} attempts` };
   }
 
   /** Parts of a stashed manifest were removed or damaged: only a list shows which cached objects no longer exist. */
@@ -341,14 +344,14 @@ class MessageApplier {
         this.#ports.log.info("message dropped", { resource, lane, sequence, why: result.why });
         return ACK;
       case "needed":
-        this.#ports.log.warn("manifest names objects that never arrived; the lane is frozen until the next manifest", {
+        this.#ports.log.warn("listed objects did not reach the cache; the lane is frozen until the next list", {
           resource,
           lane,
           missing: result.keys.length,
         });
         return ACK;
       case "early":
-        return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: "manifest before its lane" };
+        return { kind: "retry", afterSeconds: EARLY_MANIFEST_SECONDS, why: "the manifest arrived before earlier messages of its lane" };
       case "noEpoch":
         return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the cache has no epoch" };
       case "notOpen":
@@ -385,8 +388,8 @@ class MessageApplier {
     for (const { key, why } of prepared.faults) {
       if (this.#faulty.has(key)) continue;
       this.#faulty.add(key);
-      // Items that end here are counted where they are applied.
-      await this.#quarantine(`${resource} ${key}`, `whom it concerns cannot be decided: ${why}`, 0);
+      // 0: the item is also cached, and `applyPack` counts it.
+      await this.#quarantine(`${resource} ${key}`, `failed to compute the affected keys: ${why}`, 0);
     }
     for (const { key, forged } of prepared.items)
       if (forged)
@@ -406,7 +409,7 @@ class MessageApplier {
     if (changed.length > 0) this.#ports.onChanges?.(this.#envelope.r, changed);
   }
 
-  /** Repairs primaries needed to compute affected keys. Each has its own key, which is requeued after the repair. */
+  /** Repairs forged rows of primaries that the affected keys depend on. The key of each repaired primary is enqueued. */
   async #repair(forged: readonly Forged[]): Promise<void> {
     const { e: epoch } = this.#envelope;
     for (const each of forged) {
@@ -422,8 +425,8 @@ class MessageApplier {
   }
 
   /**
-   * The items except those that an earlier delivery applied or a newer version superseded (A4): their rows say so. Skipped items ring no
-   * doorbells, so on the second delivery only items that need a live read are skipped.
+   * The items whose row is older than they are. The others were applied by an earlier delivery or superseded by a newer version (A4). A
+   * skipped item rings no doorbells, so the second delivery skips only items that need a live read.
    */
   async #unapplied(
     kind: Call["kind"],
@@ -437,7 +440,7 @@ class MessageApplier {
       .map(({ key, rv }) => ({ resource, key, put: rv, ...list }));
     if (rows.length === 0) return items;
     const begun = await this.#cluster.store.applyPack(this.#header(kind), [], { counts: [], ...this.#part() });
-    // Committed before, or not open: nothing is skipped, because nothing vouches for what the read would find.
+    // The message was committed already, or its fence is not open. Rows read now need not come from its calls, so nothing is skipped.
     if (begun.kind !== "applied") return items;
     this.#parts++;
     const current = new Map((await this.#cluster.store.readIndex({ rows })).current?.map(({ row }) => [row.key, row.rv]));
@@ -454,7 +457,7 @@ class MessageApplier {
     };
   }
 
-  /** Undefined when there is nothing to apply: the item was quarantined. */
+  /** Returns undefined if the item was quarantined. */
   async #changeOf(item: EnvelopeItem): Promise<Change | undefined> {
     const fault = faultOf(item);
     if (fault !== undefined) return this.#quarantineItem(item, fault);
@@ -465,7 +468,7 @@ class MessageApplier {
       const object = this.#cached(item.o);
       return identityOf(object) === `${key} ${uid}`
         ? { type: "put", key, uid, rv, object, ...(item.t === "A" && { isNew: true }) }
-        : await this.#quarantineItem(item, "its object is another one");
+        : await this.#quarantineItem(item, "its object has another key or uid than the item");
     } catch (error) {
       return this.#quarantineItem(item, messageOf(error));
     }
@@ -513,7 +516,7 @@ class MessageApplier {
   }
 }
 
-/** Rows that are not in the list and fail their MAC: nothing is known about them, so no key is enqueued. */
+/** Deletes of the rows that fail their MAC and are not in the list. Their content cannot be trusted, so they enqueue no key. */
 function strays(forged: readonly Forged[], listed: ReadonlySet<ObjectKey>, listRV: string): readonly ItemChange[] {
   return forged
     .filter(({ key, where }) => where === "row" && !listed.has(key))

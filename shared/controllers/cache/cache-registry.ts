@@ -1,4 +1,4 @@
-/** What caching uses of a registry: names, event handlers and views (shared/controllers/registry/registry.ts). */
+/** The part of a registry that the cache uses: names, event handlers and views (shared/controllers/registry/registry.ts). */
 import { isOwnView, ownerOfCached } from "@deltaloop/kube/objects";
 import type { Cached, CachedObject, Catalog, OwnerId, OwnView, Resource, View } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -21,13 +21,13 @@ export function cachedAs(registry: Views, view: View, object: unknown, digester:
   return isOwnView(view) ? definitionOf(registry, view).project(object, digester) : strip(view, object, digester);
 }
 
-/** The owner of a row, which names its slice. Each view has this one function. */
+/** The owner in whose slice `view` stores the object; undefined: among the orphans of its namespace. */
 export function sliceOf(registry: Views, view: View, object: Cached<View>): OwnerId | undefined {
   // The view names the shape of its objects, which TypeScript cannot correlate here.
   return isOwnView(view) ? definitionOf(registry, view).slice?.(object as CachedObject) : ownerOfCached(view, object as Cached);
 }
 
-/** The object if it can be cached. Used for deletions too: a deletion whose object is unreadable is still a deletion. */
+/** The object, or undefined if it cannot be cached. For deletes, which are applied without the object too. */
 export function readable(registry: Views, resource: View, object: Cached<View> | undefined): Cached<View> | undefined {
   try {
     if (object !== undefined) sliceOf(registry, resource, object);
@@ -42,12 +42,12 @@ export function resourceOf(registry: Views, view: View): Resource {
   return isOwnView(view) ? definitionOf(registry, view).resource : view;
 }
 
-/** Whether metadata of the resource is enough for the view. */
+/** Whether the view needs only the metadata of its objects. */
 export function needsMetadataOnly({ views }: Views, view: View): boolean {
   return isOwnView(view) && views.get(view)?.isMetadataOnly === true;
 }
 
-/** @throws {RangeError} for a view that the registry lacks: a bug, because such a message waits undecoded */
+/** @throws {RangeError} for a view that the registry lacks: a bug, because messages of an unknown view are not decoded */
 function definitionOf({ views }: Views, view: OwnView): ViewDefinition {
   const definition = views.get(view);
   if (!definition) throw new RangeError(`no view ${view}`);

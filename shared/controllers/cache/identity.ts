@@ -4,7 +4,7 @@ import type { EpochRecord } from "@deltaloop/store/ports";
 /**
  * Version of `strip` and of the slices. A build that caches different data needs another number, which starts a new epoch.
  *
- * 2: annotations travel as digests, and messages and rows carry a MAC. Unsigned data of version 1 is not taken over.
+ * 2: annotations are sent and stored as digests, and messages and rows carry a MAC. Unsigned data of version 1 is not used.
  */
 const PROJECTION_VERSION = 2;
 

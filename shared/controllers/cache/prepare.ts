@@ -1,7 +1,7 @@
 /**
- * Turns changed objects into items that the Store can apply in one step (informer §11.2): the replaced row, the affected keys, the settled
- * intents, and the versions and counts at which these were read. The applier and write-through share it, so a change has the same effects
- * on either path.
+ * Turns changed objects into items that the Store can apply in one step (informer §11.2). An item has the row to replace, the keys to
+ * enqueue, the intents to settle, and the versions and counts that these were computed from. Applier and write-through share this code, so
+ * a change has the same effects on both paths.
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
 import { controllerIn, isActive, isOwnView, splitKey } from "@deltaloop/kube/objects";
@@ -23,9 +23,9 @@ export interface Change {
   readonly uid: string;
   readonly rv: string;
   readonly object: Cached<View> | undefined;
-  /** ADDED: no row exists, unless write-through already stored the object. */
+  /** From an ADDED event: the object has no row yet, unless write-through has already stored it. */
   readonly isNew?: boolean;
-  /** The forged value that it replaces (A14); the object was read live after that value was found. */
+  /** The forged value that this change replaces (A14); its object was read live after that value was found. */
   readonly forged?: readonly Forged[];
 }
 
@@ -45,7 +45,7 @@ export interface Fault {
 
 export interface PrepareOptions {
   readonly known?: KnownRows;
-  /** The Store has returned the stored row. */
+  /** Stored rows that the Store returned with its last response; they are not read again. */
   readonly found?: Pick<IndexView, "rows" | "current">;
   /** The changes are objects of a list at this version. */
   readonly listRV?: string;
@@ -53,7 +53,7 @@ export interface PrepareOptions {
   readonly live: (key: ObjectKey) => Promise<Change>;
 }
 
-/** Rows already read, by key; `undefined`: no row existed. The Store compares, so a wrong guess only costs a retry. */
+/** Rows already read, by key; `undefined`: no row existed. The Store compares them with its own, so an outdated row only costs a retry. */
 export type KnownRows = ReadonlyMap<ObjectKey, Row | undefined>;
 
 /** Longest chain of look-ups: a pod's ReplicaSet, its Deployment, and a namespace's primaries. */
@@ -86,8 +86,9 @@ export async function prepareChanges(
 }
 
 /**
- * Prepares items without reading their rows (IX10): most events are either for new objects or were written through already. New objects get
- * their effects. Other items need no work or are returned by the Store for a read. Look-ups are read as usual.
+ * Prepares items without reading their rows (IX10), because most events are of new objects or of objects that were already written through.
+ * For a new object the effects are computed. Any other item either equals its stored row, or the Store returns the row and the item is
+ * prepared again. Look-ups are read as usual.
  */
 export async function prepareUnread(
   store: Pick<IndexStore, "readIndex">,
@@ -107,7 +108,7 @@ export async function prepareUnread(
   return { ...prepared, items };
 }
 
-/** The change itself, or the live object if a stored value is forged; it then replaces the forged values. */
+/** The change; if stored values of its key are forged, the live object, which replaces them. */
 async function believable(change: Change, forged: readonly Forged[], live: PrepareOptions["live"]): Promise<Change> {
   if (forged.length === 0) return change;
   const all = [...(change.forged ?? []), ...forged];
@@ -156,14 +157,14 @@ function unchanged({ registry, resource }: Tables, change: Change, { rv, uid, ow
   return { ...bare(registry, resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
 }
 
-/** Assumes that the item equals its row or is a redelivery. */
+/** The item without effects, on the assumption that it equals its row. If it does not, the Store returns the row (IX10). */
 function notNew(registry: CacheRegistry, resource: View, change: Change): ItemChange {
   const item = bare(registry, resource, change);
   const { type, uid, rv, owner } = item;
   return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
 }
 
-/** The item without effects. A delete has an owner as well: the row is read in that owner's slice. */
+/** The item without effects. A delete has an owner as well, because the Store looks for the row in that owner's slice. */
 function bare(registry: CacheRegistry, resource: View, { type, key, uid, rv, object }: Change): ItemChange {
   const owner = object && sliceOf(registry, resource, object);
   return {
@@ -180,8 +181,8 @@ function bare(registry: CacheRegistry, resource: View, { type, key, uid, rv, obj
 }
 
 /**
- * Nothing here is asynchronous, so an error is caused by the change itself and would recur on each redelivery. A sweep must stay complete
- * (informer §11.5). So the object is cached anyway (AP1), and only the resync enqueues its keys.
+ * An event handler is synchronous, so an error is caused by the change itself and would recur on each redelivery. The object is cached all
+ * the same (AP1), because a manifest removes all unlisted rows or none (informer §11.5). Only the resync then enqueues the affected keys.
  */
 function effectsOf(tables: Tables, change: Change, row: Row | undefined): readonly Effect[] {
   try {
@@ -222,7 +223,7 @@ function isCounted({ registry, resource }: Tables, row: Row | undefined, put: Ca
   return !isOwnView(resource) && JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector);
 }
 
-/** The pod's own name and uid settle its ops; nothing is counted (informer §13). */
+/** The intents that a pod's event settles, found by the pod's own name or uid; upstream counts events instead (informer §13). */
 function lowersOf(
   row: Row | undefined,
   put: CachedPod | undefined,
@@ -260,7 +261,7 @@ class Seen implements Lookups {
     return this.#rows.get(`${resource} ${key}`);
   }
 
-  /** The row of the change's key, if the change is not newer. */
+  /** The row of the key, if it is at least as new as the change. */
   current(resource: View, key: ObjectKey): Omit<Row, "object"> | undefined {
     return this.#current.get(`${resource} ${key}`);
   }
@@ -331,7 +332,7 @@ class Seen implements Lookups {
     for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
     for (const count of view.counts) {
       const id = `${count.resource} ${count.namespace}`;
-      if (!this.#counts.has(id)) this.#counts.set(id, count); // keep the oldest read: look-ups came after it
+      if (!this.#counts.has(id)) this.#counts.set(id, count); // keep the first count: look-ups were read after it
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * Repairs rows that this deployment did not write (A14): reads the objects live and replaces exactly the forged text. No decision uses such
- * rows; the run that found them is repeated.
+ * Repairs rows that this deployment did not write (A14): reads their objects live and replaces exactly the forged text. The run that found
+ * them decides nothing and is repeated afterwards.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { MalformedObjectError, objectKey, splitKey } from "@deltaloop/kube/objects";
@@ -31,7 +31,7 @@ const NAMED_MAX = 10;
 
 /**
  * `run` names the key that is enqueued after a repair; the caller need not hold it.
- * @throws {Error} if an object cannot be read, or the cache is of another epoch
+ * @throws {Error} if an object cannot be read, or the cache belongs to another epoch
  */
 export async function repair(ports: RepairPorts, run: AnyTaken, forged: readonly Forged[]): Promise<void> {
   for (const [resource, all] of Map.groupBy(forged, (each) => each.resource)) {
@@ -75,7 +75,7 @@ async function putBack(
     gone: [],
     ownStatus: false,
   });
-  if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");
+  if (result.kind === "otherEpoch") throw new Error("the cache belongs to another epoch");
   if (result.bells.length > 0) await ring(ports, result.bells);
   return result.kind === "ok" ? left.length : result.index;
 }

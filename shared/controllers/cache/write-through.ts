@@ -20,7 +20,7 @@ export interface WriteThroughPorts {
   readonly doorbells: Doorbells;
   readonly registry: CacheRegistry;
   readonly digester: Digester;
-  /** For keys whose cached values fail their MAC (A14). */
+  /** Reads objects whose cached values fail their MAC (A14). */
   readonly reader: Pick<KubeReader, "get">;
   readonly log: Log;
 }
@@ -29,7 +29,7 @@ export interface Answers<R extends View = CachedResource> {
   readonly resource: R;
   /** Whole objects as the API server sent them. */
   readonly objects: readonly unknown[];
-  /** uid of the run's primary, whose intents are meant. */
+  /** uid of the run's primary; its intents are settled. */
   readonly ownerUid: string;
   /** Rows the run has read, so that the usual case needs no further read; `undefined` = known to be absent. */
   readonly known?: KnownRows;
@@ -40,12 +40,12 @@ export interface Answers<R extends View = CachedResource> {
   readonly marks?: WriteThrough["marks"];
   readonly ownStatus?: boolean;
   readonly left?: number;
-  /** Returns the run's outcome (WQ8) from the objects as they will be cached. Called once. */
+  /** Returns the outcome with which the same step ends the run (WQ8), from the objects as they will be cached. Called once. */
   readonly ends?: (objects: readonly Cached<R>[]) => Outcome;
 }
 
 export interface Written<R extends View> {
-  /** As they are now cached, in order. */
+  /** The objects as they are now cached, in the order of the input. */
   readonly objects: readonly Cached<R>[];
   /** The result of ending the run with `ends`. */
   readonly done?: DoneResult;
@@ -79,10 +79,10 @@ export async function writeThrough<R extends View>(ports: WriteThroughPorts, run
       ...(answers.left !== undefined && { left: answers.left }),
       ...(ends && { ends }),
     });
-    // Must be the next command on that connection.
+    // No other command of this connection may come between `expect` and the call.
     const doorbells = ports.doorbells.expect?.(dueBy(run, items)) ?? ports.doorbells;
     const result = await answer;
-    if (result.kind === "otherEpoch") throw new Error("the cache is of another epoch");
+    if (result.kind === "otherEpoch") throw new Error("the cache belongs to another epoch");
     if (result.bells.length > 0) await ring({ ...ports, doorbells }, result.bells);
     if (result.kind === "ok") return { objects, ...(result.done && { done: result.done }) };
     changes = changes.slice(result.index);
@@ -91,7 +91,7 @@ export async function writeThrough<R extends View>(ports: WriteThroughPorts, run
   throw new Error(`gave up writing ${run.key} through after ${ATTEMPTS_MAX} attempts: the cache of ${answers.resource} kept changing`);
 }
 
-/** Primaries among the items that may need a sync at once: the Store will have them as they are here. */
+/** Doorbells of the primaries among the items that may be due at once, as the Store will have them after this call. */
 function dueBy({ epoch, controller: own, key: ownKey }: AnyTaken, items: readonly ItemChange[]): readonly Doorbell[] {
   return items.flatMap(({ effects, uid, owner }) =>
     effects

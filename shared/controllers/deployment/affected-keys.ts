@@ -36,7 +36,7 @@ export const deploymentAffectedKeys: AffectedKeys = (delta, lookups) => {
   }
 };
 
-/** Own status writes return here too; they change nothing relevant and wait for the end of the run. */
+/** Events of our own status writes come here too: they have urgency `status`, so they wait for the end of the run. */
 function deploymentEffects(before: CachedDeployment | undefined, after: CachedDeployment | undefined): readonly Effect[] {
   const d = after ?? before;
   if (d === undefined) return [];
@@ -59,7 +59,7 @@ function sameSelector(a: CachedDeployment, b: CachedDeployment): boolean {
 
 function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedReplicaSet | undefined, lookups: Lookups): readonly Effect[] {
   if (after === undefined) return before === undefined ? [] : ownerEffects(before.metadata, "act");
-  // First seen while it is being deleted: treated as deleted, so an orphan affects no Deployment.
+  // First seen while it is being deleted: treated as deleted. So an orphan enqueues no Deployment that could adopt it.
   if (before === undefined && after.metadata.deletionTimestamp !== undefined) return ownerEffects(after.metadata, "act");
   if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return [];
 
@@ -91,7 +91,7 @@ function selectorEffects(rs: CachedReplicaSet, lookups: Lookups): readonly Effec
     .map((d) => effect(d, "act"));
 }
 
-/** An invalid selector and an empty one select nothing here. */
+/** Whether the Deployment selects these labels. An invalid or empty selector selects nothing here. */
 function selects(d: CachedDeployment, labels: Labels): boolean {
   const selector = selectorOf(d, () => d.spec.selector);
   return selector.kind !== "Invalid" && !selectsEverything(selector) && matches(selector, labels);

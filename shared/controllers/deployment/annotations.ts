@@ -1,4 +1,4 @@
-/** Annotations that Deployments and their ReplicaSets carry for each other (deployment §8.1). */
+/** Annotations by which the controller keeps state on Deployments and their ReplicaSets (deployment §8.1). */
 import type { CachedDeployment, CachedReplicaSet, Labels } from "@deltaloop/kube/objects";
 import type { CopiedAnnotations } from "../kit/writes.ts";
 import { maxSurge } from "./max-surge-max-unavailable.ts";
@@ -51,8 +51,8 @@ export interface AnnotationChanges {
   /** Annotations of which only the digests are known. */
   readonly copied: CopiedAnnotations | undefined;
   /**
-   * Whether the changes need a write of their own. With an unreadable revision they do not, although `set` and `copied` hold the copied
-   * annotations, which are then sent only with another change.
+   * Whether to send a write for these changes alone. False if the revision annotation cannot be parsed: `set` and `copied` are then sent
+   * only together with another change.
    */
   readonly changed: boolean;
 }
@@ -115,20 +115,20 @@ function clearAnnotations(d: CachedDeployment, own: Labels): Record<string, stri
 }
 
 /**
- * Annotations that differ by digest. Skipped annotations have no digest: they are stored in clear or not at all. Both digests are of one
- * key, because the ReplicaSet was found by its equal template digest, which depends on that key.
+ * Annotations whose digests differ. Annotations that are never copied have no digest: they are stored in clear or not at all. Both objects'
+ * digests use the same key: the ReplicaSet was found by its template digest, which depends on that key.
  */
 function copiedAnnotations({ metadata: { annotationDigests = {} } }: CachedDeployment, own: Labels = {}): CopiedAnnotations | undefined {
   const keys = Object.keys(annotationDigests).filter((key) => own[key] !== annotationDigests[key]);
   return keys.length > 0 ? { keys, digests: annotationDigests } : undefined;
 }
 
-/** The size annotations of a ReplicaSet, which record the Deployment that sized it. Source: deployment/util SetReplicasAnnotations. */
+/** The annotations desired-replicas and max-replicas of a ReplicaSet. Source: deployment/util SetReplicasAnnotations. */
 function sizeAnnotations(d: CachedDeployment): Labels {
   return { [DESIRED_REPLICAS]: String(replicasOf(d)), [MAX_REPLICAS]: String(replicasOf(d) + maxSurge(d)) };
 }
 
-/** Size annotations that the ReplicaSet lacks or that differ, compared as text. Source: ReplicasAnnotationsNeedUpdate. */
+/** Those of these annotations that the ReplicaSet lacks or has with another text. Source: ReplicasAnnotationsNeedUpdate. */
 export function outdatedSizeAnnotations(d: CachedDeployment, rs: CachedReplicaSet): Labels {
   return Object.fromEntries(Object.entries(sizeAnnotations(d)).filter(([key, value]) => rs.metadata.annotations?.[key] !== value));
 }

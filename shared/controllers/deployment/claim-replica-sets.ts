@@ -8,7 +8,7 @@ import type { DeploymentReason } from "./reasons.ts";
 import { ownerOf } from "./writes.ts";
 
 export interface ReplicaSetClaims {
-  /** Already controlled by the Deployment, even if the writes fail. */
+  /** ReplicaSets that the Deployment already controls and keeps, whether or not the writes succeed. */
   readonly owned: readonly CachedReplicaSet[];
   /** Adoptions and releases, in the order of the ReplicaSets. */
   readonly writes: readonly Extract<Write, { kind: "Adopt" | "Release" }>[];

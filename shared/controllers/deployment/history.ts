@@ -53,7 +53,7 @@ function keptBy(rs: CachedReplicaSet): "populated" | "wanted" | "unseen" | undef
   return (rs.metadata.generation ?? 0) <= (rs.status.observedGeneration ?? 0) ? undefined : "unseen";
 }
 
-/** Deletes exactly the version of the decision: after a scale-up the delete conflicts (S16). */
+/** A delete with the resourceVersion that the decision read as precondition: after a scale-up it fails with a conflict (S16). */
 function deleteReplicaSet(d: CachedDeployment, rs: CachedReplicaSet): DeleteReplicaSet {
   const { name, uid, resourceVersion } = rs.metadata;
   return { kind: "DeleteReplicaSet", owner: ownerOf(d), name, uid, resourceVersion };
@@ -76,7 +76,7 @@ function insertionSorted<T>(items: readonly T[], compare: (a: T, b: T) => number
   return sorted;
 }
 
-/** By revision; equal and unreadable revisions by age. Source: deployment/util ReplicaSetsByRevision. */
+/** Orders ReplicaSets by revision; those with equal or unreadable revisions by age. Source: deployment/util ReplicaSetsByRevision. */
 function byRevision(a: CachedReplicaSet, b: CachedReplicaSet): number {
   const [left, right] = [revisionOf(a), revisionOf(b)];
   if (left === undefined || right === undefined || left === right) return byCreation(a, b);

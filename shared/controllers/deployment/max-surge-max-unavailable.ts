@@ -66,7 +66,7 @@ export function maxSurge(d: CachedDeployment): number {
   return surgeOf(d).decided;
 }
 
-/** Pods that may be missing. 50% of 5 → 2; 10 of 5 → 5. Source: deployment/util MaxUnavailable. */
+/** Number of pods that may be unavailable. 50% of 5 → 2; 10 of 5 → 5. Source: deployment/util MaxUnavailable. */
 export function unavailableOf(d: CachedDeployment): Decision<number, DeploymentReason> {
   if (!isRollingUpdate(d) || replicasOf(d) === 0) return { decided: 0, why: [] };
   const unavailable = Math.min(fencepostsOf(d).unavailable, replicasOf(d));
@@ -77,7 +77,7 @@ export function maxUnavailable(d: CachedDeployment): number {
   return unavailableOf(d).decided;
 }
 
-/** Explains a resolved value that differs from the given one: a percentage, one raised to 1, or one above all pods. */
+/** Explains a resolved value that differs from the given one: a percentage, a value raised to 1, or a value above `spec.replicas`. */
 export function whyPods(d: CachedDeployment, field: "maxSurge" | "maxUnavailable", pods: number): readonly DeploymentReason[] {
   const given = d.spec.strategy?.rollingUpdate?.[field] ?? 0;
   if (!isRollingUpdate(d) || given === pods) return [];
@@ -85,7 +85,7 @@ export function whyPods(d: CachedDeployment, field: "maxSurge" | "maxUnavailable
   return [{ rule: "in pods", facts: { field, given, replicas: replicasOf(d), pods, isRaised } }];
 }
 
-/** Pods that must stay available. 60% of 10 may be missing → 4. Source: deployment/util MinAvailable. */
+/** Number of pods that must stay available. maxUnavailable 60% of 10 → 4. Source: deployment/util MinAvailable. */
 export function minAvailable(d: CachedDeployment): number {
   return isRollingUpdate(d) ? replicasOf(d) - maxUnavailable(d) : 0;
 }

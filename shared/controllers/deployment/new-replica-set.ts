@@ -1,4 +1,4 @@
-/** Creates the new ReplicaSet and keeps its revision and the Deployment's equal (deployment §8). */
+/** Creates the new ReplicaSet, and gives the Deployment the same revision (deployment §8). */
 import type { CachedDeployment, CachedReplicaSet, DeploymentStatus } from "@deltaloop/kube/objects";
 import { getCondition, setDeploymentCondition } from "@deltaloop/kube/objects";
 import { podTemplateHash } from "@deltaloop/kube/pod-template";
@@ -20,8 +20,8 @@ import { ownerOf, patchReplicaSet, scaledNote, templateOf, updateStatus } from "
 const NAME_LENGTH_MAX = 253;
 
 /**
- * The write that an existing new ReplicaSet needs, at most one. Its own annotations and minReadySeconds come first. Once they are right, the
- * Deployment gets the ReplicaSet's revision, and a first Progressing condition if it has none.
+ * The next write for an existing new ReplicaSet, at most one: its annotations and minReadySeconds, or, if they are up to date, the
+ * Deployment's revision and, if it has none, its first Progressing condition.
  * Source: sync.go getNewReplicaSet.
  */
 export function syncExistingReplicaSet(
@@ -55,8 +55,8 @@ export function syncExistingReplicaSet(
 }
 
 /**
- * Adds the Deployment's annotations to a write to the new ReplicaSet. This matters only while its revision cannot be read: then missing
- * annotations are no reason for a write of their own, and are sent with a change of size.
+ * Adds the Deployment's annotations to another write to the new ReplicaSet. Needed only while its revision annotation cannot be parsed:
+ * missing annotations then do not cause a write by themselves.
  */
 export function withCopiedAnnotations(d: CachedDeployment, rss: readonly CachedReplicaSet[], write: PatchReplicaSet): PatchReplicaSet {
   const rs = rss.find(({ metadata }) => metadata.uid === write.uid);
@@ -142,7 +142,7 @@ export function foundStatus(d: CachedDeployment, write: CreateReplicaSet): Updat
   return revisionStatus(d, revisionGiven(write), undefined);
 }
 
-/** The revision of the create; the ReplicaSet itself has it if it is above 0. */
+/** The revision with which the ReplicaSet is created; the ReplicaSet gets the annotation only for a revision above 0. */
 function revisionGiven({ annotations }: CreateReplicaSet): string {
   return annotations[REVISION] ?? String(LEAST_REVISION);
 }
@@ -152,7 +152,10 @@ export function collisionStatus(d: CachedDeployment): UpdateStatus {
   return updateStatus(d, { ...d.status, collisionCount: (d.status.collisionCount ?? 0) + 1 });
 }
 
-/** A refused create: an Event each time, and with a deadline also a condition, which the write rule writes once. */
+/**
+ * The Event of a failed create, and with a progress deadline a condition. Further failures with the same reason do not rewrite the
+ * condition.
+ */
 export function createFailed(
   d: CachedDeployment,
   { name }: CreateReplicaSet,
@@ -166,7 +169,7 @@ export function createFailed(
   return status.conditions === d.status.conditions ? { note } : { note, write: updateStatus(d, status) };
 }
 
-/** `d.status` with the condition set; the same array of conditions if the write rule keeps them. */
+/** `d.status` with the condition set; with the same `conditions` array if `setDeploymentCondition` changes nothing. */
 function withCondition(d: CachedDeployment, condition: DeploymentCondition): DeploymentStatus {
   return { ...d.status, conditions: setDeploymentCondition(d.status.conditions, condition) };
 }

@@ -18,8 +18,8 @@ export function hasProgressDeadline(d: CachedDeployment): boolean {
 }
 
 /**
- * The status that ends a rollout sync: the sums, and the conditions for progress and failures. The progress of a settled Deployment (all
- * replicas updated, reason NewReplicaSetAvailable) is evaluated again only after a rollout changes that.
+ * The status at the end of a rollout sync: counters, and the conditions for progress and failures. For a complete Deployment (all replicas
+ * updated, reason NewReplicaSetAvailable) progress is evaluated again only once a rollout starts.
  * Source: progress.go syncRolloutStatus.
  */
 export function rolloutStatus(
@@ -38,7 +38,7 @@ export function rolloutStatus(
 
 type Verdict = Extract<DeploymentReason, { rule: "progress" }>["facts"]["verdict"];
 
-/** The Progressing condition: none without a deadline, unchanged once settled. */
+/** The conditions with Progressing: removed without a deadline, unchanged for a complete Deployment. */
 function progress(
   d: CachedDeployment,
   newRS: CachedReplicaSet | undefined,
@@ -83,7 +83,7 @@ function progressConditions(
   if (deploymentProgressing(d, status)) {
     const current = getCondition(d.status.conditions, "Progressing");
     const condition = newCondition("Progressing", "True", "ReplicaSetUpdated", `${subject} is progressing.`, nowMs);
-    // Rewritten even with the same reason, against the write rule: the deadline counts from lastUpdateTime.
+    // Written even if status and reason are unchanged, unlike other conditions: the deadline counts from lastUpdateTime.
     const since = current?.status === "True" ? current.lastTransitionTime : undefined;
     const others = removeCondition(status.conditions, "Progressing");
     return { verdict: "moves", conditions: [...others, since === undefined ? condition : { ...condition, lastTransitionTime: since }] };
@@ -163,7 +163,7 @@ export function progressRecheckMs(
  * The follow-up after a status write, in milliseconds from now; undefined = none. Upstream's own status write returns as an update and
  * starts another sync, which cleans up after a rollout that has just completed (quirk Q12) and schedules the deadline. Here own status
  * writes enqueue no keys (informer §13 layer 2), so the sync requeues itself.
- * `d` is the Deployment in the answer to that write.
+ * `d` is the Deployment in the response to that write.
  */
 export function followUpMs(
   d: CachedDeployment,

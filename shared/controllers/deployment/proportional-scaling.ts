@@ -40,7 +40,7 @@ export function proportionalScaling(
   return { toAdd, proportions };
 }
 
-/** The share of one ReplicaSet, limited to the remainder. Source: deployment/util GetReplicaSetProportion. */
+/** The replicas to add to one ReplicaSet, at most what is left of `toAdd`. Source: deployment/util GetReplicaSetProportion. */
 function replicaSetProportion(rs: CachedReplicaSet, d: CachedDeployment, toAdd: number, added: number): number {
   if (toAdd === 0 || toAdd === added) return 0;
   const fraction = replicaSetFraction(rs, d);
@@ -56,7 +56,7 @@ function replicaSetProportion(rs: CachedReplicaSet, d: CachedDeployment, toAdd: 
  *     size 50, R 100, surge 10, max-replicas 130 → round(50 × 110 / 130) − 50 = round(42.3) − 50 = −8
  *     R 0 → −size
  *
- * The product is exact (BigInt). Differs from upstream only where its 32-bit product wraps.
+ * The product is exact (BigInt). Differs from upstream only where upstream's 32-bit product overflows.
  * Source: deployment/util getReplicaSetFraction.
  */
 export function replicaSetFraction(rs: CachedReplicaSet, d: CachedDeployment): number {
@@ -68,7 +68,7 @@ export function replicaSetFraction(rs: CachedReplicaSet, d: CachedDeployment): n
   return roundedQuotient(BigInt(size) * BigInt(replicasOf(d) + maxSurge(d)), BigInt(base)) - size;
 }
 
-/** `a / b` of non-negative numbers, halves up: 5 / 2 → 3. */
+/** The quotient of non-negative numbers, rounded half up: 5 / 2 → 3. */
 function roundedQuotient(a: bigint, b: bigint): number {
   return Number((2n * a + b) / (2n * b));
 }

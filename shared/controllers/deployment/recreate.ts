@@ -30,7 +30,7 @@ export function oldPodsRunning(split: ReplicaSetSplit, pods: readonly CachedPod[
   return pod && { rule: "old pods live", about: pod.name, facts: { by: "pod", shows: pod.phase ?? "Unknown" } };
 }
 
-/** Pods controlled by an old ReplicaSet. Differs from upstream, which compares kind and uid: here a partly matching reference does not count. */
+/** Pods controlled by an old ReplicaSet. Differs from upstream, which compares kind and uid: here the namespace and name must match too. */
 export function oldPods({ oldRSs }: ReplicaSetSplit, pods: readonly CachedPod[]): readonly CachedPod[] {
   const owners = new Set(oldRSs.map(({ metadata }) => podOwnerId(metadata.namespace, { kind: "ReplicaSet", ...metadata })));
   return pods.filter((pod) => owners.has(ownerOfCached("pods", pod) ?? ""));

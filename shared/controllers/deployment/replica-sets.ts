@@ -24,13 +24,15 @@ export function allReplicaSets({ newRS, oldRSs }: ReplicaSetSplit): readonly Cac
 
 /**
  * Whether both digests are of equal templates.
- * @throws {Error} if the digests have different keys or forms. An epoch has one kind of digest (design decision 5), so this is a
- *   bug or a mixed deployment; the answer "different" would start a rollout of every Deployment.
+ * @throws {Error} if the digests have different keys or formats. An epoch has one kind of digest (design decision 5), so this is a bug or a
+ * mixed deployment. Returning false would start a rollout of every Deployment.
  */
 export function sameTemplate(a: CachedTemplate, b: CachedTemplate | undefined): boolean {
   if (b === undefined) return false;
   if (digestPrefix(a.digest) !== digestPrefix(b.digest)) {
-    throw new Error(`template digests of ${digestPrefix(a.digest)} and ${digestPrefix(b.digest)} cannot be compared`);
+    throw new Error(
+      `template digests ${digestPrefix(a.digest)} and ${digestPrefix(b.digest)} cannot be compared: deploy one version with one digest key`,
+    );
   }
   return a.digest === b.digest;
 }

@@ -2,7 +2,7 @@
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { atoi } from "./atoi.ts";
 
-/** On Deployments and ReplicaSets: base-10 int64. */
+/** Annotation of Deployments and ReplicaSets; its value is an int64 in base 10. */
 export const REVISION = "deployment.kubernetes.io/revision";
 
 /** An int64 in base 10, or undefined. Source: strconv.ParseInt. */

@@ -30,7 +30,7 @@ export function reconcileNewReplicaSet(
   return { decided: scaleReplicaSet(d, newRS, to), why: saidOf(about, why) };
 }
 
-/** Attributes size reasons to the ReplicaSet, and resolved percentages to the Deployment. */
+/** Sets `about` of reasons: `about` for sizes of the ReplicaSet; none (the Deployment) for resolved percentages. */
 export function saidOf(about: string, why: readonly DeploymentReason[]): readonly DeploymentReason[] {
   return why.map((reason) => (reason.rule === "in pods" ? reason : { ...reason, about }));
 }
@@ -86,7 +86,7 @@ export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): Decis
   return { decided: budget, why: [...why, { rule: "old may go", facts: { ...seen, newUnavailable, budget } }] };
 }
 
-/** Size writes in order, and whether the guard stopped them. */
+/** Size writes in order, and whether stale counts ended them early. */
 export interface UnhealthyCleanup {
   readonly steps: readonly NotedWrite<PatchReplicaSet>[];
   /**
@@ -102,7 +102,7 @@ export interface UnhealthyCleanup {
  * Removes unavailable replicas of old ReplicaSets first: they serve no traffic, and a rollout must not wait for them.
  *
  *     budget 3, old 10 of which 8 available: cut min(3, 10 − 8) = 2 → 8
- *     old 2 of which 3 available: cut −1 → guard
+ *     old 2 of which 3 available: cut −1 → `guard`, no further scale-down
  *
  * Source: rolling.go cleanupUnhealthyReplicas.
  */

@@ -33,7 +33,8 @@ export function scalingEvent(d: CachedDeployment, rss: readonly CachedReplicaSet
  *
  * 1. At most one ReplicaSet has replicas: it (or the new one, or the newest old one) gets them all. If its size is right,
  *    nothing is written, not even outdated annotations.
- * 2. The new one is saturated: the others go to 0, youngest first. This ends a rollout that adoption left unfinished.
+ * 2. The new one is saturated: the others are scaled to 0, youngest first. This happens if the new ReplicaSet was adopted with all its
+ *    pods.
  * 3. RollingUpdate: proportionally, in forced mode, so that a retry after a partial failure recognises finished ReplicaSets by
  *    their refreshed annotations. If nothing is added: old ones first, youngest first. Recreate: nothing.
  *

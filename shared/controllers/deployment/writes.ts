@@ -64,7 +64,7 @@ export function scaledNote(name: string, from: number, to: number): EventNote {
 }
 
 /**
- * Writes the whole status, every counter explicit, at the resourceVersion of `d`. The API server refuses a status computed from an older
+ * Writes the whole status, every counter explicit, at the resourceVersion of `d`. The API server rejects a status computed from an older
  * version.
  */
 export function updateStatus(d: CachedDeployment, status: DeploymentStatus, annotations?: Labels): UpdateStatus {

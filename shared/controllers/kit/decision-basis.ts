@@ -7,7 +7,7 @@ import type { DecisionMark, PodCache, Row, Snapshot } from "@deltaloop/store/por
 
 /** An owner's pods are listed at most once within this time. */
 export const LIST_INTERVAL_MS = 5_000;
-/** This many lists within DISPUTE_MS that contradict the cache make it SUSPECT. */
+/** After this many lists within DISPUTE_MS that contradict the cache, the pod cache is marked SUSPECT (listed again). */
 const DISPUTES_MAX = 3;
 export const DISPUTE_MS = 60_000;
 
@@ -40,13 +40,14 @@ export interface Intended {
 }
 
 /**
- * Whether the owner's mark allows creates or deletes based on the cache:
+ * Why the cache is not enough for the owner's creates or deletes; undefined if it is. The mark records the last live list of the owner's
+ * pods, or our create of the owner:
  *
  *     mark listed at 90 under this fence, every pod lane at 95  → cache
  *     mark listed at 90, a lane at 80, deletes                  → list: pods that were gone at 90 may still enter the cache
  *     mark listed at 90, a lane at 80, creates                  → cache: such pods can only make it create too few
  *     mark of the fence before                                  → list
- *     the first case, deletes, if losses are undetected  → list
+ *     the first case, deletes, losses may be undetected → list
  *     mark of our own create at 90, a lane at 80                → cache, unless pods of an earlier owner of that name may exist
  */
 export function basisByMark(snapshot: Known, { verb, adopts, losesUnseen = false }: Intended): ListReason | undefined {
@@ -62,7 +63,7 @@ export function basisByMark(snapshot: Known, { verb, adopts, losesUnseen = false
   return adopts ? "pods to adopt" : undefined;
 }
 
-/** At most one list per owner in LIST_INTERVAL_MS. A mark with a future time is ignored: the Store's clock was set back. */
+/** Allows at most one list per owner in LIST_INTERVAL_MS. Ignores a mark with a future time: the Store's clock was set back. */
 export function bounded(why: ListReason | undefined, mark: DecisionMark | undefined, nowMs: number): Basis {
   if (why === undefined) return { kind: "cache" };
   const sinceMs = mark === undefined || mark.kind === "created" ? Infinity : nowMs - mark.atMs;
@@ -92,7 +93,10 @@ interface PodVersion {
   readonly rv: string;
 }
 
-/** The mark that a list leaves. If it contradicted the cache, the mark keeps only its time. */
+/**
+ * The mark to store after a list. A list that contradicted the cache is no basis for decisions; the mark then only records when it was
+ * made.
+ */
 export function markOf(
   cache: PodCache,
   before: DecisionMark | undefined,

@@ -1,4 +1,4 @@
-/** Errors that end a sync. Each of them requeues the key with backoff. */
+/** Errors that end a sync. Each of them requeues the key with back-off. */
 import { NotSentError } from "@deltaloop/kube/client";
 
 /** The lease or the invocation ends too soon for another call. Normal under load; the next run of the key continues. */
@@ -33,7 +33,7 @@ export function toError(thrown: unknown): Error {
 }
 
 /**
- * The error that the API server answered with, for Events and retries.
+ * The error that the API server returned, for Events and retries.
  * @throws {LeaseEndsError} if the request was never sent
  */
 export function toAnswer(thrown: unknown): Error {

@@ -53,7 +53,7 @@ export type EventRequest =
 /**
  * The requests that emit the notes, one per Event.
  *
- *     the same new refusal five times: a create with count 5
+ *     the same new Warning five times: a create with count 5
  *
  * Source: client-go tools/record/event.go makeEvent, recordToSink, recordEvent. Differs from upstream, which sends each note by itself:
  * notes of one run that share an Event are sent once, with the final count.

@@ -5,8 +5,8 @@
  * LP1 no live read and no write, including writes to the Store, starts without a proof. Exceptions: `take` and `done`, so that a key can be
  *     returned.
  * LP2 a proof holds for one term and PROOF_MS, and ends with any connection error: the next connection may lead to another API server.
- * LP3 the Lease is read at most once in PROOF_MS while it proves, and once in RETRY_MS while it does not. A response during which another
- *     connection failed proves nothing: the Lease is read again at once, up to READS_MAX times.
+ * LP3 the Lease is read at most once in PROOF_MS while the proof succeeds, and once in RETRY_MS while it fails. If a connection fails
+ *     during the read, the response proves nothing: the Lease is read again at once, up to READS_MAX times.
  * LP4 an epoch without a term (an older build, shadow mode) needs no proof.
  * LP5 a checkpoint never goes back within an epoch. If `take` returns a smaller one than this process has seen, it marks every resource
  *     SUSPECT.
@@ -27,7 +27,10 @@ export const PROOF_RETRY_MS = 1_000;
 const ALARM_MS = 30_000;
 const READS_MAX = 4;
 
-/** The Lease does not list the Store's token, or cannot be read. Normal for a second while a leader begins a term; else two clusters share the cache. */
+/**
+ * The Lease does not list the Store's token, or cannot be read. Normal for a second while a leader begins a term; if it lasts, two clusters
+ * share the cache.
+ */
 export class UnprovenError extends Error {
   override readonly name = "UnprovenError";
 }
@@ -42,8 +45,7 @@ export interface SeenCheckpoint {
 export interface LeaseProof {
   /** @throws {UnprovenError} */
   require(epoch: string, token: TermToken | undefined): Promise<void>;
-  /** LP2. */
-  connectionFailed(): void;
+  /** Ends the current proof (LP2). */ connectionFailed(): void;
   /** LP5: the greatest checkpoint seen so far; read it before `take`. */
   seen(): SeenCheckpoint | undefined;
   /** LP5. @returns whether the Store's state went back, and is now SUSPECT */
@@ -84,7 +86,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
         return { sentMs, why: describeError(error) };
       }
       if (before === failures) return { sentMs };
-      if (reads === READS_MAX) return { sentMs, why: "connections fail all the time" };
+      if (reads === READS_MAX) return { sentMs, why: "connections keep failing" };
     }
   }
 

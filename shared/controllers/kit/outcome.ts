@@ -5,7 +5,10 @@ import type { Succeeded } from "./run.ts";
 /** After this time the key is requeued to verify a `gone` flag (A14). */
 const GONE_CHECK_MS = 61_000;
 
-/** A pod marked as gone is trusted for a minute: by then its DELETED event has arrived, or the pod must be read. */
+/**
+ * Requeues the key if the snapshot has pods flagged `gone` (deleted, DELETED event not seen yet): without that event the flag must be
+ * verified live after a minute.
+ */
 export function outcomeOf(result: Succeeded, { dependents, orphans }: Snapshot): Outcome {
   if (result.kind === "again") return { kind: "requeueAfter", delayMs: Math.max(0, result.afterMs) };
   return [...dependents, ...orphans].some(({ gone }) => gone) ? { kind: "requeueAfter", delayMs: GONE_CHECK_MS } : { kind: "ok" };

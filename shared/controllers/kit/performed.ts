@@ -17,8 +17,8 @@ export type BuildRollback = (live: KubeObject, target: KubeObject | undefined, w
 
 export interface StatusOptions {
   /**
-   * ReplicaSets and ReplicationControllers only, after a lost race with the generation unchanged: returns the same status on top of the
-   * live object (its other conditions, its resourceVersion), or undefined if nothing is left to write.
+   * ReplicaSets and ReplicationControllers only. Called after a conflict if the generation is unchanged: returns the status for the live
+   * object, with that object's other conditions and resourceVersion, or undefined if the live object already has it.
    */
   readonly recompute?: (live: Cached) => WriteOf<"UpdateStatus"> | undefined;
   /** Set if this is the sync's last write: returns the sync's result from the stored object. The write-through may then end the run (WQ8). */
@@ -28,7 +28,7 @@ export interface StatusOptions {
 /** The result of one write. Objects are stripped: full API objects never leave perform(). */
 export type WriteResult =
   | StoredResult
-  /** CreatePods: the number of pods created, or refused because the namespace is terminating (replicaset §7.1). */
+  /** CreatePods: the number of pods created, including those that a terminating namespace rejected (replicaset §7.1). */
   | { readonly kind: "created"; readonly count: number }
   | { readonly kind: "deleted" }
   /** The object is gone (404), or (release) another object has its name. */

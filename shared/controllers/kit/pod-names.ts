@@ -1,6 +1,6 @@
 /**
  * Pod names are chosen before the call, so that repeating the call is idempotent (design decision 3, replicaset R4). The Store counts the
- * names of an owner. If it is set back and a second run creates the same pods, that run draws the same names.
+ * names of an owner. If the Store loses recent writes and a second run creates the same pods, that run draws the same names.
  */
 import { createHash } from "node:crypto";
 
@@ -27,7 +27,7 @@ export function podsPrefix(ownerName: string): string {
 export interface PodNameSeed {
   readonly ownerUid: string;
   readonly epoch: string;
-  /** Of the owner in this epoch, from 0 (IT5 in store/ports/store.ts). */
+  /** Number of the name among the owner's names in this epoch, from 0 (IT5 in store/ports/store.ts). */
   readonly index: number;
 }
 

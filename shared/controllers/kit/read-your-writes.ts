@@ -2,7 +2,7 @@
  * Read-your-writes cache of one invocation: the responses to its own writes, for the follow-up syncs that these enqueue (design decision
  * 20). A response shows the owner as it was moments ago, so it replaces the live read before a create.
  *
- * HO1 An entry is used only for RECENT_MS after its write was sent. By the last create, a live read would be as old.
+ * HO1 An entry is used only for RECENT_MS after its write was sent. A live read would be as old by the time of the sync's last create.
  * HO2 An entry is used only by a run whose snapshot has the same version, and only until the next write on the object is sent.
  * HO3 Deletes never use it: a surplus pod can be deleted, a deleted pod cannot be restored. Adoptions never use it: they need a read that
  *    starts after the adopted objects were listed.
@@ -10,7 +10,7 @@
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { Sealed } from "./sealed.ts";
 
-/** Entries of this age are no longer used. A create may take as long to arrive. */
+/** Maximum age of an entry (HO1). */
 export const RECENT_MS = 500;
 /** Equals the number of concurrent follow-up syncs. Bounds memory, because a template may be large. */
 const ANSWERS_MAX = 10;

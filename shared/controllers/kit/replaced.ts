@@ -1,4 +1,4 @@
-/** The values that a write replaces, as its decision read them, so that users can see the change. */
+/** The values that a write replaces, as the decision read them, so that users can see the change. */
 import type { DeploymentStatus, ReplicaSetStatus, Labels } from "@deltaloop/kube/objects";
 import { withoutForeignMessages } from "@deltaloop/kube/objects";
 import type { Snapshot } from "@deltaloop/store/ports";

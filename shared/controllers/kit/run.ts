@@ -40,7 +40,7 @@ export type TraceLine = { readonly controller: Controller; readonly key: string 
   | { readonly kind: "reason"; readonly reason: Reason }
   | { readonly kind: "decided"; readonly write: Write; readonly replaced?: Replaced }
   | { readonly kind: "event"; readonly note: EventNote }
-  /** Decisions that depend on an answer, which shadow mode never gets. */
+  /** Decisions that depend on the response to a write, which shadow mode does not send. */
   | { readonly kind: "notDecided"; readonly what: string }
   | { readonly kind: "ended"; readonly outcome: "ok" | "retry" | "requeueAfter" | "drop"; readonly error?: string }
 );
@@ -59,8 +59,8 @@ export interface Run extends Taken {
 
 export type Succeeded = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };
 
-/** A thrown error is the third way: retry with back-off. */
+/** A sync may also throw: the key is then retried with back-off. */
 export type SyncResult =
   | Succeeded
-  /** As if `error` were thrown, but with a delay of at most `afterMs`: a deadline does not wait for the backoff. */
+  /** As if `error` were thrown, but retried after `afterMs` at the latest: a deadline does not wait for the back-off. */
   | { readonly kind: "failed"; readonly error: Error; readonly afterMs: number };

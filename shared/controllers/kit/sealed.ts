@@ -1,4 +1,4 @@
-/** Keeps what may hold secrets (a pod template, a live object) out of logs, JSON and stack traces. */
+/** Keeps values that may contain secrets (a pod template, a live object) out of logs, JSON and stack traces. */
 
 /**
  * A value that prints as its digest: `console.log`, `util.inspect`, `JSON.stringify` and string interpolation all show

@@ -18,7 +18,7 @@ import { ANSWER_RESERVE_MS } from "@deltaloop/base";
 
 export type RecordOutcome = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
-/** A short outage of Redis must not cost the whole visibility time-out. */
+/** Shorter than the queue's visibility timeout, so that a short outage of Redis delays records only briefly. */
 const RETRY_SECONDS = 5;
 
 const OUT_OF_TIME: RecordOutcome = { kind: "retry", afterSeconds: RETRY_SECONDS, why: "the invocation ends" };
@@ -88,7 +88,7 @@ async function outcomeOf(record: SQSRecord, handle: (record: SQSRecord) => Promi
 }
 
 function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[])[] {
-  // A record without a group is a group of its own; message ids are never empty and never a group's name with this prefix.
+  // A record without a group is a group of its own. No group name begins with this prefix.
   return [...Map.groupBy(records, ({ messageId, attributes }) => attributes.MessageGroupId ?? `message ${messageId}`).values()];
 }
 

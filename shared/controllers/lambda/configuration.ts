@@ -27,7 +27,7 @@ export interface Configuration<N extends string = Controller> {
   readonly deployment: string;
   readonly cluster: string;
   readonly mode: "act" | "shadow";
-  /** For watcher and functions alike; absent: on. */
+  /** Whether stops of the guard apply (informer §11.9); absent: on. */
   readonly guard?: "on" | "off";
   /** Namespace of the watcher's Lease; absent: NAMESPACE. */
   readonly leaseNamespace?: string;
@@ -48,7 +48,7 @@ export interface Configuration<N extends string = Controller> {
   };
   readonly queues: { readonly deltas: string; readonly doorbells: { readonly [C in N]: string }; readonly endpoint?: string };
   readonly logLevel: "debug" | "info" | "warn" | "error";
-  /** For functions in Lambda: processes with `/metrics` always collect metrics. */
+  /** How functions in Lambda publish metrics. Processes with `/metrics` always collect them. */
   readonly metrics: "emf" | "none";
 }
 
@@ -66,7 +66,7 @@ const MacKeys = v.pipe(
   v.check((keys) => new Set(keys).size === keys.length, "names a key twice"),
 );
 
-/** By name: the valid values and the default. */
+/** The variables by name, with valid values and default. */
 export const ENTRIES = {
   DELTALOOP_DEPLOYMENT: v.pipe(
     v.string(),
@@ -99,13 +99,13 @@ export const ENTRIES = {
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * @param controllers whose doorbells it must name
+ * @param controllers whose doorbell queues the environment must name
  * @throws {ConfigurationError} naming every variable that is missing, wrong, contradictory or unknown
  */
 export function parseConfiguration(environment: Variables): Configuration;
 export function parseConfiguration<N extends string>(environment: Variables, controllers: readonly N[]): Configuration<N>;
 export function parseConfiguration(environment: Variables, controllers: readonly string[] = CONTROLLERS): Configuration<string> {
-  // Some tools set a variable to the empty text to leave it out.
+  // A variable with an empty value counts as absent: some tools cannot omit it.
   const ours = Object.fromEntries(
     Object.entries(environment).filter(([name, value]) => name.startsWith(PREFIX) && value !== undefined && value !== ""),
   );

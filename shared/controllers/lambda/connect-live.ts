@@ -10,7 +10,7 @@ import { liveSigner } from "./live-signer.ts";
 /** Redis errors for a wrong or revoked password. Source: github.com/redis/redis src/acl.c. */
 const NOT_LET_IN = /^(?:WRONGPASS|NOAUTH|ERR invalid password)/;
 
-/** Connects everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after a refused password. */
+/** Connects everything except the API server. Uses rotated MAC keys at once, and reads the secrets again after a rejected password. */
 export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">, anyDigestKey = false): Connections {
   const { current } = live;
   const outside = connect(
@@ -29,7 +29,7 @@ export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">, any
   const { store } = outside;
   return { ...outside, store: { ...store, take: async (...args) => noticed(await store.take(...args)) } };
 
-  /** An epoch with another digest key means that the watcher has read new secrets first. */
+  /** Reads the secrets again if the epoch has another digest key: the watcher has then read a new one first. */
   function noticed(result: TakeResult): TakeResult {
     if (result.kind === "gated" && result.reason.includes("digestPrefix")) void live.renew("digestKey");
     return result;
@@ -37,8 +37,8 @@ export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">, any
 }
 
 /**
- * Whether connections made for one configuration can be used with another. They adopt new MAC keys, and new credentials of the same kind. A
- * new digest key changes every digest, and a connection belongs to one Redis and user.
+ * Whether connections made for one configuration can be used with another. They can for new MAC keys and new credentials of the same kind,
+ * but not for another digest key, which changes every digest, or another Redis or user.
  */
 export function isServedBy(made: Configuration, now: Configuration): boolean {
   const kept = ({ digestKey, redis, kube }: Configuration): string =>

@@ -4,7 +4,7 @@
  * DE1 the first invocation reads all secrets at once; it fails with the reason, and the next one retries.
  * DE2 the configuration is refreshed before each invocation (live-configuration.ts). If its connections cannot be reused, the function is
  *     recreated; work in progress ends on the old connections, which are then closed.
- * DE3 the sweeper reads no row and no message. It has no keys of the deployment, so it gets random ones.
+ * DE3 the sweeper reads no rows and no messages, so it has none of the deployment's keys and uses random ones.
  */
 import { randomBytes } from "node:crypto";
 import { createSecretReader } from "@deltaloop/store/secrets";

@@ -37,7 +37,7 @@ export function decodeDoorbell(body: string, { controllers }: Pick<Catalog, "con
   const result = v.safeParse(Message, value);
   if (result.success) {
     const ctl = controllers.find((controller) => controller === result.output.ctl);
-    if (ctl === undefined) return { kind: "undecodable", why: "ctl: no controller of this deployment" };
+    if (ctl === undefined) return { kind: "undecodable", why: "ctl: not a controller of this deployment" };
     return { kind: "bell", message: { ...result.output, ctl } };
   }
   const [issue] = result.issues;

@@ -1,15 +1,15 @@
 /**
  * Syncs one key. Keys that this sync enqueues, and that this function can sync, follow inline: without a message or another invocation.
  *
- * GO1 Keys that fall due before `untilMs` are synced inline, at most ten at a time. All other doorbells are rung.
+ * GO1 Keys that are due before `untilMs` are synced inline, at most ten at a time. For all others the doorbells are rung.
  * GO2 A follow-up is an ordinary sync, with lease, gate, stop and epoch. If its Store is unreachable, its doorbell is rung.
- * GO3 A key that its own run enqueues for at once is synced once more after that run. If it is then due again, or backs off, its doorbell
+ * GO3 A key that its own run makes due immediately is synced once more after that run. If it is then due again, or backs off, its doorbell
  *     is rung, so that other keys are not starved.
  * GO4 Nothing is lost with the process: a key is dirty before its doorbell exists, and the sweeper rings it (informer §12.4).
  * GO5 Once all syncs have ended, every new doorbell is rung, because no follow-up would start any more.
- * GO6 A key that a run's Store call is about to enqueue is taken right after that call is sent, without waiting for its response, which
- *     saves one round trip. `take` may be called at any time, so a wrong guess is harmless. The doorbell in the response is dropped only if
- *     the follow-up has already taken the key; otherwise it is handled after the follow-up as usual.
+ * GO6 A follow-up takes the key that a run's Store call will enqueue as soon as that call is sent, which saves one round trip. `take` may
+ *     be called at any time, so a key that turns out not to be enqueued does no harm. The doorbell in the response is dropped only if the
+ *     follow-up has already taken the key; otherwise it is handled after the follow-up as usual.
  */
 import type { ControllerName } from "@deltaloop/kube/objects";
 import { ring } from "../cache/ring.ts";
@@ -29,7 +29,7 @@ export interface SyncRequest {
 }
 
 export interface FollowUpPorts {
-  /** For keys that are not synced inline. */
+  /** Sends the doorbells of keys that are not synced inline. */
   readonly doorbells: Doorbells;
   readonly clock: Clock;
   readonly log: Log;
@@ -50,7 +50,7 @@ interface Early {
   hasEnded: boolean;
 }
 
-/** More than a rollout enqueues. Each sync holds its owner's snapshot in memory. */
+/** More than a rollout enqueues; bounded because each sync holds its owner's snapshot in memory. */
 const FOLLOW_UPS_MAX = 10;
 
 /** Resolves when all syncs have ended. @throws the error of the first key's sync, after that */
@@ -65,7 +65,7 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     running.add(one);
   }
 
-  /** GO3. If the first sync throws, the key's next doorbell starts the second one. */
+  /** GO3. If the first sync throws, the second one is not started here but by the key's doorbell. */
   async function syncAndRepeat(due: Due): Promise<void> {
     const { bell } = due;
     let again: Due | undefined;

@@ -19,7 +19,7 @@ interface Options {
 
 /**
  * API server access from the environment: a token, a client certificate, an EKS cluster's name, or anonymous. A value from a secret is
- * read again when the server refuses it, a token also before it expires.
+ * read again when the server rejects it, a token also before it expires.
  *
  * @throws {ConfigurationError} if an EKS cluster's region is unknown
  */
@@ -61,7 +61,7 @@ function secretToken(live: LiveConfiguration, { log, now = Date.now }: Options):
   };
 }
 
-/** `exp` of a token that has it, as service accounts' do. Source: kubernetes.io/docs/reference/access-authn-authz/authentication. */
+/** `exp` of a token that has it, such as a service account's. Source: kubernetes.io/docs/reference/access-authn-authz/authentication. */
 export function tokenEndsMs(token: string): number | undefined {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString("utf8")) as { readonly exp?: unknown };

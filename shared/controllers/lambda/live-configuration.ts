@@ -4,7 +4,7 @@
  * LC1 concurrent callers share one read, which requests all references at once.
  * LC2 values are used for five minutes, or the environment's shorter limit; then the caller waits for one read, for at most its timeout.
  *    If it fails, the last values stay in use: a secret store outage stops no running process.
- * LC3 `renew` reads at once, but at most once per cause and interval, so that forged messages cannot cause many reads.
+ * LC3 `renew` reads at once, but at most once per cause and INTERVAL_MS, so that forged messages cannot cause many reads.
  * LC4 a value that makes no valid configuration counts as a failed read. The first read has no fallback, so it throws.
  * LC5 no value, and no text derived from one, is logged.
  */
@@ -15,10 +15,10 @@ import { ConfigurationError, parseConfiguration } from "./configuration.ts";
 import type { Configuration, Variables } from "./configuration.ts";
 import { referencesIn, withSecrets } from "./secret-values.ts";
 
-/** Why secrets are read early: what was refused or could not be verified. */
+/** Why secrets are read early: a rejected credential, or an unknown key. */
 export type Cause = "kube" | "redis" | "macKey" | "digestKey";
 
-/** Minimum time between two reads for one cause. A sender of forged messages can trigger the last one. */
+/** Minimum time between two reads for one cause. Longer for `macKey`, because a sender of forged messages can trigger it. */
 const INTERVAL_MS: { readonly [C in Cause]: number } = { kube: 15_000, redis: 15_000, macKey: 60_000, digestKey: 15_000 };
 const AGAIN_AFTER_FAILURE_MS = 10_000;
 /** Timeout per try, of three: the caller has values to fall back on, and the shortest function has 5 s in all. */

@@ -107,10 +107,10 @@ const KubeSecret = v.pipe(
 const RedisSecret = v.pipe(v.string(), v.parseJson(), v.object({ username: v.optional(text), password: text }));
 
 function kubeVariables(value: string): Variables | string {
-  if (!value.startsWith("{")) return /^[\w.-]+$/.test(value) ? { DELTALOOP_KUBE_TOKEN: value } : "its value is no token";
+  if (!value.startsWith("{")) return /^[\w.-]+$/.test(value) ? { DELTALOOP_KUBE_TOKEN: value } : "its value is not a token";
   const { success, output } = v.safeParse(KubeSecret, value);
   if (!success) return `its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with "ca" or without`;
-  // The authority beside the credential takes precedence, because it is replaced together with it.
+  // The CA in the secret takes precedence over that of the environment, because it is rotated together with the credential.
   const ca = output.ca === undefined ? {} : { DELTALOOP_KUBE_CA: output.ca, DELTALOOP_KUBE_CA_FILE: undefined };
   if ("token" in output) return { DELTALOOP_KUBE_TOKEN: output.token, ...ca };
   if (!("clientKey" in output)) return ca;

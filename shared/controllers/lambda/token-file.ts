@@ -2,7 +2,7 @@ import { readFile, stat } from "node:fs/promises";
 
 /**
  * The token in a file that another process refreshes (a projected service-account token changes every hour). It is read again when the
- * file's modification time changes, and after the server refused it.
+ * file's modification time changes, and after the server rejected it.
  */
 export function tokenFrom(path: string): (refused?: string) => Promise<string> {
   let token = "";

@@ -22,7 +22,7 @@ export interface WiredFunction extends Omit<FunctionWiring, "trace"> {
 
 /**
  * Creates a function's dependencies from its current configuration; MAC keys and API server credentials may rotate. `kubeConfig`: access to
- * the API server, which the local function host takes from a kubeconfig. Without its `metrics`, they are written to the function's log,
+ * the API server, which the local function host takes from a kubeconfig. If it has no `metrics`, metrics are written to the function's log,
  * unless DELTALOOP_METRICS is `none`.
  */
 export function wireFunction(component: Component, live: LiveConfiguration, kubeConfig: KubeHttpConfig): WiredFunction {

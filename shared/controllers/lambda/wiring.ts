@@ -34,7 +34,7 @@ export interface ClusterWiring {
   /** Verifies that a message is from this cluster's watcher. */
   readonly signer: Signer;
   readonly doorbells: Doorbells;
-  /** Its requests carry the function's component name; gateways instead set their controller's field manager. */
+  /** Sends the function's component name as user agent; a gateway sets its controller's field manager. */
   readonly reader: KubeReader;
   /** Absent: no proof is required (shadow mode, replay). */
   readonly proof?: LeaseProof;

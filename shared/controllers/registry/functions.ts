@@ -5,7 +5,7 @@ import { logicalName, pascalCase, syncFunction } from "./names.ts";
 import { watchedBy } from "./registry.ts";
 import type { Registry } from "./registry.ts";
 
-/** Concurrent appliers beside one per lane. */
+/** Concurrent appliers in addition to one per lane. */
 const SPARE_APPLIERS = 2;
 
 export interface FunctionEntry {
@@ -25,7 +25,7 @@ export interface FunctionEntry {
   readonly usesKube: boolean;
   /** Whether it reads rows or messages and therefore has the keys for MACs and digests. */
   readonly usesKeys: boolean;
-  /** Whether it rings doorbells: Lambda may take its chain of invocations for a loop. */
+  /** Whether it rings doorbells: Lambda's recursive loop detection must then be off. */
   readonly rings: boolean;
 }
 

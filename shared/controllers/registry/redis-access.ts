@@ -4,7 +4,7 @@
  *
  * RA1 a script runs with its caller's rights, command by command. EVALSHA itself requires write access to all of its KEYS, so a separate
  *     selector allows it and nothing else. Needs Redis 7 or Valkey.
- * RA2 all users may write `ep`, because scripts begin with an HDEL without effect to detect a full store (informer §11.10).
+ * RA2 all users may write `ep`, because scripts use a write to it without effect to detect a full store (informer §11.10).
  */
 import type { Store } from "@deltaloop/store/ports";
 import { functionsOf } from "./functions.ts";

@@ -44,7 +44,7 @@ const EVENTS_TABLES: { readonly [C in Controller]: AffectedKeys } = {
   replicationcontroller: replicationControllerAffectedKeys,
 };
 
-/** A Deployment and its ReplicaSets enqueue each other, write after write. */
+/** Writes of a Deployment enqueue its ReplicaSets, and the reverse. */
 const GOES_ON_TO: { readonly [C in Controller]: readonly Controller[] } = {
   deployment: ["replicaset"],
   replicaset: ["deployment"],
@@ -63,7 +63,7 @@ export const REGISTRY: Registry = {
   resources: RESOURCES,
 };
 
-/** What caching uses of a registry. */
+/** The part of a registry that the cache uses. */
 export function cacheOf({ controllers, resources, views = [] }: Registry): CacheRegistry {
   const byName = new Map<string, ViewDefinition>(views.map((view) => [view.name, view]));
   const entries = controllers.map((entry) => {
@@ -77,7 +77,7 @@ export function cacheOf({ controllers, resources, views = [] }: Registry): Cache
   };
 }
 
-/** What caching uses of the built-in controllers. */
+/** The same part of the built-in controllers' registry. */
 export const CORE_CACHE: CacheRegistry = cacheOf(REGISTRY);
 
 /** The resources to watch and cache for all of them, each once. */

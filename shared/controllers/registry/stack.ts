@@ -1,10 +1,10 @@
 /**
- * The always-on resources of a deployment, by the parameters that `npm run deploy --params` takes. infra/ has the
- * conditions; test/tooling/stack.test.ts compares.
+ * The resources of a deployment that cost money without work, depending on the parameters of `npm run deploy --params`. infra/ decides by
+ * the same conditions, which test/tooling/stack.test.ts verifies.
  */
 import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
 
-/** The parameters that change the cost; `elsewhere` and `here` mean whether `watcherImage` is set. */
+/** The parameters that change the cost. The watcher runs `here` if `watcherImage` is set, else `elsewhere`. */
 export interface Stack {
   readonly network: "own" | "given" | "none";
   readonly natGateway: boolean;
@@ -16,7 +16,7 @@ export interface Stack {
   readonly storeNodes: number;
   readonly key: "make" | "given" | "none";
   readonly secrets: "make" | "given";
-  /** For how long they are used before they are read again. */
+  /** How long functions and watcher use secrets before they read them again. */
   readonly secretsSeconds: number;
   readonly metrics: "emf" | "none";
   readonly watcher: "here" | "elsewhere";
@@ -90,11 +90,12 @@ export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
  */
 export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const unknown = Object.keys(parameters).filter((name) => !PARAMETERS.includes(name));
-  if (unknown.length > 0) throw new UsageError(`${unknown.join(", ")}: no parameter of a deployment; there are ${PARAMETERS.join(", ")}`);
+  if (unknown.length > 0)
+    throw new UsageError(`${unknown.join(", ")}: not a parameter of a deployment; the parameters are ${PARAMETERS.join(", ")}`);
   const of = <T extends string>(name: string, ...known: readonly [T, ...T[]]): T => {
     const value = parameters[name] ?? known[0];
     const found = known.find((each) => each === value);
-    if (found === undefined) throw new UsageError(`${name}=${value}: it is one of ${known.join(", ")}`);
+    if (found === undefined) throw new UsageError(`${name}=${value}: must be one of ${known.join(", ")}`);
     return found;
   };
   const key = parameters["keyArn"] ?? "make";
@@ -103,7 +104,7 @@ export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   if (network === "none" && store !== "given") throw new UsageError("a store is created in a VPC only: network=none needs store=given");
   const seconds = Number(parameters["secretsSeconds"] ?? SECRETS_SECONDS_MAX);
   if (!(Number.isInteger(seconds) && seconds >= 1 && seconds <= SECRETS_SECONDS_MAX))
-    throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: it is a whole number from 1 to ${SECRETS_SECONDS_MAX}`);
+    throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: must be a whole number from 1 to ${SECRETS_SECONDS_MAX}`);
   const subnets = (parameters["subnetIds"] ?? "").split(",").filter((id) => id !== "").length;
   return {
     network,

@@ -13,7 +13,7 @@ export interface NextLook {
 /**
  * Done, or done with a requeue when the first ready pod has been ready for `minReadySeconds`:
  *
- *     minReadySeconds 5, pods ready for 2 s and for 4.3 s → again after 700 ms
+ *     minReadySeconds 5, pods ready for 2 s and for 4.3 s → requeue after 700 ms
  *
  * A ready pod whose condition has no time counts as just ready. Before 1.34 (`all ready`) upstream requeues only once every replica is
  * ready, and then after all of `minReadySeconds`.

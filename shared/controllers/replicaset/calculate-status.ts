@@ -13,7 +13,7 @@ export interface StatusInput {
   readonly terminating?: readonly CachedPod[];
   /** The error of manageReplicas, if it failed. */
   readonly manageError?: Error;
-  /** Whether manageReplicas waits for a live list (§18): then it has neither failed nor succeeded. */
+  /** Whether manageReplicas waits for a live list (§18), so that it has neither failed nor succeeded. */
   readonly isWaiting?: boolean;
   readonly nowMs: number;
 }
@@ -35,7 +35,7 @@ export function calculateStatus(
   };
 }
 
-/** Reasons: the counts of the status, whether they changed, and a failure that ended. */
+/** Reasons of a status: its counts, whether they changed, and whether an earlier failure has ended. */
 export function whyStatus(rs: CachedReplicaSet, status: ReplicaSetStatus, differs: boolean): readonly ReplicaReason[] {
   const before = getCondition(rs.status.conditions ?? [], "ReplicaFailure");
   const isOver = before !== undefined && getCondition(status.conditions ?? [], "ReplicaFailure") === undefined;

@@ -12,7 +12,7 @@ import { observe } from "./observe.ts";
 import type { Observed } from "./observe.ts";
 import type { ReplicaReason } from "./reasons.ts";
 
-/** Delay after pods were marked SUSPECT: the gate is closed until they are listed again. */
+/** Delay after the pod cache was marked SUSPECT: no key is handed out until all pods were listed again. */
 const SUSPECT_MS = 1_000;
 
 export interface LiveBasis {
@@ -37,7 +37,7 @@ export async function liveBasis(session: SyncSession, observed: Observed, kind: 
 
   let why = acts ? basisByMark(snapshot, { verb, adopts: adopted.length > 0, losesUnseen: session.losesUnseen }) : undefined;
   if (why === undefined) {
-    // Without a create or delete, the resourceVersion of the status write ensures that the cached status is current.
+    // Without a create or delete, the status write alone depends on the cached status: it fails if its resourceVersion is not current.
     const status = acts ? await session.liveStatus(owner, verb) : statusOf(rs);
     if (status) why = statusContradicts(snapshot, status, { observed, claimed, deletes: acts && surplus > 0 });
   }
@@ -63,13 +63,13 @@ function statusOf({ metadata, status }: Observed["rs"]): StatusSeen {
 }
 
 /**
- * Whether the owner's status and the cached pods differ without an explanation. Pods that terminate, ended or were deleted since the status
- * was written explain a difference; before deletes, pods newer than the status do as well. A cache that has every event up to the status'
- * version holds no pod that was gone by then.
+ * Why the cached pods cannot be complete, judged by the number of replicas in the owner's status; undefined if nothing speaks against it.
+ * Pods that terminate, ended or were deleted since the status was written explain a smaller number. Before deletes, pods newer than the
+ * status explain a larger one, and so does a cache with every event up to the status' version.
  *
  *     status 3, one pod, one terminating           → above by one: a pod is missing in the cache
  *     status 0, 3 pods, all newer than the status  → explained
- *     status 1, 3 pods, all older, one to delete   → below by two: the cache holds pods that were gone by then
+ *     status 1, 3 pods, all older, one to delete → below by two: the cache may hold pods that were already gone
  */
 export function statusContradicts(
   { pods: cache, mark, left = 0, dependents }: Pick<Snapshot, "pods" | "mark" | "left" | "dependents">,
@@ -88,7 +88,7 @@ export function statusContradicts(
   const uids = new Set(claimed.map(({ uid }) => uid));
   const isLeft = ({ uid }: CachedPod): boolean => !uids.has(uid);
   const gone = dependents.filter((row) => row.gone).length;
-  // Without a mark, the owner's pods that ended since are not counted.
+  // Pods that ended since the status was written are in `left`, but the Store counts them only with a mark.
   const notCounted = observed.pods.filter((pod) => isLeft(pod) && (mark === undefined || isActive(pod))).length + gone + left;
   const released = observed.orphans.filter((pod) => isLeft(pod) && isNewer(pod)).length;
   if (replicas > claimed.length + notCounted + released) return "status above the pods";

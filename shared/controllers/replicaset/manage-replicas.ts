@@ -25,7 +25,7 @@ export interface Managing {
  *
  *     wants 3, has 1   → create 2
  *     wants 1000, has 0 → create 500; the responses queue the key for the rest
- *     wants 1, has 3   → delete 2, the least useful first
+ *     wants 1, has 3 → delete 2 (pods-to-delete.ts)
  *
  * No writes while an earlier call may be in flight, or for an owner that is being deleted.
  *
@@ -79,14 +79,14 @@ export function manageReplicas(
   };
 }
 
-/** Reasons after a refused sync, whose failure stays in the status until a sync succeeds. */
+/** Reasons of a sync after a failed one, whose ReplicaFailure condition remains until a sync succeeds. */
 function whyAgain({ status: { conditions = [] } }: CachedReplicaSet): readonly ReplicaReason[] {
   const failure = getCondition(conditions, "ReplicaFailure");
   if (failure === undefined) return [];
   return [{ rule: "failed before", facts: { reason: failure.reason, since: failure.lastTransitionTime } }];
 }
 
-/** Whether victims are chosen by rank, which needs the siblings' pods; not if all pods must go. */
+/** Whether pods to delete are chosen by rank, which needs the siblings' pods; not if all are deleted. */
 export function choosesVictims({ rs, pending }: Pick<Observed, "rs" | "pending">, claimed: readonly CachedPod[]): boolean {
   if (pending > 0 || rs.metadata.deletionTimestamp !== undefined) return false;
   return claimed.length > wantedReplicas(rs) && Math.min(claimed.length - wantedReplicas(rs), BURST_REPLICAS) < claimed.length;

@@ -16,9 +16,9 @@ export interface Observed {
   readonly pods: readonly CachedPod[];
   /** Pods of the namespace without a controller. */
   readonly orphans: readonly CachedPod[];
-  /** Calls of earlier runs that may still take effect: creates and deletes wait for their deadline. */
+  /** Number of calls of earlier runs that may still take effect. This run sends no create or delete before their deadline. */
   readonly pending: number;
-  /** Unanswered deletes of earlier runs: while these calls may take effect, their pods are chosen before others. */
+  /** Deletes of earlier runs that got no response and may still take effect; their pods are deleted before others. */
   readonly unanswered: readonly Intent[];
 }
 
@@ -49,7 +49,7 @@ export function whyNothing(observation: Exclude<Observation, Observed>): Replica
   return observation.kind === "Gone" ? { rule: "gone", facts: {} } : { rule: "invalid selector", facts: { message: observation.message } };
 }
 
-/** The pods in rows of the pod resource, without those whose delete was already answered. */
+/** The pods of `rows`, without those that a successful DELETE has removed already. */
 export function podsOf(rows: readonly Row[]): readonly CachedPod[] {
   return rows.filter((row) => !row.gone).map((row) => row.object as CachedPod); // callers pass pod rows
 }

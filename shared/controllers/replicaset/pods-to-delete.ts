@@ -11,8 +11,8 @@ export interface Victims {
 }
 
 /**
- * The `count` pods to delete. If all are deleted, in the given order; otherwise the least useful first, and of equals those on the
- * fullest node. `related`: pods that do the same work (this owner's and its siblings').
+ * The `count` pods to delete. If all are deleted, in the given order; otherwise by upstream's ranking (RULES), which prefers nodes with
+ * more related pods. `related`: the pods of this owner and its siblings.
  *
  * Source: pkg/controller/replicaset/replica_set.go getPodsToDelete, getPodsRankedByRelatedPodsOnSameNode.
  */
@@ -40,7 +40,10 @@ interface Ranking {
   readonly nowMs: number;
 }
 
-/** Compares with the first pod that stays, unless the order of the two is inverted, which non-transitivity allows. */
+/**
+ * Why `pod` is deleted: the rule that orders it before the first pod that stays. None if that order is the reverse, which is possible
+ * because the order is not transitive.
+ */
 function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Ranking): readonly GoesFirst[] {
   for (const other of survivors) {
     const rule = ruleBetween(pod, other, ranking);
@@ -52,7 +55,7 @@ function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Rank
 
 type GoesFirst = Extract<ReplicaReason, { rule: "goes first" }>;
 
-/** One reason per rule that spares a pod; compares with the last victim, as above. */
+/** One reason for each rule by which pods stay; compares them with the last deleted pod. */
 function whyStaying(survivors: readonly CachedPod[], victim: CachedPod | undefined, ranking: Ranking): readonly ReplicaReason[] {
   if (victim === undefined) return [];
   const spared = Map.groupBy(survivors, (pod) => ruleBetween(victim, pod, ranking));
@@ -223,8 +226,8 @@ export function relatedPods(siblings: readonly CachedReplicaSet[], pods: readonl
 }
 
 /**
- * Age of each ready victim divided by that of the youngest ready pod, in whole multiples: 8 h beside 5 h is 1 and beside 2 h is 4.
- * Omits a pod created in this same millisecond.
+ * Age of each ready pod to delete, divided by that of the youngest ready pod and rounded down: 8 h and 5 h → 1, 8 h and 2 h → 4. Empty if
+ * the youngest was created in this millisecond.
  *
  * Source: replica_set.go reportSortingDeletionAgeRatioMetric. Differs from upstream, which divides by an age of 0 and panics.
  */

@@ -31,14 +31,14 @@ export type ReplicaReason =
   | Reason<"adopts" | "releases", { readonly selector: string; readonly labels: string }>
   // §18.
   | Reason<"lists first" | "listed just now", { readonly why: ListReason }>
-  // §7. `pending`: calls of earlier runs that were not answered.
+  // §7. `pending`: number of calls of earlier runs that got no response.
   | Reason<"waits for calls", { readonly pending: number }>
   | Reason<"owner ends", None>
   | Reason<"as many as wanted", Size>
   // At most `burst` in one sync.
   | Reason<"too few", Size & { readonly burst: number; readonly create: number }>
   | Reason<"too many", Size & { readonly burst: number; readonly remove: number }>
-  // §7. An earlier delete of this pod was not answered.
+  // §7. An earlier delete of this pod got no response.
   | Reason<"deletes again", None>
   // §8. `its` and `others`: the compared values of this pod and of `survivor`, the first pod that stays.
   | Reason<"goes first", Compared & { readonly survivor: string }>

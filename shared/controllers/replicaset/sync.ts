@@ -25,8 +25,8 @@ export function syncReplicaSet(session: SyncSession): Promise<SyncResult> {
 }
 
 /**
- * Claims, then manages, then writes the status: three decisions with effects between them. A failed claim ends the sync; a failed create or
- * delete is reported in the status first, and delays no availability check: upstream has a separate timer for that.
+ * Claims pods, then creates or deletes pods, then writes the status. A failed claim ends the sync. A failed create or delete is first
+ * reported in the status, and does not delay the availability check, for which upstream has a separate timer.
  *
  * Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, updatePod.
  */

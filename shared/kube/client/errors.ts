@@ -8,7 +8,7 @@ export class KubeApiError extends Error {
   readonly code: number;
   readonly reason: string;
   readonly retryAfterSeconds: number | undefined;
-  /** Whether an earlier attempt of the same call ended with a 5xx, so that it may have been executed although the last one was refused. */
+  /** Whether an earlier attempt of the same call ended with a 5xx, so that it may have been executed although the last one was rejected. */
   readonly earlierUnanswered: boolean;
   /** `details.causes[]` of the Status. */
   readonly causes: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
@@ -119,7 +119,7 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
 }
 
 /**
- * Admission runs before storage, so a call that it refused was not executed, whatever the code. An unavailable webhook is reported as an
+ * Admission runs before storage, so a call that it rejected was not executed, whatever the code. An unavailable webhook is reported as an
  * InternalError like other server failures; only the text differs.
  *
  * Source: apiserver pkg/util/webhook/error.go ErrCallingWebhook, pkg/admission/plugin/webhook/errors/statuserror.go ToStatusErr,
@@ -130,7 +130,7 @@ const REFUSED_BY_ADMISSION =
 
 /**
  * Whether a failed mutating call may have been executed: no response, or a 5xx, on the last attempt or an earlier one. False for a
- * call that was not sent or that admission refused.
+ * call that was not sent or that admission rejected.
  */
 export function isUnanswered(error: unknown): boolean {
   if (error instanceof UnansweredError) return true;

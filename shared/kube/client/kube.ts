@@ -21,7 +21,7 @@ export interface CallOptions {
 /**
  * Reads of whole objects, always quorum reads (no resourceVersion sent).
  *
- * KC1 "not found" is `undefined`, not an exception; any other refusal is a KubeApiError, a missing response an UnansweredError.
+ * KC1 "not found" is `undefined`, not an exception; any other rejection is a KubeApiError, a missing response an UnansweredError.
  * KC2 a read never returns a state older than a write whose response this process has received.
  * KC3 a call without response fails after the request timeout (12 s, also sent as `timeout=12s`), counted from sending.
  * KC4 a 429 or 5xx with a Retry-After header is retried after that time, as is a read whose connection was reset: at most ten times, as
@@ -51,12 +51,12 @@ export interface ManagedWrite extends CallOptions {
 /**
  * Writes. Each carries its precondition and `fieldManager`; the response is the object as stored.
  *
- * KW1 a refusal is a KubeApiError with the server's own `reason`, `code` and causes.
+ * KW1 if the API server rejects a call, it throws a KubeApiError with the server's own `reason`, `code` and causes.
  * KW2 a call that may have been executed although its response was not received throws UnansweredError or a 5xx that is not admission's
  *    (`isUnanswered`).
  * KW3 a mutating call is retried only after a response that asks for it (KC4), and no attempt starts unless
  *    `retryBudget.mayStart()`. A call without response is never repeated. A retry after a 5xx is safe because every write carries its name
- *    or precondition; if a later attempt is then refused, the error still counts as unanswered (`KubeApiError.earlierUnanswered`).
+ *    or precondition; if a later attempt is then rejected, the error still counts as unanswered (`KubeApiError.earlierUnanswered`).
  * KW4 a call that throws NotSentError was not executed (KC5, or the retry budget was over before the first attempt).
  */
 export interface KubeWriter {
@@ -105,12 +105,12 @@ export interface ReplaceRequest extends Target, CallOptions {
  * Lists and watches for the Reflector: pages and lines as the server sent them; the caller decodes them.
  *
  * KL1 the adapter adds no query parameters to the caller's.
- * KL2 a refusal before the stream starts is a KubeApiError, also when the server sends it in the body of a 200.
+ * KL2 a rejection before the stream starts is a KubeApiError, also when the server sends it in the body of a 200.
  * KL3 a stream yields complete lines in order, grouped as received; a partial line at the end is dropped.
  * KL4 a clean end returns, a broken connection throws UnansweredError; both are normal.
  * KL5 no byte for `inactivityMs` aborts the stream (UnansweredError).
  * KL6 aborting the signal ends the call and closes the connection.
- * KL7 a page is retried like any read (KC4). A refused watch is not: the caller's backoff handles Retry-After and counts refusals.
+ * KL7 a page is retried like any read (KC4). A rejected watch is not: the caller's back-off handles Retry-After and counts rejections.
  * KL8 `newestVersion` is a quorum read: it is not less than any version of the resource observed before the call, unless the
  *    server's history regressed.
  */

@@ -1,4 +1,7 @@
-/** Address, credentials and request headers of one API server and component, shared by calls and streams, including a refused credential. */
+/**
+ * Address, credentials and request headers of one API server and component. Calls and streams share them, and the knowledge that the server
+ * has rejected a credential.
+ */
 import { VERSION } from "@deltaloop/base";
 import { showsToken, TokenInClearError } from "./config.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";

@@ -39,10 +39,10 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 export interface Call extends RequestSpec {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly signal?: AbortSignal;
-  /** For one attempt, from connecting to the last byte. Default: the retry budget's, else the request timeout. */
+  /** Timeout of one attempt, from connecting to the last byte. Default: the retry budget's, else the request timeout. */
   readonly timeoutMs?: number;
   readonly retryBudget?: RetryBudget;
-  /** Receives the head of each response, refusals included. */
+  /** Receives the head of each response, error responses included. */
   readonly onHead?: (headers: Headers) => void;
 }
 
@@ -53,7 +53,7 @@ export interface KubeCalls {
   /**
    * The parsed response of a successful call, retried as needed (KC4).
    *
-   * @throws {KubeApiError} when the server refused the call
+   * @throws {KubeApiError} when the server rejected the call
    * @throws {AnswerTooLargeError} when the response exceeds 64 MiB; it is not retried
    * @throws {UnansweredError} without a (complete) response; an aborted signal throws its reason
    * @throws {NotSentError} when no connection or credentials became available in time
@@ -103,7 +103,7 @@ export function createCalls(
       release = slots.take() ?? (await slots.acquire(queueing.signal()));
       const now = access.currentIdentity();
       const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
-      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: the sender's time had run out");
+      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: the caller's time is used up");
       queueing.clear();
       return await send(call, who, exchangesOf(who.certificate), call.timeoutMs ?? retryBudget.requestTimeoutMs ?? requestTimeoutMs);
     } finally {
@@ -135,7 +135,7 @@ export function createCalls(
       const { code: status, headers, body: text } = answer;
       if (isSuccess(status)) {
         if (!answer.isCut) return { kind: "success", body: text };
-        throw new AnswerTooLargeError(`the answer to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
+        throw new AnswerTooLargeError(`the response to ${call.method} ${call.path} is larger than ${ANSWER_BYTES_MAX} bytes`);
       }
       if (status === 401) access.reject(who);
       return { kind: "answer", code: status, headers, body: text, retryAfter: headers["retry-after"] };
@@ -184,6 +184,6 @@ function parse(body: string): unknown {
   try {
     return parseExact(body);
   } catch (cause) {
-    throw new NotKubernetesError("the answer is not JSON", { cause });
+    throw new NotKubernetesError("the response is not JSON", { cause });
   }
 }

@@ -43,7 +43,7 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, inacti
   const arm = (): void => {
     if (timer) return void timer.refresh();
     timer = setTimeout(() => {
-      finish({ error: new UnansweredError(`no byte for ${inactivityMs} ms`) });
+      finish({ error: new UnansweredError(`no data for ${inactivityMs} ms`) });
       response.destroy();
     }, inactivityMs);
   };
@@ -107,7 +107,7 @@ function split(splitter: ReturnType<typeof createLineSplitter>, chunk: Buffer): 
   try {
     return splitter.push(chunk);
   } catch (cause) {
-    throw new UnansweredError("the stream holds a line that is too long", { cause });
+    throw new UnansweredError("the stream contains a line that is too long", { cause });
   }
 }
 

@@ -4,7 +4,7 @@ import { messageOf } from "../objects/errors.ts";
 /** client-go's code label for requests without a response. */
 export const NO_ANSWER = "<error>";
 
-/** Limit of a refusal's body. */
+/** Limit of a rejection's body. */
 export const STATUS_BYTES_MAX = 1024 * 1024;
 
 /** Reasons for responses without a Status, from something in front of the API server. */

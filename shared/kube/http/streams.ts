@@ -8,7 +8,7 @@ import { createDeadline, unansweredWithin } from "./deadline.ts";
 import { drain, linesOf } from "./lines.ts";
 import { isSuccess, NO_ANSWER, STATUS_BYTES_MAX, statusError, unanswered } from "./status-error.ts";
 
-/** For a list page, and for the head of a watch response: the API server's request limit. */
+/** Timeout of a list page, and of the head of a watch response: the API server's request limit. */
 export const LIST_TIMEOUT_MS = 60_000;
 const INACTIVITY_MS = 100_000;
 

@@ -92,7 +92,7 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
   const answer = v.safeParse(ExecCredential, printed.value);
   if (!answer.success) throw wrong(answer.issues.map(issueText).join(", "));
   const { apiVersion: answered, status } = answer.output;
-  if (answered !== apiVersion) throw new Error(`${called} is configured for ${apiVersion}, and answers in ${answered}`);
+  if (answered !== apiVersion) throw new Error(`${called} is configured for ${apiVersion}, but responded with ${answered}`);
   const { expirationTimestamp } = status;
   const [token, cert, key] = [status.token, status.clientCertificateData, status.clientKeyData].map((text) =>
     text === "" || text === null ? undefined : text,

@@ -299,7 +299,7 @@ async function credentialsOf(user: User, folder: string, cluster: ExecCluster): 
   const own = await ownCertificate(user, folder);
   if (user.tokenFile !== "") return { ...own, token: await tokenIn(resolve(folder, user.tokenFile)) };
   if (user.token !== "") {
-    if (!isToken(user.token)) throw new Error("token holds a line break or another character that no token has");
+    if (!isToken(user.token)) throw new Error("token contains a line break or another character that is invalid in a token");
     return { ...own, token: user.token };
   }
   if (!isGiven(user.exec)) return own;
@@ -321,7 +321,7 @@ async function ownCertificate(user: User, folder: string): Promise<Pick<Credenti
 async function tokenIn(file: string): Promise<string> {
   const token = (await contentOf("tokenFile", file)).toString().trim();
   if (token === "") throw new Error(`tokenFile ${file} is empty`);
-  if (!isToken(token)) throw new Error(`tokenFile ${file} holds a line break or another character that no token has`);
+  if (!isToken(token)) throw new Error(`tokenFile ${file} contains a line break or another character that is invalid in a token`);
   return token;
 }
 

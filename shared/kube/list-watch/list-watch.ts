@@ -6,8 +6,8 @@
  * LW2 a list is delivered page by page and is complete only with `listed`. A list that ends earlier is restarted.
  * LW3 no line is skipped: an undecodable line drops the connection, which resumes before it, or ends the list.
  * LW4 errors of `list` and `listed` end the loop, as does a list below the floor; the Reflector handles all other failures.
- * LW5 the objects of a WatchList are delivered as pages when they arrive, unbuffered. Its minimum version is the server's newest
- *    version, requested first; so the list reports its minimum version before its first object.
+ * LW5 the objects of a WatchList are delivered as pages when they arrive, unbuffered. The server's newest version is requested first and is
+ *     the list's minimum version, so that the listener knows it before the first object.
  *
  * Source: client-go tools/cache/reflector.go ListAndWatch, watchList.
  */
@@ -31,7 +31,7 @@ export interface ListWatchOptions<R extends Resource> {
   readonly fieldSelector?: string;
   /** The version from which the watch resumes; absent = list first. */
   readonly resumeFrom?: string | undefined;
-  /** The greatest known version, when only a part of the cache is complete up to it. */
+  /** The greatest version up to which any part of the cache is complete. */
   readonly known?: string | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -42,11 +42,11 @@ export interface ListWatchOptions<R extends Resource> {
 
 /** Receives the API server's state. */
 export interface Listener {
-  /** A list is about to begin. */
+  /** Called before a list begins. */
   list(): Listing | Promise<Listing>;
   change(type: "A" | "M" | "D", object: unknown, rv: string): void | Promise<void>;
   bookmark?(rv: string): void;
-  /** The lines of one read have been delivered, also if the last of them dropped the connection. */
+  /** Called after the lines of one read are delivered, even if the last of them dropped the connection. */
   batchDone?(): void;
   /** Awaited after each page and group of lines: backpressure. */
   room?(signal: AbortSignal): Promise<void>;
@@ -71,7 +71,7 @@ export class HistoryRegressedError extends Error {
   override readonly name = "HistoryRegressedError";
 }
 
-/** An incomplete WatchList; released afterwards, because the connection lives on for minutes. */
+/** State of an incomplete WatchList. Dropped once the list is complete, because the connection then continues for minutes. */
 interface Streaming {
   readonly notOlderThan: string;
   /** Whether objects have been delivered. */
@@ -180,7 +180,7 @@ export class ListWatch<R extends Resource = CachedResource> {
     return fieldSelector === undefined ? {} : { fieldSelector };
   }
 
-  /** @returns whether the list is to be read by pages at once, because the server does not stream it */
+  /** @returns whether to read the list by pages now, because the server does not stream it */
   async #watchList(signal: AbortSignal): Promise<boolean> {
     const { kube, resource } = this.#options;
     let notOlderThan: string;
@@ -242,7 +242,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (!this.#broken()) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
     } catch (error) {
       if (signal.aborted || this.#fatal) return;
-      // A server without WatchList, or a capture, responds like this; pages follow.
+      // A server without WatchList, and a capture, reject the WatchList like this; the list is then read by pages.
       this.#failed(this.#streaming && isInvalid(error) ? "debug" : "info", "watch ended", error);
       if (this.#broken(error)) return;
       this.#next(
@@ -339,16 +339,16 @@ export class ListWatch<R extends Resource = CachedResource> {
     throw error;
   }
 
-  /** A refused client can only retry, so the log line is for an operator. */
+  /** Logs a failure. After 401 or 403 the client can only retry, so this is an error for the operator. */
   #failed(level: "debug" | "info" | "warn", what: string, error: unknown): void {
     const { log, resource } = this.#options;
     if (isUnauthorized(error) || isForbidden(error))
-      log?.error("the API server refuses us", { resource, what, error: describeError(error) });
+      log?.error("the API server denies access", { resource, what, error: describeError(error) });
     else log?.[level](what, { resource, error: describeError(error) });
   }
 }
 
-/** The reason if it is a label value of the metric; callers of `relist` may pass any text (MT1). */
+/** The reason as a label value: `why` if the metric has this value, because callers of `relist` may pass any text (MT1). */
 function reasonOf<V extends string>(reasons: readonly V[], why: string): V | undefined {
   return reasons.find((reason) => reason === why);
 }

@@ -1,6 +1,6 @@
 /** One growing, jittered delay for list, connect and Retry-After (informer §2.4). */
 
-/** Serialisable; a fresh one is `{ nextMs: 800 }`. */
+/** Serialisable state of the back-off; initially `{ nextMs: 800 }`. */
 export interface Backoff {
   readonly nextMs: number;
   /** Time of last use; the delay is reset after two quiet minutes. */
@@ -14,7 +14,7 @@ const RESET_AFTER_MS = 120_000;
 export const FRESH_BACKOFF: Backoff = { nextMs: FIRST_MS };
 
 /**
- * The next delay, d + U[0, d), and the backoff after it: 0.8–1.6 s, 1.6–3.2 s … 30–60 s.
+ * The next delay, d + U[0, d), and the state after it: 0.8–1.6 s, 1.6–3.2 s … 30–60 s.
  * Source: client-go tools/cache/reflector.go defaultBackoffInit, defaultBackoffMax, defaultBackoffReset.
  */
 export function stepBackoff(backoff: Backoff, nowMs: number, random: number): readonly [Backoff, number] {

@@ -6,10 +6,12 @@
  *    internal errors or an undecodable line cause a new list.
  * RF2 an undecodable line is never skipped: the connection is dropped and resumed before it; the second time at
  *    the same resourceVersion, everything is listed again.
- * RF3 after a list or watch was refused as expired or too large, the next list requests the most recent state, at once.
+ * RF3 after the server rejects the version of a list or watch as expired or too large, the next list requests the most recent state,
+ *     without delay.
  * RF4 every other failure is followed by a delay: 0.8 s doubling to 30 s, jittered, longer if the server requests it.
- * RF5 a list is streamed (WatchList). If the server refuses it, pages are read at once, and always if the server does not support
- *    WatchList. If two streams in a row break before they are complete, pages are read, too: the reader may be too slow for a stream.
+ * RF5 a list is streamed (WatchList). If the server rejects that, the list is read by pages at once, and so are all later ones if the
+ *     server does not support WatchList. If two streams in a row break before they are complete, pages are read, too: the reader may be too
+ *     slow for a stream.
  * RF6 a watch is resumed only after the server's newest version was found not to be older than the known one. An older one means another
  *    history, in which the watch would be silent (kubernetes#107457), so everything is listed again.
  *
@@ -26,7 +28,7 @@ export interface ReflectorState {
   readonly rv?: string;
   /** The greatest resourceVersion known from another source (RF6). */
   readonly known?: string;
-  /** The server refused the last version: list without a version (RF3). */
+  /** The server rejected the last version: list without a version (RF3). */
   readonly unavailable: boolean;
   /** The server does not support WatchList (RF5). */
   readonly pagesOnly: boolean;
@@ -45,7 +47,7 @@ export type ReflectorInput =
   /** A list is complete at this version. */
   | { readonly kind: "listed"; readonly rv: string }
   | { readonly kind: "listFailed"; readonly error: unknown }
-  /** A WatchList was refused or ended early; Without `error` it ended cleanly. `begun`: objects had arrived. */
+  /** A WatchList was rejected or ended early, without `error` cleanly. `begun`: objects had arrived. */
   | { readonly kind: "watchListFailed"; readonly error?: unknown; readonly begun: boolean }
   /** The server's newest version, requested before a watch is resumed. */
   | { readonly kind: "probed"; readonly rv: string }
@@ -56,7 +58,7 @@ export type ReflectorInput =
   | { readonly kind: "undecodable" }
   /** The stream ended, cleanly or by a transport error. */
   | { readonly kind: "closed"; readonly clean: boolean; readonly events: number; readonly openMs: number }
-  /** Refused before the stream, or by an ERROR event inside it. */
+  /** The server rejected the watch: before the stream, or by an ERROR event inside it. */
   | { readonly kind: "refused"; readonly error: unknown; readonly inStream: boolean };
 
 export type ReflectorStep =
@@ -84,7 +86,7 @@ const FRESH_REFLECTOR: ReflectorState = {
 
 /** Upstream's "very short watch": ended in under a second without an event. */
 const SHORT_WATCH_MS = 1000;
-/** How long in-stream ERROR 500 is answered by a new watch. */
+/** How long the Reflector starts a new watch after each in-stream ERROR 500; then it lists. */
 const INTERNAL_ERRORS_MAX_MS = 30_000;
 /** Duration without an internal error that resets the window. */
 const INTERNAL_ERRORS_QUIET_MS = 60_000;
@@ -185,7 +187,7 @@ function undecodable(state: ReflectorState, nowMs: number, random: number): read
   );
 }
 
-/** RF3: without delay, unless such a list was refused, too. */
+/** RF3: lists the most recent state, without delay unless such a list was rejected, too. */
 function listLatest(state: ReflectorState, why: string, nowMs: number, random: number): readonly [ReflectorState, ReflectorStep] {
   const next = { ...state, unavailable: true };
   if (!state.unavailable) return [next, listFrom(next, 0, why)];

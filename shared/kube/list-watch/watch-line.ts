@@ -6,7 +6,7 @@ export type WatchLine =
   | { readonly kind: "change"; readonly type: "A" | "M" | "D"; readonly object: unknown; readonly rv: string | undefined }
   /** `endsInitialEvents`: the initial list of a WatchList is complete at `rv`. */
   | { readonly kind: "bookmark"; readonly rv: string | undefined; readonly endsInitialEvents: boolean }
-  /** An in-stream refusal: HTTP 200, then a Status (informer §2.1). */
+  /** An ERROR event: the response is HTTP 200, and the event has a Status (informer §2.1). */
   | { readonly kind: "error"; readonly error: KubeApiError }
   | { readonly kind: "undecodable"; readonly why: string };
 

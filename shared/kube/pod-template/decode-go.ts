@@ -12,7 +12,7 @@ import type { AnyStruct, AnyType } from "./pod-template-layout.ts";
 export interface Mistake {
   /** `spec.containers[0].args[0]`, `metadata.labels[app]`. */
   readonly path: string;
-  /** Go's name for it: the struct and the path of fields, without entries and with embedded structs. */
+  /** The field as Go's errors name it: struct and path of fields, with embedded structs and without list indexes and map keys. */
   readonly goField: string;
   readonly type: AnyType;
   readonly value: Json;
@@ -29,12 +29,12 @@ export interface Decoded {
 const RANGES: Readonly<Record<string, readonly [min: bigint, max: bigint]>> = {
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
-  // One more than in Go: 2^63 - 1 is the same number to JavaScript.
+  // The bound is 2^63, one more than in Go: as a JavaScript number 2^63 - 1 equals it.
   int64: [-(2n ** 63n), 2n ** 63n],
 };
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-/** Not decoded by type. */
+/** A field that is kept as it is. */
 const RAW = "managedFields";
 
 interface Path {

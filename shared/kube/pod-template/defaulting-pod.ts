@@ -13,7 +13,7 @@ export function setDefaultsPodSpec(spec: JsonObject): void {
   spec["securityContext"] ??= {};
   spec["terminationGracePeriodSeconds"] ??= 30;
   spec["schedulerName"] ??= "default-scheduler";
-  // Both spellings are served; this one is deprecated.
+  // The API server returns both fields; serviceAccount is deprecated.
   const serviceAccount = textAt(spec, "serviceAccountName") ?? textAt(spec, "serviceAccount");
   if (serviceAccount !== undefined) {
     spec["serviceAccountName"] = serviceAccount;

@@ -2,8 +2,8 @@
  * Keyed digests that replace a pod template or an annotation's value. A template is digested in its normal form.
  *
  * Two templates have equal normal forms if and only if upstream considers them equal (deployment §6.1): the
- * `pod-template-hash` label is ignored; absent, null and empty lists and maps are equal; a zero value counts only
- * in a pointer field; quantities compare by value, timestamps as instants. Unknown fields are kept.
+ * `pod-template-hash` label is ignored; absent, null and empty lists and maps are equal; a zero value differs from an absent one only in a
+ * pointer field; quantities compare by value, timestamps as instants. Unknown fields are kept.
  */
 import { createHash, createHmac, createSecretKey, hash } from "node:crypto";
 import { exactText } from "@deltaloop/base";
@@ -94,7 +94,7 @@ export function createDigester(key: Buffer | string, releases: readonly Release[
       return { digest: known.digest, hashStates: (known.hashStates ??= hashStatesOf(template)) };
     },
     annotation(key, value) {
-      // Not a JSON object, unlike a template's normal form, so no text can be digested as both.
+      // Begins unlike a template's normal form, which is a JSON object, so a digest of one is never a digest of the other.
       const text = `annotation ${JSON.stringify([key, value])}`;
       return `${keyId}.a1.${hmac(text).toString("hex", 0, 16)}`;
     },

@@ -99,7 +99,7 @@ function intOrStringText(value: unknown): string {
 function mapText(element: GoType, value: unknown): string {
   const entries = Object.entries(isObject(value) ? value : {}).filter(([, entry]) => entry !== null);
   if (entries.length === 0) return "<nil>";
-  // Go sorts by bytes; UTF-16 order differs from it beyond the basic plane.
+  // Go sorts by UTF-8 bytes; UTF-16 order differs for characters beyond the basic plane.
   entries.sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   return `map[${entries.map(([key, entry]) => `${key}:${valueText(element, entry)}`).join(" ")}]`;
 }

@@ -12,7 +12,7 @@ const NANOS = 1_000_000_000n;
 const FINEST_SCALE = -9;
 /** Decimal digits that always fit an int64. */
 const DIGITS_MAX = 18;
-/** Decimal digits of a binary quantity that upstream tries to keep in an int64, less about 0.3 per bit of its suffix. */
+/** Upstream keeps a quantity with a binary suffix in an int64 up to this many decimal digits, minus about 0.3 per bit of the suffix. */
 const BINARY_DIGITS_MAX = 14;
 const ZERO: Quantity = { negative: false, digits: "0", fractionDigits: 0, exponent: 0, format: "DecimalSI" };
 

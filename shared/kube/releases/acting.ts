@@ -13,7 +13,7 @@ import { BEHAVIOUR as behaviour36 } from "./v1.36/behaviour.ts";
 import { POD_TEMPLATE_TYPES as types36 } from "./v1.36/pod-template-types.ts";
 import { POD_TEMPLATE_TYPES as types37 } from "./v1.37/pod-template-types.ts";
 
-/** The releases whose template hashes are cached: shadow mode decides for all of them. */
+/** The releases whose template hashes are cached, and for which shadow mode decides. */
 export const RELEASED: readonly Release[] = releasesOf({ name: "1.32", types: types32, behaviour: behaviour32 }, [
   { name: "1.33", types: types33 },
   { name: "1.34", types: types34, behaviour: behaviour34 },

@@ -1,4 +1,7 @@
-/** The annotations whose values are cached in clear. `strip` replaces all other values by digests (ST1). */
+/**
+ * The annotations of workloads whose values are cached in clear; `strip` replaces all other values by digests (ST1). Of a pod's annotations
+ * only the deletion cost is cached (strip.ts); views of additional controllers cache all values as digests (project.ts).
+ */
 
 /** Never cached, not even as a digest: it contains the whole manifest. */
 export const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";

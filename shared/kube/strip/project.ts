@@ -1,6 +1,6 @@
 /**
- * Builds what an additional controller's view caches, as `strip` does for the built-in controllers: ST2, ST3 and ST5 hold here too.
- * Metadata is an allowlist, and annotation values travel as digests.
+ * Builds what an additional controller's view caches, as `strip` does for the built-in controllers: ST2, ST3 and ST5 hold here too. Only
+ * the metadata fields listed here are cached, and annotation values only as digests.
  */
 import { isObject } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
@@ -29,13 +29,13 @@ export function projected(view: OwnView, object: unknown, digester: Digester, ke
 function projectMeta(view: OwnView, metadata: JsonObject, digester: Digester): CachedMeta {
   const { namespace = "", name, uid, resourceVersion, ownerReferences = [] } = metadata;
   if (typeof name !== "string" || name === "") throw new MalformedObjectError(view, "no name");
-  if (typeof namespace !== "string") throw new MalformedObjectError(view, "namespace is no text", name);
+  if (typeof namespace !== "string") throw new MalformedObjectError(view, "namespace is not a string", name);
   const key = `${namespace}/${name}`;
   if (typeof uid !== "string" || uid === "") throw new MalformedObjectError(view, "no uid", key);
   if (typeof resourceVersion !== "string" || !isResourceVersion(resourceVersion))
     throw new MalformedObjectError(view, "resourceVersion is not a decimal integer", key);
   if (!Array.isArray(ownerReferences) || !ownerReferences.every(isObject))
-    throw new MalformedObjectError(view, "ownerReferences is no list of objects", key);
+    throw new MalformedObjectError(view, "ownerReferences is not a list of objects", key);
   const digests: Record<string, string> = {};
   for (const [annotation, digest] of entriesOf(metadata["annotationDigests"])) if (isAnnotationDigest(digest)) digests[annotation] = digest;
   for (const [annotation, value] of entriesOf(metadata["annotations"]))

@@ -1,8 +1,8 @@
 /**
  * Builds everything that is cached (design decision 5). Called by the watcher and write-through.
  *
- *   ST1 no template value, env value or secret passes: pods are built field by field, templates are replaced
- *      by `{ labels, digest, hashStates? }`, annotation values by digests unless a decision reads them.
+ *   ST1 no value of a template, environment variable or secret is cached: pods are built field by field, templates are replaced by `{
+ *       labels, digest, hashStates? }`, annotation values by digests unless a decision reads them.
  *   ST2 idempotent: stripped objects pass unchanged, so captures and retries may be stripped again.
  *   ST3 the input is not changed. The result shares labels, status and the rest of spec with it, so neither may be changed.
  *   ST4 key, uid, resourceVersion, ownerReferences, labels, finalizers and deletion fields are kept.
@@ -134,11 +134,11 @@ function stripWorkload(resource: Workload, object: JsonObject, digester: Digeste
   identity(resource, metadata);
   const references = metadata["ownerReferences"] ?? [];
   if (!Array.isArray(references) || !references.every(isObject))
-    throw new MalformedObjectError(resource, "ownerReferences is no list of objects", keyOf(metadata));
+    throw new MalformedObjectError(resource, "ownerReferences is not a list of objects", keyOf(metadata));
   const { template, ...rest } = isObject(object["spec"]) ? object["spec"] : {};
   const spec = isObject(template) ? { ...rest, template: stripTemplate(template, resource === "deployments", digester) } : rest;
   const status = isObject(object["status"]) ? object["status"] : {};
-  // Identity is checked, the template replaced; everything else is carried as the API server sent it.
+  // `identity` has checked the required fields and the template is replaced; all other fields are as the API server sent them.
   return { metadata: stripMeta(metadata, digester), spec, status } as unknown as CachedReplicaSet;
 }
 
@@ -183,7 +183,7 @@ function stripTemplate(template: JsonObject, withHashStates: boolean, digester: 
     const states = typeof hashState === "number" ? { "1.36": hashState } : hashStates;
     return cachedTemplate(template["labels"], digest, isHashStates(states) ? states : undefined);
   }
-  // Any JSON object can be digested and hashed; fields the layout does not know are kept in both.
+  // `template` may be any JSON object. Digest and hash include fields that the layout does not know.
   const whole = template as unknown as PodTemplateSpec;
   const labels = isObject(template["metadata"]) ? template["metadata"]["labels"] : undefined;
   const made = digester.template(whole, withHashStates);

@@ -71,7 +71,7 @@ function killOnParentExit(program: ChildProcess, pid: number): void {
   guard.on("error", () => undefined); // without a shell the program is not killed
   guard.stdin.on("error", () => undefined);
   guard.unref();
-  program.once("exit", () => guard.kill("SIGKILL")); // before its pipe closes, because the pid may be reused soon
+  program.once("exit", () => guard.kill("SIGKILL")); // so that it cannot kill a process that reuses the pid
 }
 
 function watched(child: ChildProcess): Child {
@@ -88,7 +88,7 @@ function watched(child: ChildProcess): Child {
     lines?.once("line", resolve);
     void exited.then(({ code, signal }) => reject(new Error(`exited before it was ready (${signal ?? `code ${code}`})`)));
   });
-  firstLine.catch(() => undefined); // the caller that awaits it gets the error
+  firstLine.catch(() => undefined); // no unhandled rejection if no caller awaits it
   child.stdin?.on("error", () => undefined); // the child has ended
   return {
     pid: child.pid ?? 0,

@@ -19,7 +19,7 @@ import type { Method } from "./load.ts";
 const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
 /** Large enough for a list of a full node in one flight, instead of 64 KiB at a time. */
 const WINDOW_BYTES = 1024 * 1024;
-/** Above this memory, Node refuses calls. High, because each call is bounded and sync iterations limit their number. */
+/** Above this memory, Node rejects calls. High, because each call is bounded and sync iterations limit their number. */
 const SESSION_MIB_MAX = 4_096;
 /** The compression flag and the message length. */
 const PREFIX_BYTES = 5;
@@ -53,7 +53,7 @@ export function connect(socketPath: string): Connection {
   let held: ClientHttp2Session | undefined;
   let calls = 0;
 
-  /** Returns the current connection, if alive. Connecting to a Unix socket is cheap, so retries have no backoff. */
+  /** Returns the current connection, if alive. Connecting to a Unix socket is cheap, so retries have no back-off. */
   function session(): ClientHttp2Session {
     if (held !== undefined && !held.closed && !held.destroyed) return held;
     const opened = connectHttp2("http://localhost", {

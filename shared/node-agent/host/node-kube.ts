@@ -1,6 +1,6 @@
 /**
- * The node's API client: it bounds retries by the time that a caller has, and retries refusals of the node authorizer. That authorizer learns
- * of a binding from its own watch, so it may refuse the pod and its ConfigMaps, Secrets and tokens for some milliseconds ("no relationship
+ * The node's API client: bounds retries by the caller's time, and retries rejections of the node authorizer. That authorizer learns of a
+ * binding from its own watch, so it may reject the pod and its ConfigMaps, Secrets and tokens for some milliseconds ("no relationship
  * found"). Source: plugin/pkg/auth/authorizer/node/node_authorizer.go.
  */
 import type { Resource } from "@deltaloop/kube/objects";
@@ -9,7 +9,7 @@ import { isForbidden } from "@deltaloop/kube/client";
 import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import { retryBudgetUntil, HEARTBEAT_TIMEOUT_MS, HEARTBEAT_WAIT_MS_MAX, NODE_CALL_WAIT_MS_MAX } from "@deltaloop/base";
 
-/** Pauses between tries after 403; a permanent refusal is returned after 1.3 s. */
+/** Pauses between tries after a 403; a permanent 403 is returned after 1.3 s. */
 const PAUSES_MS: readonly number[] = [100, 300, 900];
 
 type NodeKube = KubeReader & KubeWriter & KubeWatch<Resource>;

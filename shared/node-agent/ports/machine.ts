@@ -7,7 +7,7 @@ export interface Machine {
 export interface MachineStats extends MachineUsage {
   readonly timestampMs: number;
   readonly bootMs: number;
-  /** Of all processors together. */
+  /** CPU time of all processors together. */
   readonly cpuSeconds: number;
   /** Memory that is not free, and the part of it that processes hold as anonymous memory. */
   readonly usageBytes: number;

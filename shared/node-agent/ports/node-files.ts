@@ -76,7 +76,7 @@ export interface NodeFiles {
 
 export interface DiskSpace {
   readonly capacityBytes: number;
-  /** Bytes that users other than root can write. */
+  /** Free bytes of the file system for users other than root. */
   readonly availableBytes: number;
 }
 

@@ -34,7 +34,7 @@ export interface NodeApiOptions {
   /** PEM of the CA; clients with its certificates are authenticated by CN and O. */
   readonly clientCa?: string;
   readonly nodeName: string;
-  /** For TokenReview and SubjectAccessReview. */
+  /** Sends TokenReview and SubjectAccessReview. */
   readonly kube: KubeWriter;
   readonly backend: NodeApiBackend;
   /** The content of /metrics. */

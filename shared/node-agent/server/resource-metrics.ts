@@ -12,7 +12,7 @@ import type { Container, ContainerStats } from "../ports/cri-types.ts";
 /** Usage of the whole machine. */
 export interface NodeUsage {
   readonly timestampMs: number;
-  /** Of all processors together since boot. */
+  /** CPU time of all processors together since boot. */
   readonly cpuSeconds: number;
   readonly workingSetBytes: number;
 }
@@ -77,7 +77,7 @@ export async function resourceMetrics(
   }
 }
 
-/** Only running containers of pods. */
+/** The running containers of pods. */
 function samplesOf(node: NodeUsage, containers: readonly Container[], stats: readonly ContainerStats[]): readonly Sample[] {
   const statsOf = new Map(stats.map((one) => [one.id, one]));
   const named = containers.flatMap((container) => {

@@ -47,7 +47,7 @@ export function streamingAddress(url: string): URL {
   throw new NodeApiError(`the runtime's streaming server is at "${parsed?.origin ?? url}"; ${help}`);
 }
 
-/** Resolves when both connections are closed, or the runtime's refusal is sent. */
+/** Resolves when both connections are closed, or the runtime's rejection is sent. */
 export async function proxyUpgrade(given: {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;

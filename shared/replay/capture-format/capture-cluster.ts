@@ -27,7 +27,7 @@ export interface CaptureCluster extends KubeWatch, KubeReader {
   readonly isListed: boolean;
 }
 
-/** @param holds false for records whose objects the cluster does not have; default: it has all */
+/** @param holds returns false for records to leave out of the simulated cluster; default: none */
 export function captureCluster(
   { firstLists }: Pick<Capture, "firstLists">,
   resources: readonly CachedResource[],
@@ -72,7 +72,7 @@ export function captureCluster(
   };
 }
 
-/** Limit of events that are delivered early or not yet taken by the watcher. */
+/** Limit of buffered events: those that are fed before their time, and those that the watcher has not received yet. */
 export const HELD_MAX = 2_000;
 /** Poll interval while the watcher's lanes are full. */
 const FULL_STEP_MS = 100;

@@ -1,7 +1,7 @@
 /**
  * A capture as a stream that can be read repeatedly and is never held in memory.
  *
- * CS1 it is read completely once before use, so that every error is reported first; with `skims`, errors of the objects that are read.
+ * CS1 it is read completely once before use, so that all errors are reported first; with `skims`, only errors in objects that are parsed.
  * CS2 at most `LINES_HELD_MAX` records and a chunk of 64 KiB are buffered, however long it is; the first read also keeps names and sizes of
  *     the existing objects.
  * CS3 batches end at the same records each time.
@@ -41,7 +41,9 @@ export interface Census {
   see(record: CaptureRecord): void;
   /** In the order of the file. */
   seeEvidence?(record: EvidenceRecord): void;
-  /** After the last record: reads the kept ones. @throws {SkimError} when a line was not what it seemed: the read restarts */
+  /**
+   * Called after the last record; may parse skimmed records. @throws {SkimError} if a skimmed line is not a valid record: the read restarts
+   */
   end?(): void;
 }
 
@@ -51,7 +53,10 @@ export interface OpenOptions {
   readonly census?: Census;
   /** Limit of the objects that exist at one time, because a replay keeps them. Default 256 MiB. */
   readonly standingBytesMax?: number;
-  /** The census reads few of the objects, and `batches` is not called: parses only those, and reports errors of those alone. */
+  /**
+   * For a caller that needs only the census and few objects: parses only these, and reports only their errors. `batches` must not be
+   * called.
+   */
   readonly skims?: boolean;
 }
 
@@ -189,7 +194,7 @@ class Scan {
     else standing.set(key, bytes);
   }
 
-  /** Treats objects that a list lacks as deleted before it. */
+  /** Treats objects that are missing in a list as deleted before it. */
   #unlisted(resource: CachedResource, standing: Map<string, number>): void {
     const shown = this.#shown.get(resource);
     this.#shown.delete(resource);

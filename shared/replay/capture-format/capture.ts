@@ -26,13 +26,13 @@ export interface CaptureRecord {
   readonly by?: string;
   /** Format 2: facts beyond the stripped object that explain an incident. */
   readonly evidence?: CapturedObject | undefined;
-  /** Of a line that is parsed each time that its object is read (skim.ts). */
+  /** Only for a skimmed line, which is parsed each time that its object is read (skim.ts). */
   readonly identity?: ObjectIdentity;
-  /** Object and evidence of such a line. */
+  /** Parses a skimmed line: its object and evidence. */
   read?(): Pick<CaptureRecord, "object" | "evidence">;
 }
 
-/** One line of a resource that only findings use, or the refusal to read such a resource. */
+/** One line of a resource that only findings use, or the record that the API server denied access to that resource. */
 export interface EvidenceRecord {
   readonly atMs: number;
   readonly resource: EvidenceResource;
@@ -73,7 +73,7 @@ const TORN_MAX = 1_000;
 export const CAPTURE_FORMAT = 2;
 const FORMATS_READ: readonly unknown[] = [1, CAPTURE_FORMAT];
 
-/** The file is read whole, so this bounds the memory of a replay. */
+/** Limit of a file that is read into memory as a whole. */
 const CAPTURE_BYTES_MAX = 256 * 2 ** 20;
 /** etcd limits requests to 1.5 MiB by default; JSON escapes can multiply that. */
 export const LINE_BYTES_MAX = 16 * 2 ** 20;
@@ -129,7 +129,7 @@ export function isGzip(bytes: Buffer): boolean {
 /** @throws {CaptureError} for an archive that another command reads */
 export function refuseArchive(path: string, head: Buffer): void {
   if (path.endsWith(".kshrk") || isZip(head))
-    throw new ForeignFormatError(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
+    throw new ForeignFormatError(`${path}: is not a capture; convert a .kshrk archive with \`deltaloop import\``);
 }
 
 /** Reads in chunks, because a pipe or device has no known size. */
@@ -327,7 +327,7 @@ function parseLine(
   } catch (error) {
     if (/^\s*[{[]\s*$/.test(line))
       throw new ForeignFormatError(
-        `${place}: not JSON (${messageOf(error)}); what kubectl prints over several lines is read by \`deltaloop import\``,
+        `${place}: not JSON (${messageOf(error)}); convert JSON that kubectl printed over several lines with \`deltaloop import\``,
       );
     throw new TornLineError(`${place}: not JSON (${messageOf(error)})`);
   }
@@ -348,7 +348,7 @@ function parseLine(
   if (Number.isNaN(atMs)) {
     const foreign = value.t === undefined ? foreignFormat(parsed) : undefined;
     if (foreign === undefined) throw new CaptureError(`${place}: t is not an RFC 3339 time`);
-    throw new ForeignFormatError(`${place}: is ${foreign} and no capture; \`deltaloop import FILE -o capture.jsonl.gz\` makes one of it`);
+    throw new ForeignFormatError(`${place}: is ${foreign}, not a capture; convert it with \`deltaloop import FILE -o capture.jsonl.gz\``);
   }
   const object = isObject(value.object) ? value.object : undefined;
   const resource = CACHED_RESOURCES.find((known) => known === value.r) ?? (value.r === undefined ? resourceOfKind(object) : undefined);
@@ -413,15 +413,14 @@ function foreignFormat(line: CapturedObject): string | undefined {
     : undefined;
 }
 
-/** Reason of a gap whose queue packs were missing at import; other gaps were closed by a list. */
+/** Reason of a gap because of missing queue messages at import; every other gap ends with a list. */
 export const MISSING = "missing";
 
-/** Quotes only digits of versions and words of reasons from the untrusted line. */
+/** Describes a gap. Of the untrusted line it quotes only versions and reasons, reduced to letters and digits. */
 function gapText({ r, from, to, why }: Line): string {
   const word = (value: unknown): string => (typeof value === "string" && /^\w{1,40}$/.test(value) ? value : "unknown");
-  if (why === MISSING)
-    return `messages of ${word(r)} are missing: what happened to them between versions ${word(from)} and ${word(to)} is not known`;
-  return `${word(r)} were listed again${why === undefined ? "" : ` (${word(why)})`}: what happened to them between versions ${word(from)} and ${word(to)} is known by its outcome alone`;
+  if (why === MISSING) return `messages of ${word(r)} are missing: changes between versions ${word(from)} and ${word(to)} are unknown`;
+  return `${word(r)} were listed again${why === undefined ? "" : ` (${word(why)})`}: of the changes between versions ${word(from)} and ${word(to)} only the result is known`;
 }
 
 function resourceOfKind(object: CapturedObject | undefined): CachedResource | undefined {
@@ -433,12 +432,12 @@ export { isObject };
 /** The shape error of an object, checked before its kind is known. A stripped pod has no metadata. */
 export function wrongShape(object: CapturedObject): string | undefined {
   const metadata = object["metadata"] ?? object;
-  if (!isObject(metadata)) return "metadata is no object";
+  if (!isObject(metadata)) return "metadata is not an object";
   for (const field of ["namespace", "name", "resourceVersion"])
     if (metadata[field] !== undefined && typeof metadata[field] !== "string") return `${field} is not a string`;
   for (const field of ["labels", "annotations"]) {
     const pairs = metadata[field] ?? {};
-    if (!isObject(pairs) || !Object.values(pairs).every((value) => typeof value === "string")) return `${field} are no strings by name`;
+    if (!isObject(pairs) || !Object.values(pairs).every((value) => typeof value === "string")) return `${field} is not a map of strings`;
   }
   return isDeeper(object, DEPTH_MAX) ? `is nested more than ${DEPTH_MAX} deep` : undefined;
 }

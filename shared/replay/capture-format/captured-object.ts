@@ -2,7 +2,9 @@
 import { isObject } from "./capture.ts";
 import type { CapturedObject, CaptureRecord, EvidenceRecord, ObjectIdentity } from "./capture.ts";
 
-/** Does not parse a skimmed line. Undefined for a record without object, a bookmark and an error. */
+/**
+ * The identity of a record's object, without parsing a skimmed line. Undefined for a record without object, a bookmark and an ERROR event.
+ */
 export function identityIn(record: CaptureRecord | EvidenceRecord): ObjectIdentity | undefined {
   if (record.identity !== undefined) return record.identity;
   const { object, type } = record;

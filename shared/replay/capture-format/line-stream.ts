@@ -56,7 +56,7 @@ export function openBytes(path: string, note: CaptureNote): ByteSource {
     close: () => closeSync(fd),
     async *chunks(): AsyncGenerator<Buffer> {
       if (!isGzip(source.head)) return yield* raw();
-      // With a lenient end zlib returns all flushed data, but does not report that the end is missing.
+      // With Z_SYNC_FLUSH zlib returns all data up to a truncation, but does not report the truncation.
       const flush = isCutOff ? { finishFlush: constants.Z_SYNC_FLUSH } : {};
       try {
         yield* unpacked(Readable.from(raw(), { objectMode: false }), flush);
@@ -93,7 +93,7 @@ async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
   yield await Promise.resolve(bytes);
 }
 
-/** Stopping the consumer stops both streams. */
+/** Decompresses. When the consumer stops early, both streams are destroyed. */
 async function* unpacked(packed: Readable, flush: { readonly finishFlush?: number }): AsyncGenerator<Buffer> {
   const gunzip = pipeline(packed, createGunzip({ chunkSize: READ_BYTES, ...flush }), () => undefined);
   for await (const chunk of gunzip) yield chunk as Buffer; // no encoding is set

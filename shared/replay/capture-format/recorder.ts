@@ -43,7 +43,7 @@ export interface RecordingWatch extends KubeWatch<RecordedResource> {
 interface ResourceState {
   /** The newest recorded version; undefined: not listed yet. */
   version?: string;
-  /** Its time by the recorder's clock. */
+  /** When it was recorded, by the recorder's clock. */
   atMs: number;
   /** Why its last watch ended, unless cleanly. */
   ended?: string;
@@ -52,7 +52,7 @@ interface ResourceState {
   readonly objects: Map<string, Shown>;
 }
 
-/** The fields of a line. */
+/** The object fields of a line. */
 interface Shown {
   readonly object: object;
   readonly evidence?: object;
@@ -150,7 +150,7 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     },
   };
 
-  /** A later list follows a gap: only the outcome of the changes in between is known. */
+  /** Ends a list. Before a list that is not the first, records a gap: of the changes between only the result is known. */
   function putListEnd(resource: RecordedResource, of: ResourceState, version: string): void {
     const { version: from, ended, listing } = of;
     if (from !== undefined)

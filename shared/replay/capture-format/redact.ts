@@ -15,7 +15,7 @@ import { isEvidenceResource } from "./recorded-resources.ts";
 import type { RecordedResource } from "./recorded-resources.ts";
 
 /**
- * Strips the object and its condition messages. A cached object keeps them whole for status patches, which a capture does not need.
+ * Strips the object, and removes the messages of its conditions, which the cache keeps only for status patches.
  *
  * @throws {MalformedObjectError} as `strip` does
  */

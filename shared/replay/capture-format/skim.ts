@@ -1,9 +1,10 @@
 /**
- * Lines whose objects are parsed only when something reads them: a verdict needs the newest recording of each object, about one line in ten.
+ * Skimmed lines: their objects are parsed only when they are read. A verdict needs only the newest recording of each object, about one line
+ * in ten.
  *
  * SK1 only lines in the form that the recorder writes for redacted objects are skimmed. Every other line is parsed at once.
- * SK2 a skimmed line that proves unreadable throws `SkimError`: the caller reads the capture again and parses every line, so a torn line is
- *     reported as if nothing had been skimmed. A superseded recording is never checked.
+ * SK2 if a skimmed line cannot be parsed, it throws `SkimError`. The caller then reads the capture again and parses every line, so that a
+ *     torn line is reported as usual. A recording that a newer one supersedes is never checked.
  * SK3 an identity shares no memory with its line.
  */
 import { CACHED_RESOURCES, EVIDENCE_RESOURCES } from "@deltaloop/kube/objects";
@@ -35,7 +36,7 @@ const OWNER = new RegExp(
   "y",
 );
 const OTHER = new RegExp(`"kind":"\\w+","metadata":\\{"name":${NAME},"uid":${UID},${VERSION}(?:,"namespace":${NAME})?\\}`, "y");
-/** Within a line: its first half was cut off before its end. */
+/** If this is within a line, the line was cut off and the next one follows without a line feed. */
 const NEXT_LINE = '{"t":"20';
 /** Bounds the interned strings. */
 const INTERNED_MAX = 20_000;
@@ -116,7 +117,7 @@ class Skimmed<R extends RecordedResource> {
     return this.read().evidence;
   }
 
-  /** Not kept: it takes five times the memory of the text. */
+  /** Parses the line. The result is not cached: it takes five times the memory of the text. */
   read(): { readonly object: CapturedObject; readonly evidence: CapturedObject | undefined } {
     let record: AnyRecord | undefined;
     try {

@@ -6,9 +6,9 @@
  */
 import type { CaptureRecord } from "./capture.ts";
 
-/** The number of lines by which a line may be late. */
+/** A record may follow at most this many records of later times. */
 export const WINDOW_LINES = 1_000;
-/** Records that have left and are still referenced: they may be large. */
+/** Limit of delivered records that the buffer still references; they may be large. */
 const GONE_KEPT = 64;
 const WINDOW_BYTES = 4 * 2 ** 20;
 
@@ -20,7 +20,7 @@ interface Buffered {
 
 export class TimeWindow {
   #buffered: Buffered[] = [];
-  /** Where the buffer begins: moving its records for each one that leaves would cost more than parsing it. */
+  /** Index of the first buffered record. Moving the others for each delivered record would cost more than parsing it. */
   #start = 0;
   #bytes = 0;
   #goneMs = -Infinity;

@@ -2,9 +2,9 @@
  * The records of one resource by time. It is fed record by record, holds the objects at the current time, and delivers each event to the
  * watches.
  *
- * TI1 the records up to the end of the first list are that list; later records are events, and a later list is converted to the
- *    events of the changes that it shows.
- * TI2 an event is dropped when its time has passed and every watch has received it; the newest `UNWATCHED_MAX` stay without a watch. A
+ * TI1 the records up to the end of the first list are the initial state; later records are events. A later list is compared with the state
+ *     and converted to events.
+ * TI2 an event is dropped when its time has passed and every watch has received it; without a watch, the newest `UNWATCHED_MAX` are kept. A
  *    watch from an older version gets 410, as from an API server.
  */
 import { exactText } from "@deltaloop/base";
@@ -91,7 +91,7 @@ export class Timeline {
     return this.#newest;
   }
 
-  /** The first list is the capture's own, as soon as it is complete. */
+  /** Returns the objects at the current time. Waits until the capture's first list is complete. */
   async list(signal: AbortSignal): Promise<ListPage> {
     while (!this.isComplete && !this.#isOver) await this.#change(signal);
     const isFirst = !this.#isListed;

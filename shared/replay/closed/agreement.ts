@@ -16,7 +16,10 @@ export function disagreements(recorded: readonly LiveObject[], ours: readonly Li
   });
 }
 
-/** Owners by name, each with its number of pods; pods without owner by name, or counted where the name has a random suffix. */
+/**
+ * The final state: each owner by name with its number of pods; pods without owner by name, or their number if their names have random
+ * suffixes.
+ */
 function endsOf(objects: readonly LiveObject[]): ReadonlyMap<string, unknown> {
   const nobodys = new Map<string, number>();
   const alive = objects.filter(({ metadata }) => metadata.deletionTimestamp === undefined);

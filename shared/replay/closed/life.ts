@@ -15,7 +15,7 @@ export interface Life {
   readonly userRequests: UserRequests;
   /** The final objects. */
   readonly recorded: readonly LiveObject[];
-  /** Kinds of pods (templateOf) that were never ready: their pods do not become ready here, either. */
+  /** Pod templates (templateOf) of which no recorded pod became ready: their pods do not become ready in the replay either. */
   readonly never: ReadonlySet<string>;
 }
 
@@ -48,7 +48,7 @@ export class SeenLife {
     const { atMs, resource, object, listed, deleted } = change;
     this.#userRequests.see(change);
     this.#namespaces.add(object.metadata.namespace);
-    // A later list shows changes since the last one.
+    // An object of a later list may have changed since it was last seen.
     const place = placeOf(object);
     if (listed && !deleted && !this.#standing.has(place)) this.#standing.set(place, { resource, object });
     if (resource === "pods") this.#kinds.set(templateOf(object), this.#kinds.get(templateOf(object)) === true || isReady(object));

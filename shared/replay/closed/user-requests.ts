@@ -1,8 +1,8 @@
 /**
  * The user requests of a recorded cluster, in a form that can be sent to another cluster.
  *
- * HP1 users create, change and delete objects without controller: owners, and pods without owner. Objects of controllers have other
- *    names in another cluster; user changes to them are counted, not repeated.
+ * HP1 a change of an object without controller (an owner, or a pod without owner) is a user request. Objects that controllers create have
+ *     other names in another cluster, so user changes to them are only listed (`left`).
  * HP2 status and revision belong to the controllers. The rest of an object is the user's, as of each change.
  */
 import { controllerRef, RESOURCES } from "@deltaloop/kube/objects";
@@ -61,7 +61,7 @@ export class UserRequestCollector {
     if (before === undefined && !change.listed && !isControlled) this.#people.add(place);
     if (isControlled) {
       if (before === undefined || change.deleted || !labelsDiffer(before, change.object)) return;
-      // Adopted meanwhile: users know the object by this name.
+      // Adopted after a user created it, so it has the same name in both clusters.
       if (this.#people.has(place)) this.#writes.push(updateOf(change));
       else this.#left.push(`labels of ${place}`);
       return;

@@ -45,11 +45,13 @@ export interface ReplayOptions {
   readonly faults?: () => QueueFaults;
   /** Milliseconds since the epoch: the replay ends here. */
   readonly untilMs?: number;
-  /** How long to continue after the last event, or after the cache is complete, so that deadlines and requeues fall due. Default 30 s. */
+  /**
+   * How long to continue after the last event, or after the cache is complete, so that deadlines and delayed keys become due. Default 30 s.
+   */
   readonly tailMs?: number;
   /** Receives the records before they are delivered. */
   readonly see?: PlayOptions["see"];
-  /** False for records whose objects no reported sync depends on: the replayed cluster does not have them. */
+  /** Returns false for records to leave out of the replayed cluster, because no reported sync depends on their objects. */
   readonly holds?: (record: CaptureRecord) => boolean;
   /** Called between steps; false ends the replay. */
   readonly goesOn?: PlayOptions["goesOn"];
@@ -66,7 +68,7 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
   const random = createSeededRandom(seed);
   const cluster = captureCluster(capture, CACHED_RESOURCES, clock, options.holds);
-  // The sweep would repeat a lost doorbell, but a replay is too short for it.
+  // No doorbell is lost: a replay is too short for the sweeper to ring it again.
   const doorbellFaults = (): QueueFaults => ({ ...faults(), drop: 0 });
   const cache = { deployment: "replay", cluster: CLUSTER, deltaFaults: faults, doorbellFaults };
   const backend = memoryBackend({ clock, random, digester, ...cache });

@@ -7,7 +7,10 @@ export interface FieldManager {
   readonly operation?: string;
   readonly subresource?: string;
   readonly time?: string;
-  /** `replicas`, `paused`, `strategy`, `minReadySeconds`, `web.image`, `web.resources`, `web.env.COLOR`, `label app`, `annotation a/b`. */
+  /**
+   * Fields that the manager owns: `replicas`, `paused`, `strategy`, `minReadySeconds`, `web.image`, `web.resources`, `web.env.COLOR`,
+   * `label app`, `annotation a/b`.
+   */
   readonly owns: readonly string[];
 }
 

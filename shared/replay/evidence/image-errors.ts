@@ -21,7 +21,9 @@ interface ImageError {
   readonly code?: string;
 }
 
-/** In this order: a missing platform also ends in "not found". Source: containerd core/remotes/docker, client/pull.go. */
+/**
+ * The order matters: the message of a missing platform also ends in "not found". Source: containerd core/remotes/docker, client/pull.go.
+ */
 const TAILS: readonly (readonly [ImageClass, RegExp])[] = [
   ["wrong platform", /no match for platform in manifest/],
   ["waits for the kubelet", /pull QPS exceeded/],

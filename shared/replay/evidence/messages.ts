@@ -3,8 +3,9 @@
  * container, a webhook or a registry. A message of a listed format becomes its class with names and numbers; of any other message only
  * the length and a keyed digest are kept. Images are never taken from a message: the pod spec has them.
  *
- * MK1 every pattern is anchored at the start, so text that another program adds cannot be taken for a name.
- * MK2 a slot is kept only if it matches the pattern of its name; the same check applies to a message that a capture file already holds.
+ * MK1 every pattern is anchored at the start, so that text from another program is not mistaken for a name.
+ * MK2 a slot (a name or number in a message) is kept only if it matches the pattern for that slot; the same check applies to messages of a
+ *     capture file.
  *
  * Source: kubelet images/image_manager.go, prober/prober.go; scheduler framework/types.go FitError; apiserver
  * resourcequota/controller.go, webhook/errors/statuserror.go.
@@ -66,7 +67,7 @@ const SLOTS: Readonly<Record<string, RegExp>> = {
 
 type Format = readonly [name: string, pattern: RegExp];
 
-/** Refusals of a pod by admission, after an optional `pods "<name>" is forbidden: `. */
+/** Messages with which admission rejects a pod, after an optional `pods "<name>" is forbidden: `. */
 const REFUSALS: readonly Format[] = [
   [
     "quota exceeded",

@@ -15,7 +15,7 @@ export interface OwnerEvidence {
   readonly conditions: readonly ConditionEvidence[];
 }
 
-/** Values that may be secret are keyed digests: they show that a value changed, but not the value. */
+/** A template's fields. Values that may be secret are replaced by keyed digests, which show only whether a value changed. */
 export interface TemplateEvidence {
   readonly containers: readonly TemplateContainer[];
   readonly initContainers: readonly TemplateContainer[];

@@ -22,7 +22,7 @@ export interface Difference {
   readonly field: string;
   readonly from?: string;
   readonly to?: string;
-  /** For ReplicaFailure: its message, if it is safe to show. */
+  /** Message of the condition ReplicaFailure, if it is safe to show. */
   readonly says?: string;
 }
 

@@ -8,15 +8,15 @@ import type { Difference, ObjectChange } from "./changes.ts";
 export interface Recorded {
   readonly write: Write;
   /**
-   * The same write; another one instead; refused, according to the owner's status; overtaken by a newer change of the owner's spec; or no
-   * write.
+   * What the recording shows: the same write; another write instead; according to the owner's status, a rejected write; a newer change of
+   * the owner's spec first; or nothing.
    */
   readonly kind: "same" | "other" | "refused" | "overtaken" | "nothing";
   /** Time from our sync to the change. */
   readonly afterMs?: number;
-  /** The other write, the refusal (for `same`: the first one), or the overtaking change. */
+  /** The other write, the reason of the rejection (for `same`: of the first one), or the newer change of the spec. */
   readonly what?: string;
-  /** For several pods: the number created in spite of a refusal. */
+  /** For several pods: the number that was created although others were rejected. */
   readonly made?: number;
 }
 
@@ -102,7 +102,7 @@ export class Outcomes {
   #created({ owner, count }: Extract<Write, { kind: "CreatePods" }>, atMs: number, saw: number | undefined): Answer {
     const all = this.#podsOf.get(owner.uid) ?? [];
     const appeared = from(all, atMs).filter(({ kind }) => kind === "appears");
-    // The sync had already observed some pods of the same millisecond, or it would not have decided this write.
+    // Of the pods created in this millisecond the sync had already observed some, or it would not have decided this write.
     const now = appeared.filter((change) => change.atMs === atMs);
     const unseen = saw === undefined ? 0 : Math.min(now.length, Math.max(0, activeAt(all, atMs) - saw));
     const pods = [...now.slice(now.length - unseen), ...appeared.filter((change) => change.atMs > atMs)];

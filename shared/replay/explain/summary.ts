@@ -28,13 +28,13 @@ export interface Summary {
   readonly recorded: Readonly<Record<"replicaSetsCreated" | "sizesChanged" | "podsCreated" | "podsDeleted", number>>;
   readonly syncs: number;
   readonly idle: number;
-  /** Our decided writes; each counts once until a sync of the key does not repeat it. */
+  /** Number of writes that our syncs decided, by kind. A write that consecutive syncs of a key repeat counts once. */
   readonly decided: Readonly<Partial<Record<Write["kind"], number>>>;
   /** Requested pods per creation. */
   readonly podsAsked: readonly number[];
   /** Outcomes of distinguishable writes. */
   readonly outcomes: Readonly<Record<Recorded["kind"], number>>;
-  /** Refused writes for which some pods were created. */
+  /** Number of rejected writes of which some pods were created. */
   readonly refusedInPart: number;
   readonly refusals: readonly Refusal[];
   readonly end: End;
@@ -112,7 +112,7 @@ function wishOf(change: ObjectChange): readonly Wish[] {
   return differences.length === 0 ? [] : [{ atMs: change.atMs, change: { ...change, differences } }];
 }
 
-/** Of fields that users write. */
+/** The differences in fields that users write, not controllers. */
 export function requestedDifferences({ differences }: ObjectChange): readonly Difference[] {
   return differences.filter(({ field }) => !KEPT_BY_CONTROLLERS.test(field));
 }

@@ -35,8 +35,8 @@ export function managersOf(object: CapturedObject): Managers {
 }
 
 /**
- * The manager whose entry is new or has a new time. If two writes have the same second, the manager that owns all changed fields, because
- * an update takes over ownership.
+ * The manager whose entry is new or has a new time. If two writes are of the same second and so no time differs, the manager that owns all
+ * changed fields, because an update takes over ownership.
  *
  * @param fields the changed fields, named as in changes.ts
  */

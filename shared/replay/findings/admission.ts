@@ -1,4 +1,7 @@
-/** Admission refuses pods: a webhook, a policy, Pod Security, a missing service account, or a pod that is not valid. */
+/**
+ * The API server rejects pods at admission: by a webhook, a policy or Pod Security, or because a service account is missing or the pod is
+ * invalid.
+ */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
 import { refusedPods } from "./refused-pods.ts";

@@ -34,7 +34,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const endedMs = timeOf(ended.finishedAt);
   const isDone = kind === "init container" && ended.exitCode === 0;
   const isRecent = endedMs === undefined || view.nowMs - endedMs < RECENT_MS;
-  // A past restart is no cause if the container now runs.
+  // A container that runs now explains no missing pod, even if it was restarted before.
   if (isDone || (!isBackingOff && (status.ready || !isRecent || (restartCount === 0 && state.terminated?.exitCode === 0)))) return [];
   const code = ended.exitCode ?? 0;
   const killed = eventsOf(view, pod.uid, "Killing").some(({ message }) => {
@@ -57,7 +57,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       evidence: [`${kind} ${spec.name} ended: ${ended.reason ?? "no reason"}, exit code ${code}`],
       restarts: restartCount,
       events: [...hooks, ...eventsOf(view, pod.uid, "BackOff")],
-      // The Event names no container, and a process that ended by itself lets a hook fail, too.
+      // The Event does not name the container, and a hook also fails if the process exits by itself: the Event only may be the reason.
       ...((killed || (name === "post-start hook failed" && (code === 0 || pod.spec.containers.length > 1))) && {
         confidence: "likely" as const,
       }),
@@ -65,7 +65,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   ];
 }
 
-/** 137 is out of memory only with that reason. */
+/** Exit code 137 means out of memory only with the reason OOMKilled. */
 function exitKind(reason: string | undefined, code: number, killed: { readonly byProbe: boolean; readonly byHook: boolean }): string {
   if (reason === "OOMKilled") return "container out of memory";
   if (reason === "ContainerStatusUnknown") return "container lost";

@@ -1,11 +1,11 @@
-/** Pods that were evicted, preempted, or refused by their node. */
+/** Pods that were evicted, preempted, or rejected by their node's kubelet. */
 import { merged } from "./finding.ts";
 import type { Hit, Rule } from "./finding.ts";
 import { listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 55;
-/** Ranks before the finding about the replacements of preempted pods that find no node. */
+/** Before the rank of the finding that the replacements of the preempted pods cannot be scheduled. */
 const PREEMPTED_RANK = 18;
 const RECENT_MS = 30 * 60_000;
 const REJECTED = /^(?:OutOf[a-z]+|NodeAffinity|UnexpectedAdmissionError|NodeShutdown|Terminated|Shutdown)$/;
@@ -29,7 +29,7 @@ function find(view: View): ReturnType<Rule["find"]> {
   return [...merged(preempted(view), "cause", PREEMPTED_RANK), ...merged(hits, "cause", RANK)];
 }
 
-/** Includes deleted pods: their Events remain. */
+/** Findings for preempted pods, also for those that are deleted already, by their Events. */
 function preempted({ state, current, subject, pods, terminating, nowMs }: View): readonly Hit[] {
   const prefix = `${(current ?? subject).name}-`;
   const marked = [...pods, ...terminating].flatMap((pod): readonly Hit[] => {

@@ -1,4 +1,4 @@
-/** A finding: data from a pure function of the state, with its text from a table. */
+/** Findings about a workload: a pure function (Rule) computes them as data from the state; a table has their texts. */
 import type { EventEvidence } from "../evidence/other-evidence.ts";
 import { eventText } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
@@ -34,7 +34,7 @@ export interface Target {
   readonly object: string;
   /** The finding's first object. */
   readonly first: string;
-  /** An earlier revision of a Deployment exists, and kubectl does not refuse to return to it. */
+  /** Whether `kubectl rollout undo` works: the Deployment has an earlier revision and is not paused. */
   readonly canUndo: boolean;
   /** A rolling update of a Deployment has pods of an old revision. */
   readonly hasOldPods: boolean;
@@ -53,7 +53,7 @@ export interface Hit {
   readonly object: string;
   readonly since?: number | undefined;
   readonly evidence: readonly string[];
-  /** Counted together with those of the other hits, as are restarts. */
+  /** Events of this observation. In a merged finding Events and restarts are summed. */
   readonly events?: readonly EventEvidence[];
   readonly restarts?: number;
   readonly confidence?: "likely";

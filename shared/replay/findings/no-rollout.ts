@@ -7,13 +7,13 @@ import { objectOf } from "./quota.ts";
 
 const RANK = 85;
 const OUTSIDE_TEMPLATE = /^(?:minReadySeconds|progressDeadlineSeconds|strategy\..*)$/;
-/** By the Event's reason. Source: pkg/controller/deployment/rollback.go. */
+/** Kinds of findings by the reason of the Event. Source: pkg/controller/deployment/rollback.go. */
 const ROLLBACKS = {
   DeploymentRollbackRevisionNotFound: "rollback target gone",
   DeploymentRollbackTemplateUnchanged: "rollback without effect",
 } as const;
 
-/** Of the last hour, if no rollout began since. */
+/** Rollbacks without effect within the last hour, if no rollout has begun since. */
 function rollbacks(view: View, object: string): readonly Hit[] {
   const { owner, current } = view;
   return Object.entries(ROLLBACKS).flatMap(([reason, kind]) => {

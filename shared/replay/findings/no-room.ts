@@ -1,4 +1,4 @@
-/** A rolling update that can neither create nor delete a pod before a new one is available. */
+/** A rolling update that may neither create nor delete a pod until a new pod becomes available. */
 import { resolveFenceposts } from "@deltaloop/controllers/deployment";
 import type { Finding, Rule } from "./finding.ts";
 import { podName } from "../incident/view.ts";

@@ -1,4 +1,4 @@
-/** A paused Deployment scales but does not roll out, which is a cause if a rollout is pending. */
+/** A paused Deployment: it scales but does not roll out, so the pause is the cause if a rollout is pending. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
 import { isChanged, timeOf } from "../incident/view.ts";
@@ -6,7 +6,7 @@ import type { View } from "../incident/view.ts";
 
 const RANK = 62;
 
-/** Whether the pause holds back a rollout. */
+/** Whether a rollout is pending. */
 function isPending(view: View): boolean {
   const { owner } = view;
   if (owner === undefined) return false;

@@ -1,4 +1,4 @@
-/** A ResourceQuota or LimitRange refuses pods. */
+/** A ResourceQuota or LimitRange because of which the API server rejects pods. */
 import type { Finding, Rule } from "./finding.ts";
 import { refusedPods } from "./refused-pods.ts";
 import type { View } from "../incident/view.ts";

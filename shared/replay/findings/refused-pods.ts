@@ -1,4 +1,4 @@
-/** Pods that the API server refuses. The newest refusal counts, but the condition ReplicaFailure keeps the first one. */
+/** Pods that the API server rejects. The newest rejection is in the Events; the condition ReplicaFailure keeps the first one. */
 import type { SeenOwner } from "../incident/seen.ts";
 import type { ListedMessage } from "../evidence/messages.ts";
 import { eventsOf, eventText, listed, timeOf } from "../incident/view.ts";
@@ -8,7 +8,7 @@ export interface RefusedPods {
   readonly owner: SeenOwner;
   readonly message: ListedMessage | undefined;
   readonly since: number | undefined;
-  /** Time of the newest refusal, if known. */
+  /** Time of the newest rejection, if known. */
   readonly lastMs: number | undefined;
   readonly evidence: readonly string[];
 }

@@ -45,7 +45,7 @@ function find(view: View): ReturnType<Rule["find"]> {
   ];
 }
 
-/** Newer schedulers do not report the taints. */
+/** The taints of the nodes, for schedulers whose messages do not have them. */
 function taintsOf({ state }: View): string {
   const keys = state.others.nodes.flatMap(({ spec }) =>
     spec.taints.filter(({ effect }) => effect !== "PreferNoSchedule").map(({ key }) => key),

@@ -17,7 +17,7 @@ function find(view: View): ReturnType<Rule["find"]> {
   return [...deletion(view), ...stuckPods(view)];
 }
 
-/** For an owner before all other findings; for a pod after the findings that explain the delay. */
+/** The finding about an owner ranks before all others, that about a pod after the findings that explain the delay. */
 const [OWNER_RANK, POD_RANK] = [1, 29];
 
 function deletion({ owner, terminating }: View): readonly Finding[] {
@@ -38,7 +38,7 @@ function deletion({ owner, terminating }: View): readonly Finding[] {
 
 function stuckPods(view: View): ReturnType<Rule["find"]> {
   const hits = view.terminating.flatMap((pod) => {
-    // deletionTimestamp is the end of the grace period.
+    // The deletionTimestamp is the time at which the grace period ends.
     const { deletionMs, graceSeconds } = pod;
     if (deletionMs === undefined || view.nowMs - deletionMs < MARGIN_MS) return [];
     const [kind, facts] = reasonOf(view, pod);

@@ -12,7 +12,7 @@ export function isAuditEvent(value: CapturedObject): boolean {
   return typeof value["apiVersion"] === "string" && value["apiVersion"].startsWith("audit.k8s.io/");
 }
 
-/** Returns the value itself if it is no envelope. Records of other logs are skipped. */
+/** The audit events in a record of a log service; the value itself if it is not such a record. Skips records of other logs. */
 export function auditEventsOf(value: CapturedObject): readonly CapturedObject[] {
   // An EventList, the format of audit webhooks.
   if (isAuditEvent(value) || Array.isArray(value["items"]))

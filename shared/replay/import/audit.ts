@@ -25,7 +25,7 @@ interface Answer {
   readonly object: CapturedObject;
 }
 
-/** A response without its object; kept for every write. */
+/** What is kept of every write's response: all but the object, which is in the spool. */
 interface KeptAnswer extends Pick<Answer, "atMs" | "resource" | "verb" | "user"> {
   /** Place of the requested object. */
   readonly place: string;
@@ -96,7 +96,7 @@ interface State extends Pick<Answer, "atMs" | "resource" | "user"> {
   readonly kept: Kept;
   readonly isGone: boolean;
   readonly isCreated: boolean;
-  /** Only metadata is known. */
+  /** Whether the response has only the object's metadata. */
   readonly isPartial: boolean;
 }
 
@@ -106,7 +106,7 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
   const known = new Map<string, Kept>();
   const seen = new Set<string>();
   let newest = "0";
-  // By response time: a deletion that returns only a Status applies to the state known until then.
+  // By response time: the response to a delete may be only a Status, and then the last known state is the deleted one.
   for (const { atMs, resource, verb, place: requested, user, kept } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
     const { object } = kept;
     for (const each of Array.isArray(object["items"]) ? object["items"].filter(isObject) : [object]) {
@@ -149,7 +149,10 @@ function isGone(object: CapturedObject): boolean {
   return typeof deletionTimestamp === "string" && !isHeld && (deletionGracePeriodSeconds ?? 0) === 0;
 }
 
-/** A response follows its write, so a write with an older version cannot be later than the response to a newer one. */
+/**
+ * The states as watch events. A write happens before its response, so the time of a version is at most that of the response to any newer
+ * version.
+ */
 function asWatched(states: readonly State[], spool: Spool, report: ImportReport): readonly ImportedEvent[] {
   const stored = new Map<string, Kept>();
   let atMs = Infinity;
@@ -170,7 +173,9 @@ function asWatched(states: readonly State[], spool: Spool, report: ImportReport)
   });
 }
 
-/** Restores the object of a metadata-only write; only the garbage collector makes such writes. */
+/**
+ * The whole object of a write whose response has only metadata, restored from the last state. Only the garbage collector makes such writes.
+ */
 function whole({ kept, isPartial, resource }: State, last: Kept | undefined, spool: Spool, report: ImportReport): Kept | undefined {
   if (!isPartial) return kept;
   if (last) return spool.keep(resource, { ...last.object, metadata: metadataOf(kept.object) });

@@ -33,7 +33,7 @@ export async function importFiles(paths: readonly string[], report: ImportReport
   try {
     for (const path of paths) files.push({ path, bytes: openBytes(path, () => undefined) });
     const archive = files.find(({ bytes }) => isZip(bytes.head));
-    if (archive && files.length > 1) throw new CaptureError(`${archive.path}: a .kshrk archive is imported alone`);
+    if (archive && files.length > 1) throw new CaptureError(`${archive.path}: a .kshrk archive must be the only input`);
     const imported = archive ? await importKshrk(readUnpacked(archive.path), archive.path, report) : await importJson(files, report);
     if (imported.events.length === 0 && [...imported.lists.values()].every(({ items }) => items.length === 0))
       throw new CaptureError(`${paths.join(", ")}: no event of a watched resource in it`);
@@ -51,7 +51,7 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
   };
   const values = all();
   const first = await values.next();
-  // Can be read only once: a file that was partly read is closed.
+  // The first value was read to detect the format, and the file cannot be read twice.
   const whole = async function* (): AsyncGenerator<JsonValue> {
     if (first.done === true) return;
     yield first.value;
@@ -63,7 +63,7 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
   return isAuditEvent(head) || isLogRecord(head) ? importAudit(whole(), spool, report) : importWatch(whole(), spool, report);
 }
 
-/** Reads packed data once, so that a truncation is known before the actual read. */
+/** Reads compressed data once, so that a truncation is known before the actual import. */
 async function findEnd(bytes: ByteSource): Promise<void> {
   if (!isGzip(bytes.head)) return;
   try {

@@ -60,7 +60,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
       const shown = recorded(resource, object, digester);
       if (shown !== undefined) return !redact ? { object } : format === "queue" ? { object: shown.object } : shown;
     } catch {
-      // Reported like an object without identity.
+      // undefined: omitted and reported below, like an object without identity
     }
     report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which no cache holds");
     return undefined;

@@ -71,7 +71,7 @@ class ValueScan {
       const byte = chunk[at] ?? 0;
       if (byte === FEED) this.#line++;
       if (byte === OPEN && (at === 0 ? this.#isAtMargin : chunk[at - 1] === FEED)) {
-        // Within a value no line begins like this, whether compact or pretty-printed.
+        // No line within a value begins with a brace in the first column, so the value before it was truncated.
         if (this.#depth > 0) this.#tear(`${this.#place}: not JSON`);
         [start, this.#place, this.#isSkipping] = [at, `${this.#name}:${this.#line}`, false];
         [this.#depth, this.#isText, this.#isEscaped] = [1, false, false];

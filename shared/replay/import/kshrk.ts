@@ -94,8 +94,7 @@ function unpackedEntry(content: Buffer, isPacked: boolean, room: number, place: 
 }
 
 function tooLarge(place: string, room: number): CaptureError {
-  if (room < ENTRY_BYTES_MAX)
-    return new CaptureError(`${place}: with it the archive holds more than ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
+  if (room < ENTRY_BYTES_MAX) return new CaptureError(`${place}: brings the archive to more than ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
   return new CaptureError(`${place}: holds more than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
 }
 

@@ -1,12 +1,12 @@
 /**
  * Imports saved delta queue messages: from the dead-letter queue, from an abandoned queue, or as a function received them.
  *
- * QM1 they contain stripped objects, as the cache does, and one time per pack: when the watcher received its last item.
- * QM2 packs are numbered per lane and fence without holes (envelope.ts), so a hole between two packs is reported as a gap of the
- *    capture. Missing packs before the first or after the last are not detectable.
- * QM3 the first list of a resource is its initial state if nothing of that resource came before it. Later ones, and each complete manifest,
- *     reveal missed changes.
- * QM4 signatures are not verified, because the importer has no MAC key. Nothing is sent based on the result.
+ * QM1 they contain stripped objects, as the cache does, and one time per message (pack): when the watcher received its last item.
+ * QM2 packs are numbered per lane and fence without holes (envelope.ts), so a missing number is reported as a gap in the capture. Missing
+ *     packs before the first or after the last one cannot be detected.
+ * QM3 the first list of a resource is its initial state if no other pack of the resource precedes it. Changes whose packs are missing are
+ *     derived from later lists, and deletes from complete manifests.
+ * QM4 signatures are not verified, because the importer has no MAC key. Nothing is written to a cluster based on the result.
  */
 import { CACHED_RESOURCES, objectKey, compareResourceVersions, isResourceVersion } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -75,7 +75,7 @@ function bodiesIn(value: CapturedObject, place: string): readonly string[] {
   const list = Array.isArray(received) ? received : Array.isArray(handed) ? handed : [value];
   return list.map((message: unknown) => {
     const body = isObject(message) ? (message["Body"] ?? message["body"]) : undefined;
-    if (typeof body !== "string") throw new CaptureError(`${place}: is not a message with a body`);
+    if (typeof body !== "string") throw new CaptureError(`${place}: is a message without a body`);
     return body;
   });
 }
@@ -96,7 +96,7 @@ class Messages {
     const decoded = decodeEnvelope(body, UNCHECKED);
     switch (decoded.kind) {
       case "forged":
-        throw new CaptureError(`${place}: contains a message without a watcher's frame`);
+        throw new CaptureError(`${place}: contains a message that is not in the watcher's format`);
       case "undecodable":
         return this.#report.lost("a message that cannot be read as a pack");
       case "newer":
@@ -135,7 +135,7 @@ class Messages {
     if (known === undefined || o === undefined || typeof rv !== "string" || !isResourceVersion(rv))
       return lost(this.#report, "an item without type, version or object");
     const object = objectAt(o, place);
-    // A deletion has its own version, in the item.
+    // The version of a delete is in the item, not in the object.
     const kept = this.#spool.keep(resource, versionOf(object) === rv ? object : withVersion(object, rv));
     return [{ kept, resource, atMs: ms, isGone: known === "gone", listed }];
   }

@@ -4,7 +4,7 @@ export class ImportReport {
   readonly #invented = new Map<string, number>();
   readonly #lacking = new Set<string>();
 
-  /** Records that the format does not provide this. */
+  /** Records that the imported format does not contain `what`. */
   lacks(what: string): void {
     this.#lacking.add(what);
   }

@@ -29,7 +29,7 @@ export function apiObject(resource: CachedResource, { object, evidence }: Record
   return { apiVersion, kind, ...shape };
 }
 
-/** An Event, Node or ResourceQuota; other kinds equal their evidence. */
+/** An Event, Node or ResourceQuota in the API's shape, from its evidence. The evidence of other kinds already has that shape. */
 export function apiEvidence<R extends keyof EvidenceObjects>(resource: R, object: EvidenceObjects[R]): Json {
   const { apiVersion, kind } = RESOURCES[resource];
   const shape = "involvedObject" in object ? event(object) : "status" in object ? withConditions(object) : object;

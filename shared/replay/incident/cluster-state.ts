@@ -26,7 +26,7 @@ export interface ClusterState {
   /** Changes are known from this time on; undefined: none are known. */
   readonly sinceMs?: number;
   readonly owners: readonly SeenOwner[];
-  /** Projects all pods; `podsOf` only those of one owner. */
+  /** All pods. Reading this projects every pod; `podsOf` projects only those of one owner. */
   readonly pods: readonly SeenPod[];
   readonly others: { readonly [R in EvidenceResource]: readonly EvidenceObjects[R][] };
   /** Resources that the user may not read, or that the capture does not hold. */
@@ -68,7 +68,7 @@ export class StateCensus implements Census {
   /** Time of the capture's last record. */
   #endMs = -Infinity;
 
-  /** @param untilOf the time after which records are not part of the state, from the time of the first record */
+  /** @param untilOf returns the time up to which records belong to the state, given the time of the first record */
   constructor(digester: Digester, untilOf: (startMs: number) => number = () => Infinity) {
     [this.#digester, this.#untilOf] = [digester, untilOf];
   }
@@ -114,7 +114,7 @@ export class StateCensus implements Census {
     else if (resource !== "events") others.delete(uid);
   }
 
-  /** By default the state at the requested moment, or at the last record. */
+  /** The state at `nowMs`; by default at the requested moment, or at the last record. */
   state({ nowMs = Math.min(this.#untilMs, this.#endMs), namespace }: StateOptions = {}): ClusterState {
     const digester = this.#digester;
     const kept = [...this.#kept.values()].filter(({ identity }) => namespace === undefined || namespaceIn(identity) === namespace);

@@ -37,7 +37,7 @@ export function specChanges(
   return after.generation === (before.generation ?? 0) + 1 ? ofOneRequest(changes) : changes;
 }
 
-/** Fields without a manager in the capture get the writer of the other fields, because one request changed them all. */
+/** Gives changes without a known writer the writer of the others, because one request made them all. */
 function ofOneRequest(changes: readonly SpecChange[]): readonly SpecChange[] {
   const [manager, ...others] = new Set(changes.flatMap((change) => change.manager ?? []));
   if (manager === undefined || others.length > 0) return changes;

@@ -13,7 +13,10 @@ export function canonicalOwnWrite({ verb, resource, subresource, name, stored }:
   return stored === undefined ? undefined : canonicalWrite(stored, nowMs, subresource);
 }
 
-/** Times within two seconds of `nowMs` become `<now>`. A status write omits the other fields: another client may just have changed them. */
+/**
+ * Times within two seconds of `nowMs` become `<now>`. For a status write omits all other fields: another client may have changed them just
+ * before.
+ */
 export function canonicalWrite({ kind, metadata, spec, status }: LiveObject, nowMs: number, subresource: string): unknown {
   const time = (text: string | undefined): string | undefined =>
     text !== undefined && Math.abs(Date.parse(text) - nowMs) < MOMENT_MS ? "<now>" : text;

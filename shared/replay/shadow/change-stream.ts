@@ -3,8 +3,8 @@
  * only at about the same time.
  *
  * CQ1 at most `HELD_MAX` changes of the last `SETTLED_MS` are buffered, and the versions of the current objects.
- * CQ2 all records until `completeMs` have been delivered. If a change still arrives after a later version, the consumer (History) inserts
- *     it at its position.
+ * CQ2 all records up to `completeMs` have been delivered. If a change arrives after one with a later version, the consumer (History)
+ *     inserts it at its position.
  */
 import { CACHED_RESOURCES, tableOf, compareResourceVersions } from "@deltaloop/kube/objects";
 import type { CaptureRecord } from "../capture-format/capture.ts";

@@ -3,12 +3,12 @@
  * and our syncs must be idle where upstream was.
  *
  * SH1 upstream's caches lag behind the API server by an unknown time: a write may be based on the state just before it (`exact`) or
- *    on one up to three seconds older (`older`); under load two seconds were measured. A status write contains its base version; after a
+ *    on one up to three seconds older (`older`); two seconds were measured under load. A status write contains its base version; after a
  *    conflict the true base is the version before (updateReplicaSetStatus resends the same status).
- * SH2 of pods that are equal in deletion order, upstream deletes any one: our sync may choose another (`tie`).
+ * SH2 among pods that are equal in deletion order upstream's choice is arbitrary, so our sync may choose another (`tie`).
  * SH3 upstream is idle in a state without changes for a second: it has seen the state and wrote nothing, so our syncs must not write
  *     either.
- * SH4 a deletion or release by an unknown author that our sync does not make is attributed to another client (`foreign`).
+ * SH4 a delete or release of unknown author that our sync does not make counts as another client's (`foreign`).
  * SH5 from that state on, our sync must not create or delete more pods than upstream did (`excess`).
  */
 import { controllerOf, controllerRef, compareResourceVersions } from "@deltaloop/kube/objects";
@@ -56,7 +56,7 @@ export async function classify(history: History, write: UpstreamWrite, place: Sy
   let tie = false;
   for (let lag = 0; lag <= LAG_MAX && before - lag > 0; lag++) {
     if (lag > 0 && (changes[before - lag]?.atMs ?? 0) < nowMs - LAG_MS_MAX) break;
-    // The owner comes from the write; a state that lacks only the owner's last change equals a newer one.
+    // The owner's version is given by the write, so states that differ only in the owner are equal here.
     if (lag > 0 && versions.some((each) => each.version === changes[before - lag]?.version)) continue;
     for (const { object: owner, version: own } of candidates) {
       const state = history.after(before - lag, owner);
@@ -130,7 +130,7 @@ interface Later {
   readonly later: readonly Change[];
 }
 
-/** SH5. One sync may write many pods; deletions by other clients count as upstream's. Upstream's refused writes are unknown. */
+/** SH5. One sync may write many pods; deletes by other clients count as upstream's. Upstream's rejected writes are unknown. */
 function excessOf(ours: readonly unknown[], { verb, resource, atMs }: UpstreamWrite, { owner, later }: Later): Verdict | undefined {
   if (resource !== "pods" || verb === "update") return undefined;
   const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // see canonical-write.ts
@@ -189,7 +189,7 @@ export async function restAt(
       place,
     );
     for (const { verb, resource, subresource, name: of, stored } of writes) {
-      // Upstream retries refused writes, too, and a write without effect is not visible in a recording.
+      // Upstream retries rejected writes too, and a write without effect is not visible in a recording.
       if (verb !== "delete" && stored === undefined) continue;
       ours.push(`${controller} ${namespace}/${name}: ${verb} ${resource}${subresource === "" ? "" : `/${subresource}`} ${of}`);
     }

@@ -1,7 +1,7 @@
 /**
  * Shadow mode beside a live upstream: changes are compared with a delay, when all watches have delivered them.
  *
- * LV1 the order of a change is final one second after its arrival. A write is classified when later writes of the same
+ * LV1 the position of a change among the others is final one second after its arrival. A write is classified when later writes of the same
  *    sync have arrived, too (SH5), and an idle state after two seconds without a change.
  * LV2 nothing is classified before everything was listed once. Objects found by a relist are attributed to no client, and deletions found
  *     by it have an unknown cause.

@@ -33,7 +33,7 @@ export interface Situation {
   readonly controller: Controller;
   readonly owner: LiveObject;
   readonly nowMs: number;
-  /** The message with which the API server refuses pods. */
+  /** The message with which the API server rejects pods. */
   readonly failure: string | undefined;
 }
 
@@ -43,7 +43,7 @@ export interface OwnWrite {
   readonly resource: CachedResource;
   readonly subresource: string;
   readonly name: string;
-  /** The stored object; undefined: refused, deleted, or unchanged. */
+  /** The stored object; undefined: rejected, deleted, or unchanged. */
   readonly stored: LiveObject | undefined;
 }
 
@@ -104,7 +104,7 @@ function idOf(resource: Resource): string {
   return group === "" ? resource : `${resource}.${group}`;
 }
 
-/** Advances the clock only while the run waits for it. */
+/** Resolves when the run has ended. Advances the clock only while the run waits for it. */
 async function ended(run: Promise<unknown>, clock: VirtualClock): Promise<void> {
   let isOver = false;
   const over = run.finally(() => (isOver = true));
@@ -142,7 +142,7 @@ async function take(store: Store, controller: Controller, key: string): Promise<
   return { taken, snapshot: answer.snapshot };
 }
 
-/** Records each write; a refused one, or one without effect, has no stored object. */
+/** Records each write; a rejected one, or one without effect, has no stored object. */
 function recording(server: ApiServer, failure: string | undefined, writes: OwnWrite[]): KubeReader & KubeWriter {
   const kube = createInProcessKube(server, { component: "shadow" });
   const note = (verb: OwnWrite["verb"], { resource, subresource = "" }: Target & { readonly subresource?: string }, name: string): Note => {

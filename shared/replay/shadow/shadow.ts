@@ -9,7 +9,10 @@ import type { UpstreamWrite } from "./upstream-writes.ts";
 
 export type { Finding } from "./recorded.ts";
 
-/** For changes in memory, in the order of versions. @param audited upstream's writes from an audit log; absent: derived from the changes */
+/**
+ * Compares changes in memory, which are in the order of versions. @param audited upstream's writes from an audit log; absent: derived from
+ * the changes
+ */
 export async function* shadow(changes: readonly Change[], place: SyncPlace, audited?: readonly UpstreamWrite[]): AsyncGenerator<Finding> {
   yield* new RecordedShadow(place, { audited: audited && asIterator(audited) }).take({ changes, completeMs: Infinity });
 }

@@ -70,7 +70,7 @@ export function changeOf(
   if (object === undefined || (kind === "event" && !["ADDED", "MODIFIED", "DELETED"].includes(type ?? ""))) return undefined;
   if (isStripped(resource, object))
     throw new CaptureError(
-      `${name}: its objects are stripped, and a sync needs them whole: take it again with \`deltaloop capture --no-redact\` or \`deltaloop import --no-redact\``,
+      `${name}: its objects are stripped, but a sync needs them whole: record it again with \`deltaloop capture --no-redact\` or \`deltaloop import --no-redact\``,
     );
   const { apiVersion } = RESOURCES[resource];
   const live = { apiVersion, ...object, kind: RESOURCES[resource].kind } as unknown as LiveObject; // checked by strip()
@@ -98,12 +98,14 @@ export function changeOf(
 /** The invalid field among the compared ones, which a watcher does not check. */
 function wrongField({ metadata, spec, status }: LiveObject): string | undefined {
   const isList = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isObject));
-  if (!isList(metadata.ownerReferences)) return "ownerReferences are no list of objects";
-  if (!isList((metadata as { readonly managedFields?: unknown }).managedFields)) return "managedFields are no list of objects";
-  if (spec !== undefined && !isObject(spec)) return "spec is no object";
-  if (!isList(spec?.["containers"])) return "containers are no list of objects";
-  if (status !== undefined && !isObject(status)) return "status is no object";
-  return isList(status?.["conditions"]) && isList(status?.["containerStatuses"]) ? undefined : "a list in its status is none of objects";
+  if (!isList(metadata.ownerReferences)) return "ownerReferences is not a list of objects";
+  if (!isList((metadata as { readonly managedFields?: unknown }).managedFields)) return "managedFields is not a list of objects";
+  if (spec !== undefined && !isObject(spec)) return "spec is not an object";
+  if (!isList(spec?.["containers"])) return "containers is not a list of objects";
+  if (status !== undefined && !isObject(status)) return "status is not an object";
+  return isList(status?.["conditions"]) && isList(status?.["containerStatuses"])
+    ? undefined
+    : "a list in its status has items that are not objects";
 }
 
 /** A stripped pod is flat, and a stripped template has only a digest and labels. */

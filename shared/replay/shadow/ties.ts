@@ -10,7 +10,7 @@ interface PodStatus {
   readonly containerStatuses?: readonly { readonly restartCount: number }[];
 }
 
-/** Whether two canonical deletions concern such pods. */
+/** Whether two canonical deletes concern pods that are equal in deletion order. */
 export function areTied(
   ours: unknown,
   want: unknown,

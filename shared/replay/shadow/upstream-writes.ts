@@ -4,7 +4,7 @@
  * UW1 an audit log of level RequestResponse has the author and the base version of each write.
  * UW2 without one, writes are derived from changes: only controllers write an owner's status, a ReplicaSet's size and annotations, a
  *    dependent's owner, and dependents themselves. `managedFields`, if present, exclude writes of users.
- * UW3 changes do not show who deletes or releases (the garbage collector does, too): such a write is not certain.
+ * UW3 changes do not show who deletes or releases an object (the garbage collector may, too), so such a write is not certain.
  */
 import { CACHED_RESOURCES, controllerOf, RESOURCES, controllerRef } from "@deltaloop/kube/objects";
 import type { CachedResource, Controller } from "@deltaloop/kube/objects";
@@ -51,7 +51,7 @@ const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create
 interface AuditOptions {
   /** Returns the controller for writes of other users. */
   readonly writerOf?: (event: AuditEvent) => Controller | undefined;
-  /** Called for a write whose objects the API server removed from its log; absent: such a log is refused. */
+  /** Called for a write whose objects the API server removed from its log; absent: such a log is an error. */
   readonly onTruncated?: () => void;
 }
 

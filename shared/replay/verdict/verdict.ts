@@ -26,7 +26,7 @@ export interface Verdict {
   readonly changes: readonly SpecChange[];
   readonly effect: Effect;
   readonly waits: readonly Wait[];
-  /** Kinds of evidence that could not be read. */
+  /** Resources that could not be read and might explain more. */
   readonly unknown: readonly string[];
 }
 
@@ -37,7 +37,7 @@ export interface Effect {
   readonly ready: number;
   readonly updated: number;
   readonly total: number;
-  /** Counted from a status of an earlier generation, because no pods are known. */
+  /** The counts are from the owner's status of an earlier generation, because no pods are known. */
   readonly isStale?: boolean;
 }
 
@@ -77,7 +77,7 @@ interface Undo {
   readonly target: Omit<Target, "first">;
 }
 
-/** Adds the undo command, the quickest remedy for a cause that only affects new pods while pods of the previous revision serve. */
+/** Adds `kubectl rollout undo` to the help of a cause that affects only new pods while pods of the previous revision still run. */
 function withUndo(words: Words, { level, kind, objects }: Finding, { view, target }: Undo): Words {
   const { namespace, object, canUndo, hasOldPods } = target;
   const undo = `kubectl -n ${namespace} rollout undo ${object}`;

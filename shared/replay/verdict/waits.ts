@@ -1,4 +1,4 @@
-/** What the controllers wait for, by which rule, and until when. */
+/** Findings that say what the controllers wait for, by which rule of the specification, and until when. */
 import type { Finding } from "../findings/finding.ts";
 import { refusedPods } from "../findings/refused-pods.ts";
 import { isChanged, timeOf } from "../incident/view.ts";

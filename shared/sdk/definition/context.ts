@@ -78,7 +78,7 @@ export interface Context<
 
 interface Always {
   readonly events?: readonly { readonly type: "Normal" | "Warning"; readonly reason: string; readonly message: string }[] | undefined;
-  /** Requeue after a duration or at a time; a change comes first. */
+  /** Requeues the key after a duration or at a time, or earlier if an event enqueues it. */
   readonly again?: Duration | Date | undefined;
 }
 

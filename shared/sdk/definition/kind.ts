@@ -19,7 +19,7 @@ export interface KindData extends KindId {
   readonly status: boolean;
   /** The visible fields of a primary unless `see` names others; owned and watched objects show `status` of it. */
   readonly seen: Readonly<Record<string, Mask>>;
-  /** Of a kind that `customResource` describes. */
+  /** Present for a kind that `customResource` describes. */
   readonly crd?: CustomResourceData;
 }
 
@@ -40,10 +40,10 @@ export interface Applied<N extends string = string> {
   readonly [made]: N;
 }
 
-/** A kind with the fields `T` beside metadata, of which `D` is visible by default. */
+/** A kind with metadata and the fields `T`; the mask `D` names those that are visible by default. */
 export interface Kind<T, N extends string, D> extends KindId<N> {
   (body: Body<T>): Applied<N>;
-  /** Here again, since the compiler reports the first property that differs. */
+  /** Repeated here to improve error messages: the compiler reports the first property that differs. */
   readonly kind: N;
   readonly data: KindData;
   readonly [shape]: { readonly fields: T; readonly seen: D };
@@ -70,7 +70,7 @@ export type Wanted<T> = T extends string | number | boolean | null | undefined
 
 interface BodyMeta {
   readonly name: string;
-  /** Required under a cluster-scoped primary; otherwise the primary's. */
+  /** Namespace of the object: required if the primary is cluster-scoped; otherwise the primary's namespace. */
   readonly namespace?: string | undefined;
   readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly annotations?: Readonly<Record<string, string>> | undefined;

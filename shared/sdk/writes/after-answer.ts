@@ -1,9 +1,12 @@
-/** What follows an answer to an own write. Pure: the edge classifies the answer, sends the next request, and stores the record. */
+/**
+ * Decides what follows the response to an own write. Pure: the caller classifies the response, sends the next request, and stores the
+ * record.
+ */
 import type { OwnWrite } from "./decide-writes.ts";
 import { MANAGER_PREFIX, managerOf } from "./last-write.ts";
 import type { ObjectBody, OwnerReference } from "./wanted.ts";
 
-/** An answer by what it means for the write; any other refusal or lost answer is a failure with back-off. */
+/** Outcomes of a write. Any other error, or a lost response, is a failure with back-off. */
 export type OwnAnswer =
   | { readonly kind: "ok"; readonly object: ObjectBody }
   /** A DELETE succeeded, or found nothing. */

@@ -24,13 +24,13 @@ export interface Observed {
   /** Digests of the primary's content and status. */
   readonly content: string;
   readonly statusContent: string;
-  /** Those whose controller reference names the primary in all its parts. */
+  /** The owned objects: their controller reference equals the primary in all its fields. */
   readonly owned: readonly CachedOwned[];
-  /** By `idText`, and under `self` and `status`. */
+  /** Last-write records: of owned objects by `idText`, and of the primary under `self` and `status`. */
   readonly records: ReadonlyMap<string, LastWrite>;
 }
 
-/** Shadow mode prints it. */
+/** Why a request is sent; shadow mode prints it. */
 export type Reason = "missing" | "desired state changed" | "changed since the last write" | "no longer desired" | "returned by sync";
 
 export type OwnWrite =
@@ -40,12 +40,12 @@ export type OwnWrite =
       readonly id: ObjectId;
       readonly body: ObjectBody;
       readonly uid: string;
-      /** As the decision read it; the request carries the uid alone. */
+      /** Version that the decision read. The request's precondition is the uid alone. */
       readonly readVersion: string;
       readonly isRevert: boolean;
       readonly why: Reason;
     }
-  /** Only once every write before it has succeeded. */
+  /** Sent only if every write before it has succeeded. */
   | {
       readonly kind: "prune";
       readonly id: ObjectId;

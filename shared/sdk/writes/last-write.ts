@@ -1,6 +1,6 @@
 /**
- * Last-write records: what was sent last, and what the answer looked like. A write is needed only if one of both differs; desired state is
- * never compared with actual state, so defaults and quantities cause no loop.
+ * Last-write records: digests of what was sent last and of the response. A write is needed only if one of the two differs. Desired state is
+ * not compared with actual state, so defaults and normalised quantities cause no endless updates.
  */
 import type { ObjectBody } from "./wanted.ts";
 import { isObject } from "./wanted.ts";
@@ -28,12 +28,12 @@ export const MANAGER_PREFIX = "deltaloop-";
 const REVERTS_MAX = 5;
 const REVERTS_WINDOW_MS = 600_000;
 
-/** Changed by the API server itself, or not this controller's concern. */
+/** Metadata fields that are not part of the content. */
 const NO_CONTENT = ["managedFields", "resourceVersion", "generation"];
 
 /**
- * The content of an answer: all but status, managedFields, resourceVersion and generation, and this manager's entries of managedFields as
- * they are.
+ * The content of a response: all but status, managedFields, resourceVersion and generation, and of managedFields this manager's own
+ * entries.
  */
 export function contentOf(object: ObjectBody, manager: string): string {
   const { status: _, metadata, ...fields } = object;

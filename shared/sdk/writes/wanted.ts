@@ -1,4 +1,4 @@
-/** The result of a `sync`, checked and completed. Its author may use JavaScript, so nothing about it is taken for granted. */
+/** Validates and completes the result of a `sync`. Its author may use JavaScript, so its types prove nothing. */
 import type { Definition } from "../definition/controller.ts";
 import { apiVersionOf } from "../definition/kind.ts";
 import type { KindData } from "../definition/kind.ts";
@@ -60,7 +60,7 @@ const OWNED_MAX = 1_000;
 const SELF_FORBIDDEN = ["status", "apiVersion", "kind"] as const;
 const SELF_METADATA = ["labels", "annotations"];
 
-/** The text by which an object is known among those of one primary. */
+/** Identifies an object among those of one primary. */
 export function idText({ kind: { group, kind }, namespace, name }: ObjectId): string {
   return `${kind}.${group}/${namespace}/${name}`;
 }

@@ -1,8 +1,8 @@
 /**
- * AWS JSON over kept-alive connections, for frequent calls: SQS, and reading secrets. An SDK client needs two to three times the CPU and
+ * AWS JSON protocol over keep-alive connections, for SQS calls and reading secrets. An SDK client needs two to three times the CPU and
  * adds hundreds of KiB to each bundle.
  *
- * QC1 a call is tried up to three times: again after a timeout, 5xx, 429 or a throttling error; never once its signal aborts.
+ * QC1 a call is sent up to three times: it is retried after a timeout, 5xx, 429 or a throttling error, unless its signal has aborted.
  * QC2 an error has the service's code and status, and quotes no body.
  * QC3 a custom endpoint with plain http is a local emulator and gets dummy credentials, so that no credential chain is searched.
  *
@@ -16,7 +16,7 @@ import { createExchanges } from "@deltaloop/base/http";
 import type { Exchanges } from "@deltaloop/base/http";
 
 export interface CallOptions {
-  /** Per attempt, from its start to the last byte of the response. Default: longer than any long poll. */
+  /** Timeout of one attempt, from its start to the last byte of the response. Default: longer than any long poll. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -25,14 +25,14 @@ export interface AwsJson {
   /**
    * Returns the parsed response to `input`, which is sent to the endpoint of the options, else to the host of `url`.
    *
-   * @throws {AwsError} if the service refuses the call. Without a response, throws the connection's error or the signal's reason.
+   * @throws {AwsError} if the service returns an error. Without a response, throws the connection's error or the signal's reason.
    */
   call(action: string, url: string, input: object, options?: CallOptions): Promise<unknown>;
   /** Ends the connections. */
   close(): void;
 }
 
-/** A service refused a call. Its name is the service's code: `QueueDoesNotExist`. */
+/** An error that a service returned. `name` is the service's error code: `QueueDoesNotExist`. */
 export class AwsError extends Error {
   /** HTTP status. */
   readonly status: number;
@@ -80,7 +80,7 @@ export function awsJson(service: AwsService, options: AwsJsonOptions = {}): AwsJ
   async function once(action: string, url: string, body: string, { timeoutMs = TIMEOUT_MS, signal }: CallOptions): Promise<string> {
     const server = new URL(options.endpoint ?? url);
     const { host: _host, ...headers } = await signed(server.host, action, body);
-    const late = (): Error => new AwsTimeoutError(`${action}: no answer within ${timeoutMs} ms`);
+    const late = (): Error => new AwsTimeoutError(`${action}: no response within ${timeoutMs} ms`);
     const answer = await exchangesWith(server)
       .ask({ method: "POST", target: "/", headers, body }, { timeoutMs, late, bytesMax: ANSWER_BYTES_MAX, ...(signal && { signal }) })
       .catch((error: unknown) => {
@@ -124,7 +124,7 @@ class AwsTimeoutError extends Error {
   readonly code = "ETIMEDOUT";
 }
 
-/** Builds the error of a refused call. */
+/** Builds the error from a service's error response. */
 export function awsError(action: string, body: string, status: number): AwsError {
   return new AwsError(action, codeIn(body), status);
 }

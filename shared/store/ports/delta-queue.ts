@@ -5,8 +5,8 @@
  * DQ2 order within a group is kept without failures; correctness does not depend on it.
  * DQ3 messages with different ids are distinct. Ids are unique in the whole queue, not only in their group: equal
  *      lane, fence and sequence of two resources are both delivered.
- * DQ4 a repeated id within five minutes may be dropped. So a repeat must be the same message, or a shorter form of one that was refused
- *     permanently. A refused message does not use up its id.
+ * DQ4 a message whose id was accepted within the last five minutes may be dropped. So a message sent again must be the same, or a shorter
+ *     form of one that was rejected permanently. A rejected message does not use up its id.
  * DQ5 `send` reports failed entries by id; the others are in the queue.
  * DQ6 a received message is hidden until its visibility ends, then returns with a greater `receiveCount`; `remove`
  *      ends it; past `maxReceiveCount` it moves to the dead-letter queue.

@@ -4,17 +4,16 @@
  * DB1 a doorbell may be lost, repeated, reordered or late. It only carries a key to check; the state is in the Store.
  * DB2 it is not delivered before its delay, which is at most 900 s. A delay under a second may be dropped, and the worker waits
  *    (informer §12.3).
- * DB3 one with a delay above RUNG_WITHIN_MS may be omitted: the sweeper rings overdue keys.
- * DB4 `ring` fails as a whole as far as the caller can tell; a failure loses nothing, because the sweeper rings keys that stay
- *    dirty.
+ * DB3 a doorbell with a delay above RUNG_WITHIN_MS may not be sent at all: the sweeper rings the key once it is overdue.
+ * DB4 a failure of `ring` does not say which doorbells were sent. It loses nothing, because the sweeper rings keys that stay dirty.
  */
 import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 
 export interface Doorbells {
   ring(bells: readonly Doorbell[]): Promise<void>;
   /**
-   * Announces keys that a Store call in flight is expected to make due, so that a local worker may take them right after it. Returns how
-   * to ring the doorbells in that call's response. Absent: no local worker.
+   * Announces keys that a Store call in flight is expected to make due, so that this process may take them right after it. The result rings
+   * the doorbells of that call's response. Absent: the process has no worker for follow-up syncs.
    */
   expect?(bells: readonly Doorbell[]): Pick<Doorbells, "ring">;
 }
@@ -26,7 +25,7 @@ export interface Doorbell {
   readonly uid?: string;
   readonly owner?: OwnerId;
   readonly epoch: string;
-  /** 0 = now. Delays above 900 s are capped: the worker finds NOTYET and rings again. */
+  /** 0: now. Delays above 900 s are capped: `take` then returns `notYet`, and the worker sends the doorbell again. */
   readonly delayMs: number;
 }
 

@@ -1,4 +1,4 @@
-/** Epochs, fences, generations, gates: permission to change the Store, and to decide on its content (informer §11). */
+/** Epochs, fences, generations and gates: which watcher may change the cache, and when controllers may decide on it (informer §11). */
 import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { EpochRecord } from "./epoch-record.ts";
 import type { Lineage, Proof, TermToken } from "./lineage.ts";
@@ -7,8 +7,8 @@ import type { Ended } from "./tallies.ts";
 export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
 
 /**
- * The result of a fenced call of a watcher that is no longer the leader. `noEpoch`: the epoch is missing or another one (after a flush or
- * rebuild).
+ * The result of a call of a watcher that no longer leads: a greater fence is stored. `noEpoch`: the Store has no epoch or another one,
+ * after a flush or a rebuild.
  */
 export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { readonly kind: "noEpoch" };
 
@@ -28,9 +28,9 @@ export interface EpochStore {
     token?: TermToken,
   ): Promise<{ readonly kind: "opened" } | { readonly kind: "exists"; readonly record: EpochRecord }>;
   /**
-   * Removes some keys of epochs that were first seen as not current EPOCH_GRACE_MS ago, and returns their number. One caller repeats this
-   * bounded step from time to time. Does nothing if `epoch` is not the current one. `full`: the Store is full, so EPOCH_GRACE_FULL_MS
-   * suffice and the step is larger (FU5).
+   * Removes some keys of epochs that have not been current for EPOCH_GRACE_MS, and returns their number. One caller repeats this bounded
+   * step periodically. Does nothing if `epoch` is not the current one. `full`: the Store is full, so EPOCH_GRACE_FULL_MS suffice and the
+   * step is larger (FU5).
    */
   forgetEpochs(epoch: string, full?: boolean): Promise<number>;
   /**
@@ -57,7 +57,7 @@ export interface EpochStore {
     | { readonly kind: "damaged"; readonly why: string }
     | Fenced
   >;
-  /** Starts a list. `floor` in the result is the greatest watermark; the list must not be older. */
+  /** Starts a generation, which is one list. `floor` in the result is the greatest watermark; the list must not be older. */
   openGeneration(request: {
     readonly epoch: string;
     readonly fence: string;
@@ -65,8 +65,8 @@ export interface EpochStore {
   }): Promise<{ readonly kind: "open"; readonly generation: number; readonly floor: string } | Fenced>;
   /**
    * At most once a second: records what is sent, proves the fence, detects a loss (SL1, SL3), and returns what the watcher must repair.
-   * `beat` counts the checkpoints of a fence from 1; `answered` is the last one that got a response, 0 before any did. `full`: the Store
-   * had no room for received items (FU4).
+   * `beat` counts the checkpoints of a fence from 1; `answered` is the `beat` of the last one that got a response, 0 before the first.
+   * `full`: the Store had no room for received items (FU4).
    */
   checkpoint(request: {
     readonly epoch: string;
@@ -88,18 +88,19 @@ export interface EpochStore {
     | Fenced
   >;
   /**
-   * After a dead-lettered message, a lost primary or too many repairs: closes the gate; the leader raises the fence and lists again. Only a
-   * generation opened after the mark ends it, because the lost data may be newer than a list in progress.
+   * Marks a resource SUSPECT: the gate closes, and the leader raises the fence and lists again. Called after a dead-lettered message, a
+   * failover or too many repairs. Only a generation opened after the mark ends it, because the lost data may be newer than a list in
+   * progress.
    */
   markSuspect(resource: View, reason: string): Promise<void>;
   /**
-   * Whether a periodic job is due, for the current leader: true once the `afterMs` of the last true result have passed. The first call
-   * of an epoch starts the period. `afterMs`: time from now until the job is due again.
+   * Whether the leader must run a periodic job now. After a true result the job is due again in `afterMs`. The first call of an epoch
+   * returns false and starts the period.
    */
   takeTurn(epoch: string, job: string, afterMs: number): Promise<boolean>;
   /** Whether keys of `controller` are handed out; if not, `reason` is text for users. */
   gate(controller: ControllerName): Promise<{ readonly open: true } | { readonly open: false; readonly reason: string }>;
-  /** `ended`: received items that end with it. */
+  /** `ended`: the received items that are counted as quarantined with this entry (TY1). */
   quarantine(entry: QuarantineEntry, ended?: Ended): Promise<void>;
   quarantined(): Promise<readonly QuarantineEntry[]>;
   /** Records a forged message of Q1. Kept outside of epochs and of the quarantine, so that forgeries cannot displace entries. */
@@ -110,7 +111,7 @@ export interface EpochStore {
 
 export interface LaneState {
   readonly lane: number;
-  /** The current fence's last contiguous sequence number. */
+  /** The greatest sequence number of the current fence up to which all messages are applied. */
   readonly last: number;
   readonly watermark: string;
   readonly generation: number;

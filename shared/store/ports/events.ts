@@ -3,7 +3,7 @@
  *
  * EV1 one call is one step; its happenings are handled in order, each as by `correlate` (shared/kube/events/event-correlator.ts, ER1 to
  *     ER4), at the Store's time.
- * EV2 each controller has its own memory, as upstream's recorders have. It is outside epochs: a new cache repeats no Event.
+ * EV2 each controller has its own memory, as upstream's recorders have. It is outside epochs, so a new epoch does not repeat Events.
  * EV3 an entry that a controller has not used for EVENT_MEMORY_MS may be removed.
  * EV4 its loss only repeats Events, so no call waits for a replica.
  * EV5 it holds keyed digests, times and counts. It is unsigned, because scripts change it; a value of another form counts as absent.
@@ -14,7 +14,7 @@ import type { ControllerName } from "@deltaloop/kube/objects";
 /** After this time an unused bucket is full again (25 tokens at one per 5 minutes). The API server keeps an Event for an hour. */
 export const EVENT_MEMORY_MS = 7_500_000;
 
-/** A controller's Events name no field, so equal Events of a group have the same message. */
+/** Without the message: controllers' Events refer to no field of the object, so equal Events of a group have the same message. */
 export type ToldHappening = Omit<Happening, "message">;
 
 export interface EventStore {

@@ -1,6 +1,7 @@
 /**
- * Records whether and where another controller writes the same objects, and what a user has resumed (informer §11.9). Per deployment and
- * cluster.
+ * The stored part of the guard: the stops (namespaces, or everything, in which another controller writes the same objects) and the times up
+ * to which a user's resume forgives such writes (informer §11.9). Per deployment and cluster. Watcher's part:
+ * cache/watcher/foreign-write-guard.ts.
  *
  * GD1 from the step that accepts a report, `take` and `renew` of its namespace's keys return `stopped`, and `sweep` returns no doorbells of
  *      them; if everything is stopped, gates are closed too. Keys stay dirty; deltas are still applied.
@@ -8,15 +9,15 @@
  * GD3 a report of a write that is not newer than the forgiven ones has no effect.
  * GD4 of several reports the newest write is stored, with the start time of the first.
  * GD5 `resume` removes exactly the stops that its caller has read; the forgiven time only grows.
- * GD6 a stop applies regardless of its writer; a text that fails its MAC forgives nothing.
- * GD7 a caller that ignores stops (shadow; DELTALOOP_GUARD=off) is not stopped.
- * GD8 at most STOPS_MAX namespaces are stopped; one more stops everything. A build without namespace support treats each stop as one of
- *      everything.
+ * GD6 any stored stop applies, even one that fails its MAC; a resume that fails its MAC forgives nothing.
+ * GD7 stops do not apply to a caller with `ignoresStop` (shadow mode; DELTALOOP_GUARD=off).
+ * GD8 at most STOPS_MAX namespaces are stopped; one more stops everything. For an older build, which knows no stops of namespaces, every
+ *     stop stops everything.
  */
 import { splitKey } from "@deltaloop/kube/objects";
 import type { CachedResource, ObjectKey } from "@deltaloop/kube/objects";
 
-/** Allowed clock skew: a later time counts as now, or as forged. */
+/** Allowed clock skew. A write time further in the future counts as now (FG6). */
 export const SKEW_MS = 5_000;
 export const STOPS_MAX = 1_000;
 
@@ -31,8 +32,8 @@ export interface ForeignWrite {
 
 export type Stop =
   /**
-   * `sinceMs`: by the clock of the watcher that first saw the write. `isOverMax`: everything is stopped, because more than STOPS_MAX
-   * namespaces are.
+   * `sinceMs`: when a watcher first reported a write, by its clock. `isOverMax`: everything is stopped, because there were writes in more
+   * than STOPS_MAX namespaces.
    */
   | { readonly kind: "seen"; readonly write: ForeignWrite; readonly sinceMs: number; readonly isOverMax?: true }
   /** The text fails its MAC. */
@@ -151,7 +152,7 @@ function stopAfter(stop: Stop | undefined, write: ForeignWrite, nowMs: number): 
 
 /** Describes a stop for users. */
 export function describeStop(stop: Stop): string {
-  if (stop.kind === "unbelieved") return "stopped by a report that is signed with none of our keys";
+  if (stop.kind === "unbelieved") return "stopped by a report without a valid signature";
   const since = `stopped since ${new Date(stop.sinceMs).toISOString()}: `;
   const why = stop.isOverMax ? `other controllers wrote in more than ${STOPS_MAX} namespaces; at last ` : "";
   return since + why + describeForeignWrite(stop.write);

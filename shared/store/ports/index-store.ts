@@ -17,18 +17,18 @@ export interface Forged {
   readonly text: string;
 }
 
-/** A key's value for the audit (`readEntries`). */
+/** The cached value of a key, for the audit (`readEntries`). */
 export interface CachedEntry {
   readonly key: ObjectKey;
   /** Absent: the stored value fails its MAC. */
   readonly row?: Row;
-  /** The stored value. A caller returns it together with the object read live, which replaces it (A14). */
+  /** Identifies the stored value. To replace it (A14), a caller passes it back together with the object read live. */
   readonly stands: Forged;
 }
 
 export interface Ghost {
   readonly stands: Forged;
-  /** The owner of its slice, if known; queued once the ghost is removed. */
+  /** The owner of the slice, if known; its key is enqueued once the ghost is removed. */
   readonly owner?: { readonly controller: ControllerName; readonly key: ObjectKey };
 }
 
@@ -63,13 +63,13 @@ export interface IndexRequest {
   }[];
   /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
   readonly primaries?: readonly { readonly resource: View; readonly namespace: string }[];
-  /** Counts to read (first) without the primaries, for rows on whose owner chain an effect depends. */
+  /** Namespaces whose counts are read, before the rows, without their primaries: an effect depends on owners of the rows. */
   readonly counts?: readonly { readonly resource: View; readonly namespace: string }[];
 }
 
 export interface IndexView {
   readonly rows: readonly { readonly resource: View; readonly row: Row }[];
-  /** Rows at the version to put or newer, and of the same history (IX9). */
+  /** Rows at the version to put or newer, without objects; none that IX9 replaces. */
   readonly current?: readonly { readonly resource: View; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: View; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
@@ -106,16 +106,16 @@ export interface ItemChange {
   /** For puts only: the controller owner. */
   readonly owner?: OwnerId;
   /**
-   * The row has not been read (IX10). A put is applied if the key has neither row nor tombstone, or an equal row; with `expected` (its own
-   * version) only if it has an equal row. Any other item, and any delete, yields `retry` with the stored row.
+   * The caller has not read the row (IX10). A put is applied if the key has neither row nor tombstone, or an equal row; with `expected`
+   * (its own version) only if it has an equal row. For any other put, and for a delete, the call returns `retry` with the stored row.
    */
   readonly unread?: boolean;
   /** The row as read; absent if there was none. */
   readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId };
   readonly effects: readonly Effect[];
-  /** A primary appeared, disappeared, or changed uid, selector or controller owner: its namespace's count changes. */
+  /** Whether the namespace's count must change: a primary was added or removed, or its uid, selector or controller owner changed. */
   readonly counted: boolean;
-  /** The stored value of this key, which must be unchanged: the item was read live after it and replaces it (A14). */
+  /** Forged values of this key that the item, which was read live after them, replaces if they are unchanged (A14). */
   readonly forged?: readonly Forged[];
   /**
    * Intents that this change settles: `c:<pod name>` or `d:<pod uid>` of an owner. `t:left`: one of the owner's pods is no longer active
@@ -136,11 +136,11 @@ export interface PackHeader {
 }
 
 export type ApplyResult =
-  /** `outcomes` has one rule (`A4` … `A9`) per item of this call. */
+  /** `outcomes` has one outcome per item of this call. */
   | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
   /**
-   * Items before `index` are applied; read again and send the rest. `found`: the rows of an unread item and of all later ones, read in that
-   * step; absent if more must be read.
+   * The items before `index` are applied. The caller reads the rows of the others again and sends these. `found`: if the item at `index`
+   * was `unread`, the stored rows from it on, so that no read is needed; absent if look-ups must be read as well.
    */
   | {
       readonly kind: "retry";
@@ -150,7 +150,7 @@ export type ApplyResult =
       readonly found?: Pick<IndexView, "rows" | "current">;
     }
   | { readonly kind: "duplicate"; readonly bells: readonly Doorbell[] }
-  /** A15: the Store was set back since this message's preceding call. Nothing changed; apply the message from its start. */
+  /** A15: the Store has lost the message's preceding call, for example in a failover. Nothing changed; apply the message from its start. */
   | { readonly kind: "setBack" }
   /** Older fence or another epoch: acknowledge and ignore. */
   | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
@@ -188,16 +188,16 @@ export interface IndexStore {
    */
   readEntries(resource: View, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
   /**
-   * Entries whose row is missing or names another slice (at most 1,000): their owners count objects that do not exist, or not there. No
-   * rule of the index finds them, because look-ups go from rows to entries.
+   * Ghosts: slice entries without a row, or whose row references another slice (at most 1,000). Their owners would count objects that do
+   * not exist or are not theirs. No other read finds them, because look-ups go from rows to entries.
    */
   readGhosts(resource: View): Promise<readonly Ghost[]>;
   /**
    * Applies items in order (≤ 100, one per key). `commit`, in a message's last call, commits the sequence number and, when contiguous,
    * raises the lane's watermark to `watermark` (D: greatest rv of the message; W: its rv; L: none). `listRV`: the version of the list that
-   * contains the items (L; IX9). `leaveOut`: skips puts for which a full Store has no room (FU2); without it such a call is refused, unless
-   * its lane is frozen. `part`: a text unique to this call, which the lane keeps unless the call commits or is retried from its first item;
-   * `after`: the kept text of the message's preceding call (A15).
+   * contains the items (L; IX9). `leaveOut`: skips puts for which a full Store has no room (FU2); without it such a call fails, unless its
+   * lane is frozen. `part`: a text unique to this call, which the Store keeps with the lane unless the call commits or returns `retry` at
+   * its first item; `after`: the `part` of the message's preceding call (A15).
    */
   applyPack(
     pack: PackHeader,
@@ -211,15 +211,15 @@ export interface IndexStore {
       readonly after?: string;
     },
   ): Promise<ApplyResult>;
-  /** Stores a part that is not the last one. */
+  /** Stores a part of a manifest that is not its last one. A manifest: key, uid and version of all objects of a lane at a list. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
   /** Content and number of the earlier parts, without those that fail their MAC. */
   readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
   /**
-   * Applies the last (or only) part. `rows`: all rows of the lane at `listRV`. `sweep`: a delete for each cached row that is not among them
-   * and not newer than `listRV`. `needed`: a listed row is missing, the lane is frozen. `early`: not contiguous, which opens a hole.
-   * `incomplete`: contiguous, but parts are missing; nothing changed. `forged` rows count as absent and are removed (A14); `sweep` has an
-   * item for each of them that is not listed.
+   * Applies a manifest with its last (or only) part. `rows`: all listed objects of the lane at `listRV`. `sweep`: a delete for each cached
+   * row that is not among them and not newer than `listRV`. `needed`: listed objects have no row; the lane is frozen. `early`: earlier
+   * messages of the lane are missing, which opens a hole. `incomplete`: none is missing, but parts of the manifest are; nothing changed.
+   * `forged` rows count as absent and are removed (A14); `sweep` has an item for each of them that is not listed.
    */
   applyManifest(
     pack: Omit<PackHeader, "kind">,

@@ -1,6 +1,6 @@
 /**
- * Intents, this project's expectations: creates and deletes are registered before their calls, and settled with the write-through of the
- * responses (informer §13).
+ * Intents, this project's expectations: a sync registers creates and deletes before it sends them, and settles them with the write-through
+ * of the responses (informer §13). Implemented by memory/store/intents.ts and redis/intent-store.ts (scripts/intents).
  */
 import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
@@ -8,8 +8,8 @@ import type { ItemChange, ItemOutcome, NamespaceCount } from "./index-store.ts";
 import type { DoneResult, Outcome, AnyTaken } from "./taken.ts";
 
 /**
- * A call for an owner that was, may be or will be sent. `pending` (a call may be in flight) blocks creates and deletes;
- * `planned` (a name to use first) blocks nothing.
+ * A create or delete of an owner's pod. `pending`: the call may be in flight, and the owner's syncs create and delete nothing. `planned`: a
+ * pod name that the next create uses first; blocks nothing.
  */
 export interface Intent {
   /** `c:<pod name>` or `d:<pod uid>`. */
@@ -21,11 +21,14 @@ export interface Intent {
   readonly state: "pending" | "planned";
   readonly token: string;
   readonly deadlineMs: number;
-  /** Until then an unanswered call with this name may still take effect; the name is not given up before. */
+  /** Until then a call with this name that got no response may still take effect, so the name is kept. */
   readonly mayLandUntilMs?: number;
 }
 
-/** The basis of an owner's creates and deletes. Valid only under this fence and number of SUSPECT marks; deleted with the owner. */
+/**
+ * Records what allows an owner's creates and deletes to be based on the cache (controllers/kit/decision-basis.ts). Valid only under this
+ * fence and number of SUSPECT marks; deleted with the owner.
+ */
 export interface DecisionMark {
   /**
    * `listed`: a live list of its pods. `created`: this controller's successful POST of the owner itself. `disputed`: a list that
@@ -54,8 +57,8 @@ export interface IntentStore {
     drawn?: number,
   ): Promise<"ok" | "stolen">;
   /**
-   * Writes own responses and live reads by the rules A1, A4–A7, A10, and settles the run's own ops. The key itself is queued if a row
-   * changed or a response was late or absent, never by its own status. Also renews the deadline of the token's pending ops.
+   * Writes responses to own writes and live reads by the rules A1, A4–A7, A10, and settles the run's own ops. Enqueues the run's key if a
+   * row changed or a response was late or absent, but not for its own status write. Also renews the deadline of the token's pending ops.
    */
   writeThrough(run: AnyTaken, write: WriteThrough): Promise<WriteThroughResult>;
 }
@@ -66,11 +69,14 @@ export interface WriteThrough {
   readonly items: readonly ItemChange[];
   readonly counts: readonly NamespaceCount[];
   readonly ownerUid: string;
-  /** Ops that ended (done, refused). Settling one's own op queues no key. */
+  /** Ids of intents (ops) whose calls got a response. Settling a run's own op enqueues no key. */
   readonly lower: readonly string[];
-  /** Creates without a response, or not tried while an earlier call may still take effect: planned again, only if they still exist. */
+  /**
+   * Creates to plan again, if their ops still exist: those without a response, and those not tried while an earlier call may still take
+   * effect.
+   */
   readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[];
-  /** Creates that a terminating namespace has refused: pending for the expectation's five minutes, as upstream keeps expecting them. */
+  /** Creates that a terminating namespace has rejected: pending for five minutes, as upstream's expectation. */
   readonly hold?: readonly string[];
   /**
    * Rows of `resource` (pods) whose delete succeeded without an object in the response: flags them `gone`. Skipped on `retry`, like the
@@ -86,7 +92,10 @@ export interface WriteThrough {
   }[];
   /** The items are the response to the primary's own status write. */
   readonly ownStatus: boolean;
-  /** For an own status: the run's `Snapshot.left`, which that status no longer counts. */
+  /**
+   * With an own status write: the run's `Snapshot.left`, to subtract from the stored number because the new status no longer counts these
+   * pods.
+   */
   readonly left?: number;
   /** The outcome with which the run ends in the same step, as by `done` (WQ8). Skipped on `retry`, like the ops. */
   readonly ends?: Outcome;

@@ -1,7 +1,9 @@
 /** Counts which MAC keys signed rows and entries (docs/internals/threat-model.md). */
 import type { View } from "@deltaloop/kube/objects";
 
-/** Number of texts of the current epoch per signing key. Texts, not objects: an object has a row and an entry, or a tombstone. */
+/**
+ * Number of signed texts of the current epoch by signing key. An object has two, a row and an entry; a deleted one may have a tombstone.
+ */
 export interface KeyUse {
   readonly current: number;
   /** Signed with a former key, which is accepted but no longer signs. */
@@ -9,8 +11,8 @@ export interface KeyUse {
   /** Signed with an unknown key, or forged: A14 replaces it when its object is next read. */
   readonly foreign: number;
   /**
-   * Signed entries without a row: a deleted entry was restored, and the owner counts an object that does not exist. No other rule of the
-   * index finds them, because look-ups go from rows to entries.
+   * Signed entries without a row: another client has restored a deleted entry, and the owner would count an object that does not exist. No
+   * other read finds them, because look-ups go from rows to entries.
    */
   readonly ghosts: number;
   /** Rows without an entry: their objects are hidden from their owners until their next event, which restores them (A14). */

@@ -1,17 +1,19 @@
 /**
- * Cluster lineage (informer §11.11): which cluster's leader works on an epoch, so that a cloned cluster, a restored cluster and a restored
- * Store can be distinguished. The executable model is test/simulation/lineage/model.mjs.
+ * Cluster lineage (informer §11.11): records which cluster's leader works on an epoch, so that a cloned cluster, a restored cluster and a
+ * restored Store are detected. The executable model is test/simulation/lineage/model.mjs.
  *
- * LN1 `openEpoch` and `openFence` store the caller's term by compare-and-set over the one that the caller has seen. An equal fence under
- *     another term is refused.
+ * LN1 `openEpoch` and `openFence` store the caller's term by compare-and-set: only if the stored term is the one that the caller has read.
+ *     An equal fence under another term is rejected.
  * LN2 `openFence` marks the resource SUSPECT unless the caller proves that the Store still has the last leader's state: exactly the
  *     released Lease's final checkpoint, or at least the caller's own last confirmed checkpoint.
- * LN3 a checkpoint stores the token's count. A Store that holds a smaller count than the confirmed one, or another term, was set back.
- * LN4 `registerIntents` of a run is refused once term, fence or number of SUSPECT marks differ from what `take` returned; `writeThrough`
- *     once term or fence differ.
- * LN5 EPOCHS_MAX new epochs within EPOCHS_WINDOW_MS close every gate. The times are kept outside epochs, and future times do not count.
+ * LN3 a checkpoint stores the token's count. If the Store has a smaller count than the confirmed one, or another term, it has lost writes
+ *     (SL1).
+ * LN4 `registerIntents` of a run is rejected once term, fence or number of SUSPECT marks differ from what `take` returned; its
+ *     `writeThrough` once term or fence differ.
+ * LN5 EPOCHS_MAX new epochs within EPOCHS_WINDOW_MS close every gate. Their opening times are stored outside epochs; times in the future do
+ *     not count.
  *
- * A caller without a term (no Lease: shadow mode, replay; or an older build) is not compared.
+ * These rules do not apply to a caller without a term: shadow mode and replay, which have no Lease, or an older build.
  */
 import type { EpochRecord } from "./epoch-record.ts";
 
@@ -34,7 +36,7 @@ export interface Lineage {
   readonly checkpoint?: Checkpoint;
 }
 
-/** LN2. */
+/** A leader's claim about the Store's state (LN2). */
 export interface Proof {
   readonly token: TermToken;
   readonly checkpoint: Checkpoint;
@@ -51,25 +53,25 @@ export interface TakenLineage {
   readonly marks: number;
   readonly checkpoint?: Checkpoint;
   /**
-   * A loss between two checkpoints is undetected: primaries are not distinguished (durability class A, Redis Cluster). Deletes then need a
-   * live list.
+   * The Store may lose data between two checkpoints without detecting it, because failovers are not detected (durability class A, Redis
+   * Cluster). Deletes then need a live list.
    */
   readonly losesUnseen?: true;
 }
 
-/** LN5. */
+/** New epochs within EPOCHS_WINDOW_MS that close every gate (LN5). */
 export const EPOCHS_MAX = 4;
 export const EPOCHS_WINDOW_MS = 600_000;
 export const EPOCHS_REASON = `${EPOCHS_MAX} new epochs within ${EPOCHS_WINDOW_MS / 60_000} minutes: two clusters may share this cache (deltaloop resume --lineage)`;
 /** SUSPECT reason of a resource whose new leader has no proof (LN2). */
-export const UNPROVEN_REASON = "the last leader did not return its Lease with the checkpoint that the store holds";
+export const UNPROVEN_REASON = "the last leader did not release its Lease with the checkpoint that the store holds";
 
-/** Whether `listed` allows `token`: the same term, and at least its count. */
+/** Whether `listed` has the term of `token` with at least its count. */
 export function lists(listed: readonly TermToken[], token: TermToken): boolean {
   return listed.some(({ term, count }) => term === token.term && token.count <= count);
 }
 
-/** LN5: the number of `openedMs` that count. */
+/** LN5: how many of the times `openedMs` are within the last EPOCHS_WINDOW_MS. */
 export function recentEpochs(openedMs: readonly number[], nowMs: number): number {
   return openedMs.filter((atMs) => atMs <= nowMs && nowMs - atMs < EPOCHS_WINDOW_MS).length;
 }

@@ -19,10 +19,10 @@ export type AnyTaken = Taken<ControllerName>;
 /** How a run ends. */
 export type Outcome =
   | { readonly kind: "ok" }
-  /** Retried after its backoff; after `withinMs` at the latest, for a deadline that a failure must not delay. */
+  /** Retried after its back-off; after `withinMs` at the latest, for a deadline that a failure must not delay. */
   | { readonly kind: "retry"; readonly withinMs?: number }
   | { readonly kind: "requeueAfter"; readonly delayMs: number }
-  /** Given up after its last retry, or at once: parked (WQ6). */
+  /** Not retried, because the error is final or was the last retry: the key is parked (WQ6). */
   | { readonly kind: "drop" };
 
 export type DoneResult =

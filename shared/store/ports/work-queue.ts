@@ -28,19 +28,22 @@ export interface Snapshot {
   readonly intents: readonly Intent[];
   /** Absent if no fence was opened for pods. */
   readonly pods?: PodCache;
-  /** The basis of the owner's creates and deletes. Absent: no list yet, or an older build wrote the row. */
+  /** What allows the owner's creates and deletes to be based on the cache. Absent: the owner's pods were not listed yet. */
   readonly mark?: DecisionMark;
-  /** Pods of the owner that ceased to be active since the snapshot that its last own status was computed from. Absent: none. */
+  /**
+   * Number of the owner's pods that became inactive since the snapshot from which this controller computed the owner's last status. Absent:
+   * none.
+   */
   readonly left?: number;
   /**
    * Number of pod names drawn for this owner in this epoch (IT5). Absent: none, or an older build drew them.
    */
   readonly drawn?: number;
-  /** resourceVersion by which another primary of this key was gone, if known and above the watermark. */
+  /** resourceVersion at which a former primary of the same key no longer existed, if known and above the watermark. */
   readonly predecessorGone?: string;
   /** Consecutive failures of this key. */
   readonly failures: number;
-  /** Preceding starts of this key that never ended, because the run crashed or was too slow. Absent: none. */
+  /** Number of runs directly before this one that never ended, because they crashed or were too slow. Absent: none. */
   readonly unended?: number;
   /** Values that fail their MAC and are not among the rows: they must be read live before any decision (A14). */
   readonly forged?: readonly Forged[];
@@ -56,8 +59,8 @@ export type TakeResult =
       readonly release?: string;
     }
   /**
-   * Expired ops of a dead token: read their objects live, write them through, call `done`. The snapshot must not be used for decisions: it
-   * has the primary and exactly the expired ops, which now belong to this run so that it may settle them (IT1).
+   * A crashed run left ops that have expired. Read their objects live, write them through and call `done`. Do not use the snapshot for
+   * decisions: it has only the primary and the expired ops, which now have this run's token so that it may settle them (IT1).
    */
   | { readonly kind: "recover"; readonly snapshot: Snapshot; readonly leaseUntilMs: number; readonly lineage?: TakenLineage }
   /** Another controller writes the objects, and no user has resumed (GD1). */
@@ -95,7 +98,8 @@ export interface WorkQueue {
    */
   resync(epoch: string, controller: ControllerName, spreadMs: number): Promise<readonly Doorbell[]>;
   /**
-   * Doorbells of keys overdue by 5 s without a run, and of keys whose lease expired (≤ 500 per pass), of controllers whose gate is open.
+   * Doorbells to send again: of keys overdue by 5 s without a run and of keys whose lease has expired, for controllers whose gate is open.
+   * At most 500 per call.
    */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
   /** Queued and running keys with their times, for users and tests. */

@@ -21,7 +21,7 @@ export interface Changes {
   readonly counts: readonly NamespaceCount[];
 }
 
-/** Flags of an item's meta. */
+/** Flags in the `meta` argument of an item. */
 const SAME_UID = 1;
 const COUNTED = 2;
 const UNREAD = 4;
@@ -29,7 +29,7 @@ const UNREAD = 4;
 /** Location of a forged text. */
 const WHERE = { row: "v", entry: "s", tombstone: "t" } as const;
 
-/** An item's kind in its meta. */
+/** An item's kind in its `meta` argument. */
 const KINDS = { put: "P", delete: "D", gone: "G" } as const;
 
 /**

@@ -5,8 +5,8 @@ import type { RedisOptions } from "ioredis";
 import { REDIS_COMMAND_TIMEOUT_MS, REDIS_CONNECT_TIMEOUT_MS } from "@deltaloop/base";
 
 /**
- * Calls are retried for 0.7 s across reconnects. Giving up later would be worse: an unanswered call may have registered an intent that
- * blocks for 20 s.
+ * Calls are retried for 0.7 s across reconnects. Failing earlier would be worse: a call without a response may have registered an intent
+ * that blocks the owner for 20 s.
  */
 const TRIES_MAX = 5;
 /** Reconnects within half a second, however long the outage. */
@@ -39,7 +39,7 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
   const cluster = new Cluster([{ host: url.hostname, port: Number(url.port || 6379) }], {
     scaleReads: "master",
     redisOptions: { ...redis, ...tls, ...credentials },
-    // During a slot migration scripts are refused (TRYAGAIN) until all keys have moved.
+    // During a slot migration Redis rejects scripts (TRYAGAIN) until all their keys have moved.
     retryDelayOnTryAgain: 50,
     maxRedirections: 64,
   });
@@ -47,8 +47,8 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
 }
 
 /**
- * Removes the command that ioredis attaches to an error: for a login it contains the password, which Lambda would log with the error. Calls
- * that wait for the login later fail with this same error.
+ * Removes the command that ioredis attaches to an error: the command of a login contains the password, which Lambda would log with the
+ * error. Calls that wait for the login fail with this same error object.
  */
 function forgetCommand(error: Error): void {
   Reflect.deleteProperty(error, "command");

@@ -10,7 +10,7 @@ import type { ScriptName } from "./scripts/layouts.ts";
 export type Reply = number | string | null | readonly Reply[];
 
 /**
- * Every access is a script, including reads: during a slot migration Redis refuses a script whose keys are not all on one node (TRYAGAIN),
+ * Every access is a script, including reads: during a slot migration Redis rejects a script whose keys are not all on one node (TRYAGAIN),
  * whereas single reads would miss part of the keys.
  */
 export interface Connection {
@@ -46,7 +46,7 @@ export function connect(client: Redis | Cluster): Connection {
       throw error;
     }
   };
-  /** The check is sent just before the first command: it costs no round trip, and its error comes first. */
+  /** Sends the check just before the first command, so that it costs no extra round trip. If the check fails, its error is thrown. */
   const checked = async <T>(call: () => Promise<T>): Promise<T> => {
     if (isChecked) return await call();
     const [, answer] = await Promise.all([check(), call()]);

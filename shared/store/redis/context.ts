@@ -1,4 +1,7 @@
-/** State shared by the methods of one Store: connection, names, time, and assumptions about lanes and the current epoch. */
+/**
+ * State shared by the methods of one Store: connection, key names, time, and the last known number of lanes and current epoch, which
+ * scripts verify.
+ */
 import type { Cluster, Redis } from "ioredis";
 import { lanesOf } from "../lane.ts";
 import { BUILT_IN, infoIn } from "@deltaloop/kube/objects";
@@ -14,7 +17,7 @@ import type { Call, DeploymentKeys, EpochKeys } from "./keys.ts";
 import type { Seal } from "./rows.ts";
 import type { ArgsOf, GateArgs, KeysOf, ScriptName } from "./scripts/layouts.ts";
 
-/** An assumption is wrong at most once per change of epoch; more consecutive errors than this are a bug. */
+/** Attempts of a call whose last known epoch or number of lanes is outdated. Each change of epoch causes one; more in a row are a bug. */
 const BELIEF_ROUNDS_MAX = 8;
 
 /** Options specific to Redis, where other clients may write. */
@@ -34,7 +37,7 @@ export interface Context {
   durable(): Promise<void>;
   /** The signer of an epoch. */
   seal(epoch: string): Seal;
-  /** The assumed number of lanes; scripts that depend on it return `lanes` if the epoch has another number. */
+  /** The last known number of lanes. A script that depends on it returns `lanes` if the epoch has another number. */
   lanes(resource: View): number;
   /** KEYS of a script, from which its call is built. */
   keys<S extends ScriptName>(script: S, keys: KeysOf<S>): KeyTable<S>;

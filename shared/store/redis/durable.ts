@@ -5,8 +5,8 @@ import { REPLICA_WAIT_MS } from "@deltaloop/base";
 import type { Connection } from "./connection.ts";
 
 /**
- * What a failover of this Redis may lose (informer §11.8). `A`: no acknowledged write. `B`: writes that no replica has yet; a call whose
- * loss would repeat an action therefore waits for a replica. `C`: all writes since the last save, if any.
+ * What a failover of this Redis may lose (informer §11.8). `A`: nothing that was acknowledged. `B`: writes that no replica has yet; a call
+ * whose loss would repeat an action, such as a create, therefore waits for a replica. `C`: all writes since the last snapshot.
  */
 export type Durability = "A" | "B" | "C";
 
@@ -27,7 +27,9 @@ export function createBarrier(connection: Pick<Connection, "replicated">, durabi
     await Promise.resolve(); // callers of the same microtask have sent their writes before
     asked = undefined;
     if ((await connection.replicated(1, REPLICA_WAIT_MS)) < 1)
-      throw new NotReplicatedError(`no replica has the last writes after ${REPLICA_WAIT_MS} ms: durability class B needs one that follows`);
+      throw new NotReplicatedError(
+        `no replica has the last writes after ${REPLICA_WAIT_MS} ms: durability class B needs a connected replica`,
+      );
   };
   return () => (asked ??= wait());
 }

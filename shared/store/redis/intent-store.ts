@@ -11,7 +11,7 @@ import { US } from "./rows.ts";
 
 /** A field that holds the number and deadline of a token's pending ops, not an op. */
 const TOKEN_FIELD = "t:";
-/** Calls in which the script may report other slices of the gone pods. */
+/** Attempts of `writeThrough` while the pods to flag as gone are in other slices than assumed. */
 const SLICE_ROUNDS_MAX = 8;
 
 /** Items of one `writeThrough`: a slow-start batch. */
@@ -118,7 +118,7 @@ async function writeThrough(
   }
 }
 
-/** LN4. */
+/** The arguments that LN4 compares. */
 function termArgs({ lineage }: AnyTaken): { readonly term: string; readonly termFence: string } {
   return { term: lineage?.token?.term ?? "", termFence: lineage?.token ? lineage.fence : "" };
 }

@@ -5,8 +5,8 @@
  * JA1 only keys that begin with this deployment's and this cluster's prefix and an epoch id are removed.
  * JA2 keys of the current epoch are never removed: the removing step compares the epoch.
  * JA3 an epoch's keys stay until the epoch was seen as not current for EPOCH_GRACE_MS, because earlier runs may still read them.
- * JA4 a full Store shortens this to EPOCH_GRACE_FULL_MS, and one call scans as much as CALLS_FULL normal ones, because all work waits for
- *     memory.
+ * JA4 while the Store is full, this time is EPOCH_GRACE_FULL_MS, and one call scans as many keys as CALLS_FULL normal calls, because writes
+ *     fail for lack of memory.
  */
 import { EPOCH_GRACE_FULL_MS, EPOCH_GRACE_MS } from "@deltaloop/base";
 import type { EpochStore } from "../ports/store.ts";

@@ -2,8 +2,8 @@
  * Finds which MAC keys have signed the cache, and replaces signatures of former keys (docs/internals/threat-model.md, "Rotation").
  *
  * It checks the entries of every slice that may be read: slices referenced by rows, those of primaries, and those of orphans by namespace.
- * Entries elsewhere have no effect. Rows and slices are read one after the other, so a concurrent change may be counted twice or missed; a
- * text is replaced only if it is unchanged (scripts/index/replace.lua).
+ * Entries in other slices are never read. Rows and slices are read one after the other, so a concurrent change may be counted twice or
+ * missed; a text is replaced only if it is unchanged (scripts/index/replace.lua).
  */
 import { laneOf } from "../lane.ts";
 import { infoIn, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
@@ -201,7 +201,7 @@ async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, repla
       }));
       await context.run(table.call(epoch, { texts }));
     }
-    // Also if the replacement failed, because an unneeded run is harmless. The sweeper rings the keys.
+    // Enqueued even if the replacement failed: an unneeded run is harmless. The sweeper rings the keys.
     const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));
     for (const { controller, key } of new Map(owners.map((owner) => [`${owner.controller} ${owner.key}`, owner])).values())
       await queue.add(epoch, controller, key, 0);

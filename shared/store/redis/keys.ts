@@ -142,7 +142,7 @@ export class KeyTable<S extends ScriptName = ScriptName> {
     this.#script = script;
     this.keys.push(epochKey);
     for (const each of keyList(script, keys)) {
-      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // repeated keys as well
+      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // a repeated key gets the slot of its last position
       else this.block(each);
     }
   }

@@ -18,7 +18,7 @@ export function oneWritePerTurn(client: Redis | Cluster): () => void {
 export function corkPerTurn(client: Corkable): () => void {
   let corked = false;
   return () => {
-    // Before "ready" commands wait inside the client, and the handshake must not be delayed.
+    // Until the connection is ready, ioredis queues commands itself, and corking would delay the handshake.
     if (corked || client.status !== "ready") return;
     corked = true;
     const { stream } = client; // a new one after a reconnect

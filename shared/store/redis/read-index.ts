@@ -68,7 +68,7 @@ export async function readIndex(context: Context, request: IndexRequest): Promis
       for (const each of found.slice(at, at + namespace.length)) if (each.kind === "row") primaries[i]?.rows.push(each.row);
       at += namespace.length;
     });
-    // A primary that moved changed its namespace's count, so IX8 refuses the caller's step anyway.
+    // A primary that moved to another slice changed its namespace's count, so IX8 makes the caller's step return `retry`.
     wanted = older.filter((_, i) => found[i]?.kind === "missing");
     missing = older.flatMap((_, i) => (found[i]?.kind === "missing" ? [found[i].forged] : []));
     if (wanted.length === 0) break;
@@ -158,7 +158,7 @@ export async function readPlaces(
     }),
     primaries: asList(namespaceReplies).map((reply, i) => {
       const { resource = "replicasets", namespace = "" } = namespaces[i] ?? {};
-      // `k` is not signed, and an invalid key must not block a lane.
+      // The hash `k` is not signed: ignore invalid keys in it, so that they cannot block a lane.
       const named = asPairs(reply).filter(([key]) => isKeyOf(namespace, key));
       return named.map(([key, u]) => ({ resource, key, owner: parsePrimary(u).owner }));
     }),

@@ -17,7 +17,7 @@ import { createTallyStore } from "./tally-store.ts";
 import { createWorkQueue } from "./work-queue.ts";
 
 /**
- * @param client owned by the caller: `close` does not end it. For a Cluster keep `scaleReads` at "master": replicas lag.
+ * @param client owned by the caller: `close` does not end it. For a Cluster leave `scaleReads` at "master", because replicas lag.
  */
 export function createRedisStore(client: Redis | Cluster, options: RedisStoreOptions): Store {
   const context = createContext(client, options);

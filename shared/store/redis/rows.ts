@@ -5,7 +5,8 @@
  *     s:  flags 0x1F rv 0x1F uid 0x1F signature 0x1F object as JSON, without fields that the key and the row have
  *     t:  rv 0x1F uid 0x1F signature
  *
- * flags: `g<ms>` = gone since then. Scripts set and keep it; a writer never writes it, and the signature does not cover it.
+ * flags: `g<ms>`: flagged as gone (deleted, DELETED event not seen yet) at that time. Only scripts set it, and the signature does not cover
+ * it.
  *
  * A signature (signer.ts) covers the epoch, the resource, the key and the text except the flags; an entry's also covers the owner, so that
  * an entry moved to another slice fails. Scripts copy these texts and never verify them.

@@ -1,8 +1,8 @@
-/** Properties of a Redis server that decide whether it is usable (informer §11.1). From INFO, because managed services refuse CONFIG. */
+/** Properties of a Redis server that decide whether it is usable (informer §11.1). From INFO, because managed services reject CONFIG. */
 import type { Cluster, Redis } from "ioredis";
 import { redisClient } from "./client.ts";
 
-/** This Redis is too old, or would evict part of the cache. The operator replaces it or sets another policy. */
+/** Thrown for a Redis that is too old or would evict part of the cache. The operator replaces it or sets another policy. */
 export class UnfitRedisError extends Error {
   override readonly name = "UnfitRedisError";
 }
@@ -23,7 +23,7 @@ export async function requireNoEviction(client: Redis | Cluster): Promise<void> 
   throwIf(evictionProblem(await client.info("memory")));
 }
 
-/** @throws {UnfitRedisError} if it is too old; accepts a server that refuses INFO */
+/** @throws {UnfitRedisError} if it is too old; accepts a server that rejects INFO */
 export async function requireVersion(client: Redis | Cluster): Promise<void> {
   const info = await client.info("server").catch((error: unknown) => {
     if (error instanceof Error && error.message.startsWith("NOPERM")) return "";
@@ -65,7 +65,7 @@ export interface RedisServerFacts {
   /** 0: no limit. */
   readonly maxBytes: number;
   readonly appendOnly: boolean;
-  /** The last snapshot or append-only write failed: by default Redis then refuses writes. */
+  /** The last snapshot or append-only write failed: by default Redis then rejects writes. */
   readonly saveFailed: boolean;
   /** Redis is loading its dataset. */
   readonly loading: boolean;

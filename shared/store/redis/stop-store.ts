@@ -1,6 +1,6 @@
 /**
- * The guard (informer §11.9): texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot verify a MAC, so texts are verified
- * here and written by compare-and-set. Scripts stop if a text exists at all (GD6).
+ * The stored part of the guard (ports/guard-store.ts, informer §11.9): texts of one hash, each `<signature> 0x1F <JSON>`. A script cannot
+ * verify a MAC, so texts are verified here and written by compare-and-set. For scripts the existence of a text is a stop (GD6).
  *
  *     stop, resumed          of everything. While only namespaces are stopped, `stop` ends with their number, which concurrent reports\n
  *     compare; a build without namespace support then stops everything stop:shop, resumed:shop   of the namespace shop
@@ -13,7 +13,7 @@ import { asList, asPairs } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { US } from "./rows.ts";
 
-/** Reports and resumes rarely collide. More consecutive conflicts than this mean that another client writes the texts. */
+/** Attempts of one change. Reports and resumes rarely collide, so more conflicts in a row mean that another client writes the texts. */
 const ROUNDS_MAX = 8;
 /** The pattern of lib/stop.lua. JSON has no unescaped quotes within a text. */
 const OF_NAMESPACES = /"namespaces":\d+\}\}$/;
@@ -49,7 +49,7 @@ export function createStopStore(context: Context): GuardStore {
       if (!changed) return next;
       texts = changed;
     }
-    throw new Error(`gave up after ${ROUNDS_MAX} attempts: the guard kept changing`);
+    throw new Error(`gave up after ${ROUNDS_MAX} attempts: another process kept changing the stop state; run the command again`);
   };
   return {
     guard: async () => stateOf(context, await read()),
@@ -123,7 +123,7 @@ function open({ options: { signer, deployment } }: Context, field: string, text:
   return verdict === "current" || verdict === "former" ? (JSON.parse(json) as object) : undefined;
 }
 
-/** The guard looks at built-in kinds only; a later build may have more. */
+/** Whether this build knows the written resource; a later build may report others. */
 function isForeignWrite({ resource }: ForeignWrite): boolean {
   return CACHED_RESOURCES.some((each) => each === resource);
 }

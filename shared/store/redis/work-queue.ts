@@ -37,7 +37,7 @@ export function createWorkQueue(context: Context): WorkQueue {
       try {
         return await take(context, run, known);
       } catch (error) {
-        // A slow server may still execute the take, and no caller would use its lease. So the lease is returned right after it.
+        // A slow server may still execute this take, whose lease nothing would use. A second call returns the lease right after it.
         context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // if this fails too, the lease expires
         throw error;
       }
@@ -196,8 +196,9 @@ function unendedOf(reply: Reply | undefined): Pick<Snapshot, "unended"> {
 }
 
 /**
- * A primary in the queue without an entry in its slice has lost that entry; it is treated like a forged one (A14), not as deleted. So is an
- * entry that differs from row and queue: it was restored, or they were changed, and the key would run forever.
+ * The primary's row, or what is forged. If the work queue knows the primary but its slice has no entry, the entry was lost: it is treated
+ * like a forged one (A14), not as a delete. The same applies to an entry that differs from the row or the work queue, because another
+ * client has changed one of them.
  */
 function primaryOf(
   context: Context,

@@ -2,9 +2,9 @@
 
 /** Codes of both services. Source: AWS Secrets Manager and SSM API references, errors of each action. */
 const WORDS: Readonly<Record<string, string>> = {
-  ResourceNotFoundException: "is not there, or has no value yet",
-  ParameterNotFound: "is not there",
-  InvalidParameters: "is not there",
+  ResourceNotFoundException: "does not exist, or has no value yet",
+  ParameterNotFound: "does not exist",
+  InvalidParameters: "does not exist",
   InvalidRequestException: "is marked for deletion",
   DecryptionFailure: "cannot be decrypted: the KMS key is disabled, or kms:Decrypt on it is not allowed",
   InvalidKeyId: "cannot be decrypted: its KMS key is not usable",

@@ -9,7 +9,7 @@ import type { Answer } from "./service.ts";
 const OWNER_ONLY = 0o600;
 const GROUP_READS = 0o040;
 const OTHERS = 0o007;
-/** Suffix of a temporary file, after the name of the file that it replaces. */
+/** Suffix of a draft: a temporary file named after the file that it replaces. */
 const DRAFT = /^\.[0-9a-f]{8}\.tmp$/;
 /** An older temporary file is left over from a crash: writing takes milliseconds. */
 const DRAFT_MS_MAX = 60_000;
@@ -22,7 +22,7 @@ const DRAFT_MS_MAX = 60_000;
 export async function writeSecretFile(path: string, value: string): Promise<Answer> {
   const place = await followed(path);
   const before = await stat(place).catch(ifMissing);
-  if (before?.isFile() === false) return { problem: "is no regular file" };
+  if (before?.isFile() === false) return { problem: "is not a regular file" };
   try {
     await replaceFile(place, value, {
       draft: `${place}.${randomBytes(4).toString("hex")}.tmp`,
@@ -33,7 +33,7 @@ export async function writeSecretFile(path: string, value: string): Promise<Answ
         if ((before.mode & OTHERS) === 0) await file.chmod(OWNER_ONLY | (before.mode & GROUP_READS));
       },
     });
-    await removeOldDrafts(place).catch(() => undefined); // best effort: the file may belong to another user, and the value is written
+    await removeOldDrafts(place).catch(() => undefined); // the value is written already; an old draft may belong to another user
     return { value };
   } catch (error) {
     const problem = PROBLEMS[codeOf(error) ?? ""];
@@ -42,7 +42,7 @@ export async function writeSecretFile(path: string, value: string): Promise<Answ
   }
 }
 
-/** Problems of a failed replacement; the old value remains. */
+/** Problems by error code when the file cannot be replaced; it then keeps the old value. */
 const PROBLEMS: Readonly<Record<string, string>> = {
   EACCES: "cannot be replaced: the writer also needs write access to its directory (EACCES)",
   EPERM: "cannot be replaced with its owner and group kept: run this as its owner, or as root (EPERM)",
@@ -68,7 +68,8 @@ async function followed(path: string): Promise<string> {
   const place = await realpath(path).catch(ifMissing);
   if (place !== undefined) return place;
   const directory = await realpath(dirname(path));
-  if ((await lstat(path).catch(ifMissing)) !== undefined) throw Object.assign(new Error("a link to nothing"), { code: "ENOENT" });
+  if ((await lstat(path).catch(ifMissing)) !== undefined)
+    throw Object.assign(new Error("a symbolic link whose target does not exist"), { code: "ENOENT" });
   return join(directory, basename(path));
 }
 

@@ -12,7 +12,7 @@ import type { Place } from "./reference.ts";
 import type { Answer, Service } from "./service.ts";
 
 export interface SecretsOptions extends AwsJsonOptions {
-  /** Per attempt. Default: shorter than the shortest function's timeout. */
+  /** Timeout of one attempt. Default: shorter than the shortest function's timeout. */
   readonly timeoutMs?: number;
 }
 
@@ -26,7 +26,7 @@ export interface SecretReader extends Pick<Secrets, "read"> {
   close(): void;
 }
 
-/** For functions and watchers: contains no code for writing. */
+/** Creates a reader for functions and watchers; bundles then contain no code for writing. */
 export function createSecretReader(options: SecretsOptions = {}): SecretReader {
   const calls: AwsJson[] = [];
   const made = new Map<string, Service>();
@@ -49,7 +49,7 @@ export function createSecretReader(options: SecretsOptions = {}): SecretReader {
       return batches(group, one.idsMax).map(async (batch) => {
         const ids = batch.map(({ place }) => place.id);
         const got = await one.read(ids, urlOf(kind, region, options), timeoutMs).catch((error: unknown) => ids.map(() => failed(error)));
-        return batch.map(({ reference }, index) => [reference, got[index] ?? { problem: "was not answered" }] as const);
+        return batch.map(({ reference }, index) => [reference, got[index] ?? { problem: "got no response" }] as const);
       });
     });
     return (await Promise.all(answers)).flat();

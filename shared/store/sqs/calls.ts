@@ -1,5 +1,5 @@
 /**
- * The four frequent SQS calls, as JSON over kept-alive connections. The SDK's client needs two to three times the CPU per call and adds
+ * The four frequent SQS calls, as JSON over keep-alive connections. The SDK's client needs two to three times the CPU per call and adds
  * 400 KiB to every bundle; it is used for rare calls (creating and inspecting queues), and the ports' suites run on it too.
  *
  * Source: SQS API reference.
@@ -28,7 +28,7 @@ interface Actions {
 }
 
 export interface SqsCalls {
-  /** @throws {AwsError} if SQS refuses; without a response, the error of the connection or the signal */
+  /** @throws {AwsError} if SQS returns an error; without a response, the error of the connection or the signal */
   call<A extends keyof Actions>(action: A, input: Actions[A]["input"], options?: CallOptions): Promise<Actions[A]["output"]>;
   /** Ends the connections. */
   close(): void;

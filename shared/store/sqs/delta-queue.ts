@@ -22,7 +22,8 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
         try {
           failed.push(...(await sendBatch(batch)));
         } catch (error) {
-          // Earlier entries have results: the remaining ones are reported as failed, not thrown, and not sent out of order.
+          // Earlier entries have results, so the others are reported as failed instead of throwing. None is sent after a failed one, to
+          // keep the order.
           if (sent === 0 && tooLarge.length === 0) throw error;
           const reason = messageOf(error);
           failed.push(...sendable.slice(sent).map(({ id }) => ({ id, reason, permanent: false })));

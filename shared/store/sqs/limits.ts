@@ -1,6 +1,6 @@
 /** Limits of one SQS call. Source: SQS quotas (informer §10.2). */
 export const BATCH_ENTRIES_MAX = 10;
-/** Per message and per batch. */
+/** Limit of a message, and of a batch. */
 export const BATCH_BYTES_MAX = 1024 * 1024;
 export const WAIT_SECONDS_MAX = 20;
 /** Timeout of a send, delete or change of visibility; the caller retries. */

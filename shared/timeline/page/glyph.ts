@@ -12,7 +12,9 @@ export interface Glyph {
   readonly marks: readonly LaneMark[];
 }
 
-/** A change is a diamond, a refusal a cross, an Event a circle, a sync a triangle, a shadow's verdict a square; several marks have their number. */
+/**
+ * Shape of a mark: change diamond, rejection cross, Event circle, sync triangle, shadow verdict square. Several marks show their number.
+ */
 export function drawGlyph(
   context: CanvasRenderingContext2D,
   { x, y, marks }: Glyph,

@@ -1,7 +1,7 @@
 /** The documentation that users have of a rule, which our specifications define in full. */
 
 const CONTROLLERS = "https://kubernetes.io/docs/concepts/workloads/controllers";
-/** By chapter of the specification; of other chapters the page has no section. */
+/** Sections of the page by chapter of the specification; other chapters have none. */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   deployment: {
     6: "creating-a-deployment",

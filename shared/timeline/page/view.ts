@@ -154,7 +154,7 @@ export function spanOfFinding({ from, until }: TimelineFinding, endMs: number): 
   return spanOf(from - margin, end + margin, endMs);
 }
 
-/** Matching lanes with their owners, in order, without those below a collapsed one. */
+/** The visible lanes in order: those that match the filter, and their owners, but none below a collapsed lane. */
 export function visibleLanes({ order, input }: Model, { text, kind, namespace, finding, only, closed }: View): readonly Lane[] {
   const needle = text.trim().toLowerCase();
   const chosen = only && finding !== undefined ? input.findings[finding] : undefined;

@@ -206,7 +206,7 @@ describe.skipIf(reason)(`a full Redis${reason === undefined ? "" : `, skipped: $
       for (let i = 0; i < 20; i++) await harness.create(`fat-${i}`, FAT);
       await harness.pass(30_000);
       expect(await harness.gate()).toMatchObject({ open: false, reason: expect.stringContaining("the store is full") });
-      expect(harness.messages()).toContain("the store is full: what comes is left out and gates close until it has room");
+      expect(harness.messages()).toContain("the store is full: objects are skipped and gates close until it has room");
       for (let i = 1; i < 20; i++) await harness.create(`small-${i}`); // an object without room precedes every delete
       await harness.pass(5_000);
       for (let i = 0; i < 20; i++) await harness.remove(`fat-${i}`);

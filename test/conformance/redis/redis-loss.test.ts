@@ -148,8 +148,8 @@ describe.skipIf(reason)(`data loss in Redis${reason === undefined ? "" : `, skip
     await requireNoEviction(client);
     const whole = await rigOn(client, "C").synced();
     await client.del((await client.keys("*:l:pods:0"))[0] ?? "");
-    expect(await whole.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods: lane 0 is not there" });
-    expect(await checkpoint(whole, 1)).toEqual({ kind: "damaged", why: "pods: lane 0 is not there" });
+    expect(await whole.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods: lane 0 is missing" });
+    expect(await checkpoint(whole, 1)).toEqual({ kind: "damaged", why: "pods: lane 0 is missing" });
     expect(await whole.store.gate("deployment")).toMatchObject({ open: false });
   });
 });

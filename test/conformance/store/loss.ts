@@ -50,7 +50,7 @@ export function lossCases(open: OpenStore): void {
 
   it("SL3 a leader detects a lost resource when it opens its fence, and needs a new epoch", async ({ harness }) => {
     await harness.fixture.lose("pods");
-    expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is not there" });
+    expect(await harness.openFence("pods", "101")).toEqual({ kind: "damaged", why: "pods is missing" });
     expect(await harness.store.gate("replicaset")).toMatchObject({ open: false });
     harness.epoch = "e2";
     await harness.store.openEpoch({ ...EPOCH, epoch: "e2" }, "e1");
@@ -137,7 +137,7 @@ export function lossCases(open: OpenStore): void {
       beat: 1,
       answered: 0,
     });
-    expect(answer).toEqual({ kind: "damaged", why: "pods is not there" });
+    expect(answer).toEqual({ kind: "damaged", why: "pods is missing" });
     await expectAllShut(harness, /SUSPECT|INIT/u);
   });
 }

@@ -409,7 +409,7 @@ describe("lists", () => {
     expect(await harness.apply(harness.manifest([listed(pod(10))], "20"))).toEqual({ kind: "ack" });
     await harness.apply(harness.pack([item(pod(25, { name: "b" }), "A")]));
     expect(await harness.health()).toMatchObject({ frozenLanes: [0], needed: [POD], watermarks: ["0"] });
-    expect(harness.complaints.some((line) => line.includes("never arrived"))).toBe(true);
+    expect(harness.complaints.some((line) => line.includes("did not reach the cache"))).toBe(true);
     await harness.relist("pods", [pod(10), pod(25, { name: "b" })], "30");
     expect(await harness.health()).toMatchObject({ frozenLanes: [], needed: [], watermarks: ["30"] });
   });
@@ -536,7 +536,7 @@ describe("invalid input", () => {
       name: "[informer T87] a version that is no integer",
       bad: { t: "A", key: "shop/bad", uid: "u", rv: "abc", o: {} },
       what: "pods shop/bad",
-      why: 'resourceVersion "abc" is no decimal integer',
+      why: 'resourceVersion "abc" is not a decimal integer',
     },
     { name: "an unknown type", bad: { t: "X", key: "shop/bad", uid: "u", rv: "11", o: {} }, what: "pods shop/bad", why: 'type "X"' },
     { name: "no object", bad: { t: "A", key: "shop/bad", uid: "u", rv: "11" }, what: "pods shop/bad", why: "not an object" },
@@ -550,7 +550,7 @@ describe("invalid input", () => {
       name: "another object than it says",
       bad: item(pod(11, { name: "other" }), "A", { key: "shop/bad" }),
       what: "pods shop/bad",
-      why: "its object is another one",
+      why: "its object has another key or uid than the item",
     },
     { name: "no item at all", bad: null, what: "pods without a key", why: "not an item" },
   ])("logs and quarantines an item with $name, and applies its neighbours and the sequence", async ({ bad, what, why }) => {
@@ -579,7 +579,7 @@ describe("invalid input", () => {
     expect(await harness.apply(signedBody("c1", { v: 2, c: "c1", r: "secrets" }))).toEqual({ kind: "ack" });
     expect(await harness.store.quarantined()).toMatchObject([
       { what: expect.stringMatching(/^message-/), where: "Q1 message", why: "not JSON" },
-      { what: expect.stringMatching(/^message-/), where: "Q1 message", why: expect.stringContaining("e is no text") },
+      { what: expect.stringMatching(/^message-/), where: "Q1 message", why: expect.stringContaining("e is not a string") },
     ]);
     expect(await harness.apply(harness.pack([item(pod(10), "A")]))).toEqual({ kind: "ack" });
     expect(await harness.keys()).toEqual([POD]);
@@ -675,7 +675,7 @@ describe("AP1 an affected-keys table that", () => {
         expect(await harness.dirty("replicaset")).toEqual(["shop/web"]);
         await harness.drain("replicaset");
       }
-      const said = { what: `pods ${BAD}`, why: expect.stringContaining("whom it concerns cannot be decided: ") as unknown };
+      const said = { what: `pods ${BAD}`, why: expect.stringContaining("failed to compute the affected keys: ") as unknown };
       expect(await harness.store.quarantined()).toEqual([expect.objectContaining(said), expect.objectContaining(said)]);
       expect(harness.complaints).toHaveLength(2);
       expect(await harness.store.tallies()).toContainEqual(

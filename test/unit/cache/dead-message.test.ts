@@ -17,7 +17,7 @@ it.each([
       cluster: "c1",
       resources: ["pods"],
       what: "D of pods, lane 3, sequence 42 of fence 812",
-      why: "it failed every time",
+      why: "every delivery failed",
     },
   },
   {
@@ -61,7 +61,7 @@ it.each([
       cluster: "c1",
       resources: ["replicasets"],
       what: "replicasets",
-      why: "e is no text",
+      why: "e is not a string",
     },
   },
   {

@@ -376,7 +376,7 @@ describe("a watch", () => {
   ])("$name that is rejected with $code logs the error, waits, and continues at its version", async ({ script }) => {
     const { asked, log } = await play(script);
     expect(log.lines.filter(({ level }) => level === "error")).toEqual([
-      expect.objectContaining({ message: "the API server refuses us", fields: expect.objectContaining({ resource: "pods" }) }),
+      expect.objectContaining({ message: "the API server denies access", fields: expect.objectContaining({ resource: "pods" }) }),
     ]);
     expect(asked.at(-1)).toBe("800 watch 5");
     expect(asked.filter((each) => each.includes("ist"))).toEqual([]);
@@ -386,7 +386,7 @@ describe("a watch", () => {
     const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
     const { asked, log } = await play({ newest: [forbidden], lists: [forbidden, page(20, [])] });
     expect(log.lines.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual(
-      Array(2).fill("the API server refuses us"),
+      Array(2).fill("the API server denies access"),
     );
     expect(asked).toEqual(["0 newest", "0 list latest 500", "800 list latest 500", "800 watch 20"]);
   });

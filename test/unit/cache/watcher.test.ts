@@ -378,7 +378,7 @@ describe("one watcher", () => {
     s.start("one");
     await s.pass(5_000);
     expect(await s.gates()).toBe(true);
-    await s.store.markSuspect("pods", "the store is full: what came had no room");
+    await s.store.markSuspect("pods", "the store is full: no room for received objects");
     await s.pass(60_000);
     expect(await s.gates()).toBe(false);
     isFull = false;
@@ -387,7 +387,7 @@ describe("one watcher", () => {
     await s.pass(10_000);
     expect(await s.gates()).toBe(true);
     const said = s.log.lines.filter(({ message }) => message.startsWith("the store ")).map(({ message }) => message);
-    expect(said[0]).toBe("the store is full: what comes is left out and gates close until it has room");
+    expect(said[0]).toBe("the store is full: objects are skipped and gates close until it has room");
     expect(said).toContain("the store has room again");
   });
 

@@ -109,7 +109,7 @@ it("shows an object at a moment, and the events before and after", async () => {
 
 it.each([
   { flags: ["--key", "pod/x"], said: "pod/x is not in the capture" },
-  { flags: ["--key", "web"], said: "web is no object" },
+  { flags: ["--key", "web"], said: "web is not an object" },
   { flags: ["--faults", "fire"], said: 'not "fire"' },
   { flags: ["--until", "+900s"], said: "--until +900s is outside of the capture" },
   { flags: ["--step"], said: "--step waits for Enter and needs a terminal" },

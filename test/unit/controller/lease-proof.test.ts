@@ -68,7 +68,7 @@ it("reads the Lease again immediately, a few times, if another connection fails 
   expect(state.gets).toBe(3);
   proof.connectionFailed();
   state.failing = 1_000;
-  await expect(proof.require("e1", TOKEN)).rejects.toThrow("connections fail all the time");
+  await expect(proof.require("e1", TOKEN)).rejects.toThrow("connections keep failing");
   expect(state.gets).toBe(7);
 });
 

@@ -107,7 +107,7 @@ const wait =
 
 describe("runKey", () => {
   it.each([
-    { take: { kind: "busy" }, why: "another run has it, and looks again when it ends" },
+    { take: { kind: "busy" }, why: "another run holds it; the end of that run requeues it if needed" },
     { take: { kind: "empty" }, why: "it was synced already" },
     { take: { kind: "gated", reason: "pods: INIT" }, why: "pods: INIT" },
     { take: { kind: "otherEpoch" }, why: "the doorbell is of another epoch" },
@@ -162,7 +162,7 @@ describe("runKey", () => {
     });
     expect(await play({ takes: [notYet(1_000)] })).toMatchObject({
       did: ['take {"uid":"u1"}', "ring 1000"],
-      refused: ["it is due later, and rung again then"],
+      refused: ["it is due later; its doorbell was sent again with that delay"],
     });
     expect((await play({ takes: [notYet(900), notYet(600), notYet(1), ok] })).did.at(-1)).toBe("ring 1");
   });

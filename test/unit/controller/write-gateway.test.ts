@@ -208,7 +208,7 @@ describe("the write gateway rejects", () => {
       name: "a pod with two owners",
       controller: "replicaset",
       ask: create({ ...createPod, body: body(({ metadata }) => metadata.ownerReferences.push({ uid: "z" }), podBody) }),
-      says: "/metadata/ownerReferences/1/uid is not its to write",
+      says: "/metadata/ownerReferences/1/uid may not be written",
     },
     {
       name: "a pod nobody controls",
@@ -223,7 +223,7 @@ describe("the write gateway rejects", () => {
       name: "a pod with a status",
       controller: "replicaset",
       ask: create({ ...createPod, body: { ...podBody, status: { phase: "Running" } } }),
-      says: "/status/phase is not its to write",
+      says: "/status/phase may not be written",
     },
     {
       name: "a delete without uid",
@@ -262,7 +262,7 @@ describe("the write gateway rejects", () => {
       name: "labels beside an adoption",
       controller: "replicaset",
       ask: patch({ ...adopt, body: body(({ metadata }) => Object.assign(metadata, { labels: { a: "b" } }), adopt.body) }),
-      says: "/metadata/labels/a is not its to write",
+      says: "/metadata/labels/a may not be written",
     },
     {
       name: "a status without resourceVersion",
@@ -280,19 +280,19 @@ describe("the write gateway rejects", () => {
       name: "an annotation beside a ReplicaSet's status",
       controller: "replicaset",
       ask: patch({ ...status, body: body(({ metadata }) => Object.assign(metadata, { annotations: { a: "b" } }), status.body) }),
-      says: "/metadata/annotations/a is not its to write",
+      says: "/metadata/annotations/a may not be written",
     },
     {
       name: "a template beside a size",
       controller: "deployment",
       ask: patch({ ...resize, body: body(({ spec }) => Object.assign(spec, { template: {} }), resize.body) }),
-      says: "/spec/template is not its to write",
+      says: "/spec/template may not be written",
     },
     {
       name: "labels wiped beside a size",
       controller: "deployment",
       ask: patch({ ...resize, body: body(({ metadata }) => Object.assign(metadata, { labels: null }), resize.body) }),
-      says: "/metadata/labels is not its to write",
+      says: "/metadata/labels may not be written",
     },
   ];
   it.each(table)("GW1 GW2: $name", async ({ controller, ask, says }) => {
@@ -370,9 +370,14 @@ describe("the write gateway checks the run", () => {
       ask: create(eventAbout({ ...owner, ...elsewhere })),
       says: "the request's namespace",
     },
-    { rule: "GW5", name: "a delete of an object without a row", ask: remove(deletePod, undefined), says: "no row shows the object" },
-    { rule: "GW5", name: "a release of an object without a row", ask: patch(release), says: "no row shows the object" },
-    { rule: "GW5", name: "an adoption of an object without a row", ask: patch(adopt), says: "no row shows the object" },
+    {
+      rule: "GW5",
+      name: "a delete of an object without a row",
+      ask: remove(deletePod, undefined),
+      says: "the cache has no row of the object",
+    },
+    { rule: "GW5", name: "a release of an object without a row", ask: patch(release), says: "the cache has no row of the object" },
+    { rule: "GW5", name: "an adoption of an object without a row", ask: patch(adopt), says: "the cache has no row of the object" },
     {
       rule: "GW5",
       name: "a delete that cites another object's row",
@@ -448,7 +453,7 @@ describe("the write gateway checks the run", () => {
       rule: "GW8",
       name: "the count of an Event about another object",
       ask: patch({ ...countEvent, name: "web-2.17c3a9d2f4b81e00" }),
-      says: "the Event's name is none about the owner",
+      says: "the Event's name is not that of an Event about the owner",
     },
     {
       rule: "GW8",
@@ -527,7 +532,7 @@ describe("a Deployment's status", () => {
     const { gateway, sent } = gatewayOf("deployment");
     await gateway.patch(statusOf({ "deployment.kubernetes.io/revision": "3" }));
     expect(sent).toMatchObject([{ body: { status: { terminatingReplicas: null, collisionCount: null, conditions: null } } }]);
-    await expect(gateway.patch(statusOf({ other: "3" }))).rejects.toThrow("/metadata/annotations/other is not its to write");
+    await expect(gateway.patch(statusOf({ other: "3" }))).rejects.toThrow("/metadata/annotations/other may not be written");
   });
 });
 
@@ -557,7 +562,7 @@ describe("a rollback by the deprecated rollback annotation", () => {
     {
       name: "it changes the number of replicas",
       request: rollBack({ [REQUEST]: null }, { spec: { replicas: 9 } }),
-      says: "/spec/replicas is not its to write",
+      says: "/spec/replicas may not be written",
     },
     { name: "it belongs to another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
   ])("is rejected if $name", async ({ request, says }) => {

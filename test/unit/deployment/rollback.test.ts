@@ -235,17 +235,17 @@ describe("a sync with a pending request", () => {
       metadata: { ...metadata, annotations: { ...metadata.annotations, [REQUEST]: "1" } },
     });
     await harness.stream();
-    await expect(harness.handle()).rejects.toThrow("no rollback is requested");
+    await expect(harness.handle()).rejects.toThrow("the Deployment no longer requests this rollback");
     expect(harness.written()).toEqual([]);
   });
 
   it("does not roll back to a ReplicaSet that has changed or is deleted, and updates the cache", async () => {
     const other = await asked("1");
     await other.change("replicasets", "v1", edited);
-    await expect(other.handle()).rejects.toThrow("ReplicaSet v1 is no longer the one to roll back to");
+    await expect(other.handle()).rejects.toThrow("ReplicaSet v1 was changed or deleted since the rollback was decided");
     const gone = await asked("1");
     await gone.api.remove("replicasets", "v1");
-    await expect(gone.handle()).rejects.toThrow("ReplicaSet v1 is no longer the one to roll back to");
+    await expect(gone.handle()).rejects.toThrow("ReplicaSet v1 was changed or deleted since the rollback was decided");
     for (const harness of [other, gone]) {
       expect(harness.written()).toEqual([]);
       expect(harness.events).toEqual([]);

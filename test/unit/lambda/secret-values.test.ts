@@ -87,7 +87,7 @@ it.each([
     name: "a token with text around it",
     environment: { DELTALOOP_KUBE_SECRET: "r" },
     value: "Bearer CANARY",
-    want: ["DELTALOOP_KUBE_SECRET: its value is no token"],
+    want: ["DELTALOOP_KUBE_SECRET: its value is not a token"],
   },
   {
     name: "two passwords of Redis",

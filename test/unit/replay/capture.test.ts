@@ -77,7 +77,7 @@ test("reads a compressed capture that is truncated at any byte up to the cut", (
 
 test.each(["capture.kshrk", "capture.zip"])("%s is rejected with a hint to deltaloop import", (name) => {
   const path = fileOf(name, Buffer.from("PK\x03\x04 and what follows"));
-  expect(() => readCapture(path)).toThrow(`${path}: is no capture, but \`deltaloop import\` makes one of a .kshrk archive`);
+  expect(() => readCapture(path)).toThrow(`${path}: is not a capture; convert a .kshrk archive with \`deltaloop import\``);
 });
 
 const line = fc.record(
@@ -144,12 +144,12 @@ test.each([
   {
     name: "a watch's output",
     text: `{"type":"ADDED","object":{"kind":"Pod"}}`,
-    want: /^f:1: is a line of a watch that kubectl printed .*`deltaloop import FILE/,
+    want: /^f:1: is a line of a watch that kubectl printed, .*`deltaloop import FILE/,
   },
   {
     name: "an audit log",
     text: `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`,
-    want: /^f:1: is a line of an audit log and no capture; `deltaloop import/,
+    want: /^f:1: is a line of an audit log, not a capture; convert it with `deltaloop import/,
   },
   { name: "a list by kubectl", text: `{"apiVersion":"v1","kind":"List","items":[]}`, want: /^f:1: is a list that kubectl printed/ },
   {
@@ -160,7 +160,7 @@ test.each([
   {
     name: "kubectl's output over several lines",
     text: `{\n    "apiVersion": "v1"\n}`,
-    want: /^f:1: not JSON .*is read by `deltaloop import`$/,
+    want: /^f:1: not JSON .*with `deltaloop import`$/,
   },
   {
     name: "an event without object",
@@ -176,12 +176,12 @@ test.each([
     text: `${MINIMAL}\n${MINIMAL.replace("2026", "9999")}`,
     want: /^f:2: is more than 24 hours from another line; a replay supports no longer span$/,
   },
-  { name: "metadata that is not an object", text: withObject({ metadata: "web" }), want: /^f:1: metadata is no object$/ },
+  { name: "metadata that is not an object", text: withObject({ metadata: "web" }), want: /^f:1: metadata is not an object$/ },
   { name: "a name that is not a string", text: withObject({ metadata: { name: { toString: 1 } } }), want: /^f:1: name is not a string$/ },
   {
     name: "labels that are not strings",
     text: withObject({ metadata: { labels: { a: 1 } } }),
-    want: /^f:1: labels are no strings by name$/,
+    want: /^f:1: labels is not a map of strings$/,
   },
   { name: "a deeply nested object", text: withObject({ x: nested(101) }), want: /^f:1: is nested more than 100 deep$/ },
   { name: "a giant line", text: `${MINIMAL}\n${"x".repeat(16 * 2 ** 20 + 1)}`, want: /^f:2: is longer than 16 MiB$/ },
@@ -311,7 +311,7 @@ describe("a relist in a capture", () => {
     parseCapture(lines.join("\n"), "f", (note) => notes.push(note));
     expect(notes).toEqual([
       expect.stringMatching(
-        /^f:\d+: pods were listed again \(Expired\): what happened to them between versions 8 and 20 is known by its outcome alone$/,
+        /^f:\d+: pods were listed again \(Expired\): of the changes between versions 8 and 20 only the result is known$/,
       ),
     ]);
   });

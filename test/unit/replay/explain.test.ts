@@ -389,9 +389,9 @@ describe("an object's name", () => {
     },
   );
   it.each([
-    ["web", "web is no object: write deploy/web"],
+    ["web", "web is not an object: write deploy/web"],
     ["svc/web", "svc/web: kind svc is not supported: write deploy/web"],
-    ["a/b/c/d", "a/b/c/d is no object: write deploy/web"],
+    ["a/b/c/d", "a/b/c/d is not an object: write deploy/web"],
     ["rs/web", "rs/web is not in the capture; its ReplicaSets are shop/web-a"],
     ["pod/x", "pod/x is not in the capture; it has no Pod"],
     ["deploy/web", "deploy/web is in the namespaces shop, test: add -n shop"],

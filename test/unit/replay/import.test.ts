@@ -437,13 +437,13 @@ describe("messages of the queue", () => {
   });
 
   it.each([
-    { name: "a message of another system", body: "hello", want: "contains a message without a watcher's frame" },
+    { name: "a message of another system", body: "hello", want: "contains a message that is not in the watcher's format" },
     {
       name: "another cluster's",
       body: pack(2, { c: "000000000000", items: [] }),
       want: "belongs to another cluster",
     },
-    { name: "no body", body: 7, want: "is not a message with a body" },
+    { name: "no body", body: 7, want: "is a message without a body" },
     { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is not a time" },
   ])("$name is rejected in one line", async ({ body, want }) => {
     const path = fileOf(json({ Body: pack(1, { items: [item("A", "a", 3)] }) }, { Body: body }));

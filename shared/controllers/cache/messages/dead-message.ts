@@ -1,6 +1,6 @@
 /**
- * Facts about a Q1 message that no applier could apply (informer §12.3): which cache may be incomplete, and the reason.
- * Its content is not needed: the list that follows has the same or newer objects.
+ * Reads a message of the dead-letter queue of Q1 (informer §12.3): which caches may now lack its objects, and why. Its content is not
+ * needed, because the list that follows has the same or newer objects.
  */
 import { BUILT_IN } from "@deltaloop/kube/objects";
 import type { Catalog, View } from "@deltaloop/kube/objects";
@@ -33,7 +33,7 @@ export function readDeadMessage(body: string, signerOf: SignerOf, catalog: Pick<
       cluster: c,
       resources: [r],
       what,
-      why: "it failed every time",
+      why: "every delivery failed",
       ended: { resource: r, lane: ln, fate: "dead", items },
     };
   }
@@ -48,7 +48,7 @@ export function readDeadMessage(body: string, signerOf: SignerOf, catalog: Pick<
   };
 }
 
-/** Each view has its own lane, so no other cache can miss its message. The gap in the sequence makes the watcher list the view. */
+/** For an own view only that view: it has a lane of its own, and the gap in the lane's sequence makes the watcher list it again. */
 function affected({ views }: Pick<Catalog, "views">, resource: View | undefined, view: string | undefined): readonly View[] {
   if (view !== undefined) return [];
   return resource === undefined ? views : [resource];

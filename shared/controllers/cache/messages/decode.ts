@@ -12,9 +12,9 @@ import type { Forged, SignerOf } from "./signed-body.ts";
 
 export type Decoded =
   | { readonly kind: "envelope"; readonly envelope: Envelope }
-  /** Not an envelope: quarantine and acknowledge. */
+  /** The payload is not an envelope: the applier quarantines and acknowledges the message. */
   | ({ readonly kind: "undecodable"; readonly why: string } & Addressee)
-  /** Written by a newer watcher: not acknowledged, the lane waits (deploy appliers before watchers). */
+  /** Sent by a newer watcher: not acknowledged, so the lane waits until the appliers are deployed too. */
   | ({ readonly kind: "newer"; readonly why: string } & Addressee)
   /** No valid signature: the rest of the message has not been read. */
   | Forged;
@@ -24,7 +24,7 @@ interface Addressee {
   readonly cluster: string;
   /** Absent if it could not be read. */
   readonly resource?: View;
-  /** A view that this build does not know: none of its caches can miss the message. */
+  /** A view that this build does not know, so no cache of this build lacks the message's objects. */
   readonly view?: string;
 }
 
@@ -53,7 +53,8 @@ function decodePayload(cluster: string, payload: string, { views }: Pick<Catalog
   if (version > ENVELOPE_VERSION)
     return { kind: "newer", why: `envelope version ${version}, this build reads up to ${ENVELOPE_VERSION}`, ...addressee };
   // Another version may have the cluster id elsewhere; the signing key already identifies the cluster.
-  const fault = head["c"] === cluster ? faultOf(head, resource ?? view) : "c is another cluster than the one whose key signed it";
+  const fault =
+    head["c"] === cluster ? faultOf(head, resource ?? view) : "c names another cluster than the one whose key signed the message";
   if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
   if (view !== undefined) return { kind: "newer", why: `view ${view} is unknown to this build`, ...addressee };
   return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
@@ -61,22 +62,22 @@ function decodePayload(cluster: string, payload: string, { views }: Pick<Catalog
 
 /** The first error of the envelope's fields, or of a body without items; items are checked one by one later. */
 function faultOf(head: Readonly<Record<string, unknown>>, name: string | undefined): string | undefined {
-  for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is no text`;
-  for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is no whole number`;
+  for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is not a string`;
+  for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is not a whole number`;
   if (name === undefined) return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
-  if (!isResourceVersion(head["f"] as string)) return "f is no resourceVersion"; // a string since the check above
+  if (!isResourceVersion(head["f"] as string)) return "f is not a resourceVersion"; // a string since the check above
   switch (head["k"]) {
     case "L":
-      if (!isVersion(head["L"])) return "L is no resourceVersion";
-      return Array.isArray(head["items"]) ? undefined : "items is no list";
+      if (!isVersion(head["L"])) return "L is not a resourceVersion";
+      return Array.isArray(head["items"]) ? undefined : "items is not a list";
     case "D":
-      return Array.isArray(head["items"]) ? undefined : "items is no list";
+      return Array.isArray(head["items"]) ? undefined : "items is not a list";
     case "W":
-      return isVersion(head["rv"]) ? undefined : "rv is no resourceVersion";
+      return isVersion(head["rv"]) ? undefined : "rv is not a resourceVersion";
     case "M":
-      if (!isVersion(head["L"])) return "L is no resourceVersion";
-      if (!isCount(head["part"]) || !isCount(head["parts"])) return "part or parts is no whole number";
-      if (!Array.isArray(head["rows"])) return "rows is no list";
+      if (!isVersion(head["L"])) return "L is not a resourceVersion";
+      if (!isCount(head["part"]) || !isCount(head["parts"])) return "part or parts is not a whole number";
+      if (!Array.isArray(head["rows"])) return "rows is not a list";
       return head["rows"].every(isManifestRow) ? undefined : "a row is not {key, uid, rv}";
     default:
       return `k is ${JSON.stringify(head["k"])}, not one of D, L, M, W`;

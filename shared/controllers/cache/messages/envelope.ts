@@ -44,6 +44,6 @@ export interface EnvelopeItem {
   readonly rv: string;
   /** Absent if `tooBig`. */
   readonly o?: Cached<View>;
-  /** The object would make the message too large, or the queue refused its message: the applier reads it live. */
+  /** The object would make the message too large, or the queue rejected its message: the applier reads it live. */
   readonly tooBig?: true;
 }

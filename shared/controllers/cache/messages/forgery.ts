@@ -13,8 +13,8 @@ export interface ForgeryPorts {
 }
 
 /**
- * Logs the forgery and stores the message's id for the cluster that it claims, or for all if it claims none. Never rejects: a
- * forged message must not be redelivered, so the log suffices while the Store is unavailable.
+ * Logs the forgery and stores the message's id for the cluster that the message names, or for all clusters if it names none. Never rejects,
+ * so that a forged message is not redelivered; while the Store is unavailable, the log line is the only record.
  */
 export async function reportForgery(
   { cluster, clusters, clock, log }: ForgeryPorts,

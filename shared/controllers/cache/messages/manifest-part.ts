@@ -2,7 +2,7 @@ const MANIFEST_ROWS_MAX = 6000;
 /** Limit before compression: random names do not compress, and base64 turns this size into 961 KiB. */
 const MANIFEST_BYTES_MAX = 720 * 1024;
 
-/** Splits a manifest into parts by the total size of the rows so far. */
+/** Splits a manifest (one row with key, uid and version for each listed object) into parts that fit a message. */
 export class ManifestPart {
   number = 1;
   #rows = 0;

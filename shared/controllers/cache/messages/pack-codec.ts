@@ -9,7 +9,7 @@ const COMPRESS_ABOVE_BYTES = 48 * 1024;
 
 /**
  * The watcher never sends a payload that inflates to more: a pack holds at most one item of 900 Ki characters (2.7 MiB in UTF-8), a part of
- * a manifest 6,000 rows of under 500 characters. The limit protects against a bomb: 1 MiB deflated may inflate to 1 GiB.
+ * a manifest 6,000 rows of under 500 characters. The limit protects against a decompression bomb: 1 MiB deflated may inflate to 1 GiB.
  */
 const INFLATED_BYTES_MAX = 4 * 1024 * 1024;
 

@@ -1,4 +1,4 @@
-/** Validates the items of a pack and limits them per call of the Store. The input is unvalidated. */
+/** Validates the items of a message, and limits how many go to the Store in one call. */
 import type { Cached, View } from "@deltaloop/kube/objects";
 import { isResourceVersion, maxResourceVersion, objectKey, splitKey } from "@deltaloop/kube/objects";
 import type { EnvelopeItem } from "./envelope.ts";
@@ -10,7 +10,8 @@ const LIVE_PER_CALL_MAX = 4;
 export function faultOf(item: EnvelopeItem): string | undefined {
   if (typeof item !== "object" || item === null) return "not an item";
   if (typeof item.uid !== "string" || item.uid === "") return "no uid";
-  if (typeof item.rv !== "string" || !isResourceVersion(item.rv)) return `resourceVersion ${JSON.stringify(item.rv)} is no decimal integer`;
+  if (typeof item.rv !== "string" || !isResourceVersion(item.rv))
+    return `resourceVersion ${JSON.stringify(item.rv)} is not a decimal integer`;
   if (!["A", "M", "D"].includes(item.t)) return `type ${JSON.stringify(item.t)}`;
   try {
     splitKey(item.key);

@@ -13,7 +13,10 @@ export type Opened =
   /** Signed by a watcher of this deployment. */
   { readonly kind: "signed"; readonly cluster: string; readonly payload: string } | Forged;
 
-/** No key of this deployment signed it, or keys were rotated in the wrong order: acknowledged, logged, and its id is stored. */
+/**
+ * A message without a valid signature: forged, or sent while keys were rotated in the wrong order. It is acknowledged and logged, and its
+ * id is stored.
+ */
 export interface Forged {
   readonly kind: "forged";
   readonly why: string;
@@ -43,7 +46,7 @@ export function openBody(body: string, signerOf: SignerOf): Opened {
   const signer = signerOf(cluster);
   if (signer === undefined) return { kind: "forged", why: "signed for a cluster that is not configured here" };
   const payload = body.slice(signed + 1);
-  // Half of a surrogate pair is hashed as U+FFFD, so two texts would have one MAC. The watcher escapes them.
+  // Node hashes an unpaired surrogate as U+FFFD, so two texts would have the same MAC. The watcher escapes surrogates.
   const verdict = payload.isWellFormed() ? signer.verify("q1", [cluster, payload], body.slice(end + 1, signed)) : "forged";
   switch (verdict) {
     case "current":

@@ -2,13 +2,13 @@
  * Compares the cache with the API server (informer §15). Streams, lists and A14 repair the rows that they touch. The audit finds the rest: a
  * row that was removed, or an object that never changes. It reports differences; the caller repairs them.
  *
- * AU1 a row is judged only by events at or below its lane's watermark: an object listed at a later version may be in flight, and an object
- *    that is not listed may have been deleted by an event in flight.
+ * AU1 a difference counts only if events at or below the lane's watermark cannot explain it: the event of a newer object, or the delete of
+ *     an object that is not listed, may still be in flight.
  * AU2 differences that an event between list and read could explain are listed a second time.
- * AU3 it keeps the objects of a few lanes at once, and of each only key, versions and two short texts.
+ * AU3 it holds the objects of a few lanes at a time in memory, and of each object only key, versions and two short texts.
  *
- * It compares metadata: existence, uid, version, controller owner, labels and deletionTimestamp. Only the MAC covers the rest of a
- * row. It does not see a wrong projection, rows above the watermark, intents or the work queue.
+ * It compares existence, uid, version, controller owner, labels and deletionTimestamp. The rest of a row is covered by its MAC alone. It
+ * does not check what `strip` caches, rows above the watermark, intents or the work queue.
  */
 import type {
   Cached,
@@ -46,7 +46,7 @@ export interface ListedMeta {
   readonly owner?: OwnerId;
   /** Labels and deletionTimestamp as one text. */
   readonly visible: string;
-  /** Its owner, if that is a primary of one of our controllers. */
+  /** The controller owner, if one of our controllers syncs it. */
   readonly primary?: Primary;
 }
 
@@ -60,7 +60,7 @@ export interface LaneView {
   /** Every event up to it has been applied. */
   readonly watermark: string;
   readonly rows: ReadonlyMap<ObjectKey, Pick<Row, "uid" | "rv">>;
-  /** A row that fails its MAC counts as no row; its entry is here without one. */
+  /** Slice entries by key. A row that fails its MAC counts as missing, so `entries` may have a key that `rows` lacks. */
   readonly entries: ReadonlyMap<ObjectKey, CachedEntry>;
 }
 
@@ -136,7 +136,7 @@ function visibleOf({ labels = {}, deletionTimestamp = "" }: { readonly labels?: 
   return JSON.stringify([Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1)), deletionTimestamp]);
 }
 
-/** An item of a list; undefined if it has no usable metadata, and the stream has quarantined it. */
+/** An item of a list; undefined if its metadata is unusable. The stream quarantines such an object. */
 export function listedMeta(resource: CachedResource, item: unknown): ListedMeta | undefined {
   const { metadata } = item as { readonly metadata?: Partial<ObjectMeta> };
   const { namespace, name, uid, resourceVersion } = metadata ?? {};
@@ -188,7 +188,7 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
     compared += found.compared;
     unsettledLanes += found.unsettled;
     const doubtful = new Set(found.differences.filter(isDoubtful).map(({ key }) => key));
-    // AU2. The second comparison does not wait for watermarks, because that would only allow more events.
+    // AU2. The second comparison does not wait for watermarks: the longer it takes, the more events come between list and read.
     const again = doubtful.size > 0 ? (await compareLanes(ports, resource, lanes, 0, signal)).differences : [];
     differences.push(
       ...found.differences.filter((each) => !isDoubtful(each)),
@@ -200,7 +200,10 @@ export async function auditResource(ports: AuditPorts, resource: CachedResource,
   return { resource, differences, compared, unsettledLanes };
 }
 
-/** It may have been deleted after the list, or changed between the reads of its row and its entry. */
+/**
+ * Whether a second comparison is needed (AU2): the object may have been deleted after the list, or changed between the reads of its row and
+ * its entry.
+ */
 function isDoubtful({ kind }: Difference): boolean {
   return kind === "missing" || kind === "unbelieved";
 }

@@ -8,9 +8,9 @@
  * For a ReplicaSet of 1,000 on two cores that gave 2.9 items a message instead of 1.6. A lane whose last message is in flight
  * waits for it anyway, so a slow queue makes larger packs (lane-sender.ts).
  *
- * A pack of own writes only waits 200 to 400 ms: the cache has them, and only an object's last state is sent. Without that, six of eight
- * messages of a Deployment of 1 changed nothing. They leave at the same times for all resources, so that a ReplicaSet, its pod and its
- * status make one call and one invocation.
+ * A pack (the open message of a lane) that holds own writes only waits 200 to 400 ms: the cache already has them, and only an object's last
+ * state is sent. Without that, six of eight messages of a Deployment of 1 changed nothing. Such packs of all resources are sent at the same
+ * times, so that a ReplicaSet, its pod and its status share one SQS call and one invocation.
  *
  * A fixed window trades latency for requests: at 50 items a second 5 s need a hundredth of the requests (`npm run bench -- --only deltas`).
  */
@@ -20,17 +20,16 @@ export interface PackFlow {
   readonly items: number;
   /** Number of open packs. */
   readonly packs: number;
-  /** Since the first item arrived. */
+  /** Time since the first item arrived. */
   readonly ageMs: number;
-  /** Since the last item arrived. */
+  /** Time since the last item arrived. */
   readonly quietMs: number;
   /** Whether the rate of earlier items suggests that more will follow (FlowMeter). */
   readonly isFlow: boolean;
 }
 
 /**
- * Batching window of own writes (own-write.ts), which the cache already has: at least this, then up to the next multiple of it by the
- * clock.
+ * Batching window of own writes (own-write.ts): at least this long, and then until the clock reaches the next multiple of it.
  */
 const OWN_WRITES_WINDOW_MS = 200;
 
@@ -67,8 +66,8 @@ export class FlowMeter {
 }
 
 /**
- * ms until the next check; 0: send the open packs now. If called at 0 ms and then at each returned time, packs leave after at most 100 ms,
- * or after `fixedMs` if given.
+ * Milliseconds until this must be called again; 0: send the open packs now. With the first call when a pack opens and the others when due,
+ * a pack waits at most 100 ms, or `fixedMs` if given.
  */
 export function remainingWindowMs({ items, packs, ageMs, quietMs, isFlow }: PackFlow, fixedMs?: number): number {
   if (fixedMs !== undefined) return Math.max(0, fixedMs - ageMs);

@@ -5,8 +5,8 @@
  *
  * CY1 only the status is changed: rights on its spec would let a stolen credential start pods with any service account of the namespace.
  * CY2 functions never see the canary, since they would correct it first.
- * CY3 the wrong status stays, so a controller that starts or reacts later corrects it too.
- * CY4 the change is made late enough that the correction's timestamp, in whole seconds, is later than every forgiven write.
+ * CY3 the watcher leaves the wrong status in place, so that a controller that starts or reacts later corrects it too.
+ * CY4 the watcher delays the change until the correction's timestamp, in whole seconds, must be later than every forgiven write.
  */
 import { isObject, objectAt, textAt } from "@deltaloop/base";
 import type { Clock, Log } from "@deltaloop/base";
@@ -33,7 +33,7 @@ export interface Canary {
   run(delayMs: () => number, isSettled: () => boolean, signal: AbortSignal): Promise<void>;
 }
 
-/** How long to wait for the other controller's correction. A later one counts too. */
+/** How long to wait for the other controller's correction. A later correction counts too. */
 const ANSWER_MS = 10_000;
 const RETRY_MS = 1_000;
 
@@ -46,7 +46,7 @@ export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, nam
   const changed = async (isFirst: boolean): Promise<boolean> => {
     try {
       const live = await kube.get("replicasets", namespace, name);
-      if (!live) throw new Error("there is no such ReplicaSet: apply infra/manifests/canary.yaml");
+      if (!live) throw new Error("the ReplicaSet does not exist: apply infra/manifests/canary.yaml");
       const replicas = isObject(live) && objectAt(live, "status")?.["replicas"] === 1 ? 2 : 1;
       const body = { status: { replicas } };
       await kube.patch({ ...target, subresource: "status", type: "application/merge-patch+json", body });
@@ -54,7 +54,7 @@ export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, nam
     } catch (error) {
       const fields = { replicaSet: `${namespace}/${name}`, error: describeError(error) };
       if (isFirst)
-        log.error("failed to change the canary, retrying: until then a controller of the whole cluster is stopped by namespace", fields);
+        log.error("failed to change the canary, retrying: until then writes of another controller stop single namespaces only", fields);
       return false;
     }
   };
@@ -76,7 +76,8 @@ export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, nam
         await pass(delayMs());
         for (let tries = 1; !signal.aborted && !isSettled() && !(await changed(tries === 1)); tries++) await pass(RETRY_MS);
         await pass(ANSWER_MS);
-        if (!signal.aborted && !isSettled()) log.warn("no other controller wrote the canary in 10 s: only namespaces are stopped");
+        if (!signal.aborted && !isSettled())
+          log.warn("no other controller wrote the canary within 10 s: only single namespaces are stopped");
       }
     },
   };

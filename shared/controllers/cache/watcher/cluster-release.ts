@@ -13,7 +13,7 @@ import type { Release } from "@deltaloop/kube/releases";
 import type { Clock, Log } from "@deltaloop/base";
 
 export interface ClusterRelease {
-  /** Reads the version, unless a read is under way or was a second ago. Never fails. */
+  /** Reads the version, unless a read is under way or ended less than a second ago. Never fails. */
   look(): Promise<void>;
   /** The release to publish; undefined before any was read. */
   current(): string | undefined;
@@ -51,7 +51,7 @@ export function createClusterRelease(
 
   const note = (gitVersion: string): void => {
     const name = releaseName(gitVersion);
-    if (name === undefined) return log.warn("the API server's version is no Kubernetes version", { gitVersion });
+    if (name === undefined) return log.warn("the API server's version is not a Kubernetes version", { gitVersion });
     seenMs.delete(name); // the last entry is the last one seen
     seenMs.set(name, clock.now());
   };
@@ -85,7 +85,7 @@ export function fixedRelease(name: string): ClusterRelease {
   return { look: () => Promise.resolve(), current: () => name };
 }
 
-/** `kube`, which also reads the release whenever a stream connects or lists. */
+/** Wraps `kube` so that it reads the release whenever a stream connects or lists. */
 export function lookingAtRelease<R extends Resource = CachedResource>(
   kube: KubeWatch<R>,
   release: ClusterRelease | undefined,
@@ -114,6 +114,6 @@ function report(log: Log, from: string | undefined, to: string | undefined, know
   if (releaseOf(to, known) === undefined) {
     const remedy =
       "run a deltaloop that knows this release; DELTALOOP_KUBERNETES=any acts with another release's template hashes and rules";
-    log.error("no controller decides anything on this release of Kubernetes", { release: to, remedy });
+    log.error("this build does not support the cluster's release of Kubernetes: its controllers decide nothing", { release: to, remedy });
   } else if (from !== undefined) log.info("the cluster runs another release of Kubernetes", { from, to });
 }

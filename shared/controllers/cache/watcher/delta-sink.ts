@@ -1,4 +1,4 @@
-/** Destination of a resource stream: the lane sender, a capture, or a test's own. */
+/** Destination of a resource stream's events: the lane sender, a capture file, or a test. */
 import type { Cached, ObjectKey, View } from "@deltaloop/kube/objects";
 import type { ManifestRow } from "@deltaloop/store/ports";
 
@@ -17,7 +17,7 @@ export interface DeltaSink {
   live(item: SinkItem): void;
   /** An object of a list at `listRV`. */
   listed(item: SinkItem, listRV: string, generation: number): void;
-  /** Every object of the resource at `listRV`, with or without a sent payload. `rows` can be iterated more than once. */
+  /** Ends a list: `rows` has every object of the resource at `listRV`, also those that were not sent. It can be iterated more than once. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void;
   /** Everything up to `rv` is in the sink. */
   watermark(rv: string): void;

@@ -2,18 +2,18 @@
  * The watcher's part of the guard (informer §11.9): detects another controller's writes and has the Store stop the keys of their
  * namespace, or all keys, until a user resumes. The Store's part is GD1–GD8 (shared/store/ports/guard-store.ts).
  *
- * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume. Times of
- *     writes have whole seconds, so a write in the first two seconds may not count; a controller at work writes again.
- * FG2 it is reported at once and then each second until the Store reports it as forgiven. So a stop that is lost with Redis or the Lease is
- *     set again while this process runs.
+ * FG1 a write counts if it is proven (inquiry.ts) and later than both the start of this process' leadership and the last resume. Write
+ *     times have whole seconds, so a write in the first two seconds may be missed; an active controller writes again.
+ * FG2 the watcher reports it to the Store at once and then each second, until the Store answers that it is forgiven. So a stop that is lost
+ *     with Redis or the Lease is set again while this process runs.
  * FG3 only the newest write of each namespace is reported; forgiving it forgives the older ones.
- * FG4 no term begins, so no gate opens in a new epoch, before the Store has answered and pending claims are verified (for at most
- *     ASK_MS_MAX, so that an unresponsive API server does not block everything).
- * FG5 this process also reports stops that exist when its term begins.
+ * FG4 no term begins, and so no gate of a new epoch opens, before the Store has answered and pending claims are verified. The wait for the
+ *     API server is at most ASK_MS_MAX, so that an unresponsive one does not block everything.
+ * FG5 a stop that exists in the Store when a term begins is reported again like a write that this process saw.
  * FG6 a write whose time is later than now plus the allowed clock skew, by the API server's clock as measured at the beginning, counts as
  *     made now.
- * FG7 a write stops its namespace. Each such write, and each stop of FG5, triggers a change of the canary; a write of the canary
- *     (canary.ts) stops everything. Its claim needs no proof, as no tenant can write it.
+ * FG7 a write stops its namespace. Each such write, and each stop of FG5, makes the watcher change the canary (canary.ts); if another
+ *     controller then writes the canary, everything is stopped. A write of the canary needs no proof, because no tenant can write it.
  */
 import { isObject, objectAt, textAt } from "@deltaloop/base";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -33,7 +33,7 @@ export interface ForeignWriteGuardPorts extends InquiryPorts {
 }
 
 export interface ForeignWriteGuard {
-  /** This process leads since `nowMs`, by the API server's clock, rounded up. */
+  /** Starts the guard: this process leads since `nowMs`, by the API server's clock, rounded up. */
   begin(nowMs: number): void;
   /** Inspects each incoming object, before it is stripped. Returns `canary` for the canary, which functions must not see. */
   look(resource: CachedResource, object: unknown): "canary" | undefined;
@@ -51,7 +51,7 @@ const EVERYTHING = "";
 export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWriteGuardPorts, place: CanaryPlace): ForeignWriteGuard {
   let beginningMs = Infinity;
   let aheadMs = 0;
-  /** Writes up to this time are forgiven, by namespace. A flushed Store loses it. */
+  /** By namespace: the time up to which a user's `resume` forgives writes. A flushed Store loses these times. */
   const forgiven = new Map<string, number>();
   /** Unforgiven writes, by namespace. */
   const seen = new Map<string, ForeignWrite>();
@@ -80,12 +80,12 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     else
       log.error("another controller is at work in a namespace: none of its keys is handed out until deltaloop resume", { namespace, why });
   };
-  /** Takes over the Store's stops and forgiven times. */
+  /** Merges the Store's forgiven times into this process' state. */
   const learn = (answer: GuardState): void => {
     for (const [namespace, of] of [[EVERYTHING, answer] as const, ...answer.namespaces])
       forgiven.set(namespace, Math.max(forgiven.get(namespace) ?? 0, of.forgivenMs));
     for (const [namespace, { atMs }] of [...seen]) {
-      if (atMs > forgivenMs(namespace)) continue; // also if the write arrived during the call to the Store
+      if (atMs > forgivenMs(namespace)) continue; // not forgiven; it may have arrived during the call to the Store
       seen.delete(namespace);
       const until = { until: new Date(forgivenMs(namespace)).toISOString() };
       log.warn("resumed by a user: earlier writes of the other controller are forgiven", {

@@ -1,9 +1,11 @@
 /**
- * Detects a status write of another controller (informer §11.9). `managedFields` alone prove nothing, because any client that may write
- * an object may set them. They are a claim, which the object's previous version proves or disproves.
+ * Detects a status write of another controller (informer §11.9). `managedFields` prove nothing, because any client that may write an object
+ * may set them. Here they are only a claim ("this manager wrote these fields"), which a comparison with the object's previous version
+ * proves or disproves.
  *
- * FW1 a claim holds if a counted field changed in exactly this version and belongs to its manager. A status write takes ownership of
- *     each field that it changes from all other managers, whatever their entries say, and no other write changes a status. So the
+ * FW1 a claim is proven if one of the fields below changed in exactly this version and the claim's manager owns it. A status write takes
+ *     ownership of each field that it changes from all other managers, whatever their entries say, and no other write changes a status. So
+ *     the
  *     owner of a changed field made the change, and the time of its entry is the server's (structured-merge-diff's Updater).
  *
  * Source: apimachinery pkg/util/managedfields/internal/fieldmanager.go (a request to a subresource does not set managedFields, any other
@@ -16,15 +18,15 @@ import { objectKey } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { ForeignWrite } from "@deltaloop/store/ports";
 
-/** Manager name of upstream's controllers in their own program. */
+/** Field manager of upstream's controllers. */
 const UPSTREAM = "kube-controller-manager";
 const OURS = "deltaloop-";
-/** Prefix of manual writes: `kubectl edit --subresource=status` is kubectl-edit, and so on. */
+/** Prefix of the field managers of manual writes: `kubectl edit --subresource=status` writes as kubectl-edit. */
 const PERSON = "kubectl";
 
 /**
- * Fields that only a controller writes. Not `readyReplicas` and `availableReplicas`: upstream's conformance tests patch these, and a
- * controller soon writes others with them. Source: api apps/v1 and core/v1, the statuses of the three kinds.
+ * Status fields whose change proves a controller's write. Not `readyReplicas` and `availableReplicas`: upstream's conformance tests patch
+ * these, and a controller soon writes other fields with them. Source: api apps/v1 and core/v1, the statuses of the three kinds.
  */
 const COUNTED: readonly string[] = [
   "observedGeneration",
@@ -35,10 +37,10 @@ const COUNTED: readonly string[] = [
   "terminatingReplicas",
   "collisionCount",
 ];
-/** Fields that count under upstream's manager name, which no other client uses. */
+/** The same for writes by kube-controller-manager: no test and no tool writes under its name, so all fields prove a write. */
 const COUNTED_OF_UPSTREAM: readonly string[] = [...COUNTED, "readyReplicas", "availableReplicas"];
 
-/** The claim in one version of an object about the writers of its status. */
+/** The writers of an object's status according to the managedFields of one of its versions. */
 export interface Claim {
   readonly resource: CachedResource;
   readonly key: ForeignWrite["key"];
@@ -50,11 +52,11 @@ export interface Claim {
 interface ClaimedEntry {
   readonly manager: string;
   readonly atMs: number;
-  /** The counted fields that its manager claims to own, with their values. */
+  /** Those of the status fields above that the manager owns according to managedFields, with their values. */
   readonly fields: readonly (readonly [name: string, value: Json])[];
 }
 
-/** Claims by other managers' entries later than `afterMs`. Times in managedFields have whole seconds. */
+/** The claim in `object`: entries of other managers later than `afterMs`. Times in managedFields have whole seconds. */
 export function claimOf(resource: CachedResource, object: unknown, afterMs: number): Claim | undefined {
   if (resource === "pods" || !isObject(object)) return undefined; // kubelets write pod statuses, and there are too many to check
   const metadata = objectAt(object, "metadata");
@@ -75,13 +77,13 @@ export function claimOf(resource: CachedResource, object: unknown, afterMs: numb
 
 /** Verifies a claim (FW1). `before`: the object one version before; undefined: it did not exist. */
 export function proven({ resource, key, uid, entries }: Claim, before: unknown): ForeignWrite | undefined {
-  if (!isObject(before) || textAt(objectAt(before, "metadata"), "uid") !== uid) return undefined; // a new object has no status yet
+  if (!isObject(before) || textAt(objectAt(before, "metadata"), "uid") !== uid) return undefined; // created in this version: a create sets no status
   const status = objectAt(before, "status");
   const writer = entries.find(({ fields }) => fields.some(([name, value]) => status?.[name] !== value));
   return writer && { resource, key, manager: writer.manager, atMs: writer.atMs };
 }
 
-/** The newest entry of a claim that is not later than `untilMs`, for messages to users; from metadata alone. */
+/** The newest entry of a claim up to `untilMs`, not verified; for messages to users. */
 export function newestClaimed({ resource, key, entries }: Claim, untilMs: number): ForeignWrite | undefined {
   const [newest] = entries.filter(({ atMs }) => atMs <= untilMs).toSorted((a, b) => b.atMs - a.atMs);
   return newest && { resource, key, manager: newest.manager, atMs: newest.atMs };
@@ -96,7 +98,7 @@ function ownedFields(entry: Json): readonly string[] {
   return (manager === UPSTREAM ? COUNTED_OF_UPSTREAM : COUNTED).filter((name) => isOwned(objectAt(status, `f:${name}`)));
 }
 
-/** A field with subfields that is not itself owned has no "." beside them (FieldsV1). */
+/** Whether FieldsV1 `set` includes the field itself: it has "." or no subfields. */
 function isOwned(set: JsonObject | undefined): boolean {
   return set !== undefined && ("." in set || Object.keys(set).length === 0);
 }

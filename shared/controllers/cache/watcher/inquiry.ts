@@ -2,9 +2,9 @@
  * Verifies claims of another controller's writes (informer §11.9): reads the object from the API server as it was one version before.
  * Claims are rare unless two controllers fight or a user forges them, and each costs one GET.
  *
- * IQ1 at most one claim per object waits, the first one; a user who forges claims delays others by at most one GET per object.
- * IQ2 while the API server does not answer, the claim is retried; it is dropped once that version is compacted, or after TRIES_MAX
- *     refusals. The other controller's next write makes a new claim.
+ * IQ1 at most one claim per object waits, the first one. So a user who forges claims delays other claims by at most one GET per object.
+ * IQ2 the read is retried while it fails. The claim is dropped once etcd has compacted that version, or after TRIES_MAX failures; the other
+ *     controller's next write makes a new claim.
  */
 import { describeError, isGone } from "@deltaloop/kube/client";
 import { isResourceVersion, splitKey } from "@deltaloop/kube/objects";
@@ -22,7 +22,7 @@ export interface InquiryPorts {
 
 export interface Inquiry {
   ask(claim: Claim): void;
-  /** Resolves when all earlier claims are answered or dropped. */
+  /** Resolves when all earlier claims are verified or dropped. */
   settled(): Promise<void>;
   /** Runs until `signal` aborts; pending claims are then dropped. */
   run(signal: AbortSignal): Promise<void>;
@@ -30,7 +30,7 @@ export interface Inquiry {
 
 const AT_ONCE = 4;
 const RETRY_MS = 1_000;
-/** Longer than the API server remembers versions (5 minutes). */
+/** With one try a second this takes longer than the API server keeps old versions (5 minutes). */
 const TRIES_MAX = 600;
 
 interface Case {

@@ -1,13 +1,14 @@
 /**
- * Turns deltas into messages: packs items per lane, numbers the packs and sends them (informer §10.3–§10.5).
+ * Turns deltas into messages: collects the items of each lane in a pack (one message), numbers the packs and sends them (informer
+ * §10.3–§10.5).
  *
  * LS1 a message holds items of one lane, kind and generation, in order of arrival; its sequence numbers have no gaps.
  * LS2 one call holds messages of several lanes, the next ones of each in order; no lane is in two calls at once. A failed message
  *    is sent again under the same id before any later one of its lane.
- * LS3 a watermark or heartbeat closes the open pack first, so it never covers items that are not enqueued.
+ * LS3 a watermark or heartbeat first closes the lane's open pack, so that it never covers items that come after it.
  * LS4 within an open pack a newer state of the same uid replaces the older one; a delete or another uid never does.
  * LS5 a pack of own writes only has a longer batching window; until it leaves, other items of its lane join it.
- * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue refuses permanently is
+ * LS6 nothing is dropped: a send is repeated until it succeeds or the stream ends. A pack that the queue rejects permanently is
  *    sent again under the same number and id without its objects, which the applier then reads live.
  * LS7 every message fits, measured after encoding. A pack that does not fit travels without its objects; keys always fit.
  *    A part of a manifest is cut so that it fits even if it does not compress.
@@ -55,14 +56,14 @@ const ITEM_CHARACTERS_MAX = 900 * 1024;
  * 1/1000, base64 makes 801 KiB.
  */
 const PACK_CHARACTERS_MAX = 200 * 1024;
-/** Limit of one `apply` call. */
+/** Items of one pack; the limit of one `applyPack` call. */
 const PACK_ITEMS_MAX = 100;
 const BATCH_ENTRIES_MAX = 10;
 const BATCH_BYTES_MAX = 1024 * 1024;
 const BUFFER_DELTAS_MAX = 10_000;
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
 const HEARTBEAT_MS = 15_000;
-/** Keys of a refused pack that the log lists. */
+/** Number of keys of a rejected pack in its log line. */
 const KEYS_NAMED_MAX = 10;
 
 /** An item as text. */
@@ -70,7 +71,10 @@ interface Packed {
   readonly text: string;
   /** The item without its object. */
   readonly bare: string;
-  /** Characters it adds to a pack. An item that is read live fills a pack, so that a function reads only one of them at a time. */
+  /**
+   * Characters that the item adds to a pack. An item without its object counts as a full pack, so that a function reads one such object
+   * live at a time.
+   */
   readonly size: number;
 }
 
@@ -97,7 +101,7 @@ interface Waiting {
   readonly sequence: number;
   readonly items: number;
   readonly bytes: number;
-  /** Sent in its place if the queue refuses it permanently (LS6); absent if it holds no object. */
+  /** The same pack without objects, which is sent if the queue rejects this one permanently (LS6); absent if it holds no object. */
   readonly bare?: Bare | undefined;
 }
 
@@ -107,16 +111,16 @@ interface Lane {
   readonly number: number;
   sequence: number;
   open: Pack | undefined;
-  /** The batching window has closed: the pack leaves once the lane is free. */
+  /** The batching window has closed: the pack is sent once no message of the lane is in flight. */
   due: boolean;
   readonly waiting: Waiting[];
-  /** In a call, or waiting for its next retry. */
+  /** A message of the lane is in a call, or waits for its next retry. */
   sending: boolean;
   backoff: Backoff;
   lastEnqueuedMs: number;
 }
 
-/** Open packs of one batching window; they leave together. */
+/** Open packs of one batching window; they are sent together. */
 interface OpenWindow {
   readonly sinceMs: number;
   readonly isFlow: boolean;
@@ -176,7 +180,7 @@ export class LaneSender implements DeltaSink {
     this.#put("L", generation, listRV, item);
   }
 
-  /** Reads the rows twice, so that it holds at most one part per lane at a time. */
+  /** Iterates `rows` twice, so that at most one part per lane is in memory. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void {
     const parts = this.#lanes.map((lane) => {
       this.#close(lane);
@@ -210,7 +214,7 @@ export class LaneSender implements DeltaSink {
     for (const lane of this.#lanes) this.#mark(lane);
   }
 
-  /** Shows the gate that watcher and applier are running: sends a watermark on each lane that was idle for 15 s. */
+  /** Sends a watermark on each lane that was idle for 15 s: the gate stays open only while messages arrive on every lane. */
   heartbeat(): void {
     const now = this.#ports.clock.now();
     for (const lane of this.#lanes) if (now - lane.lastEnqueuedMs >= HEARTBEAT_MS) this.#mark(lane);
@@ -240,7 +244,7 @@ export class LaneSender implements DeltaSink {
         this.#wait(lane.open, item);
         return;
       }
-      this.#close(lane); // LS4, or the pack is full. One call of the applier takes each key once.
+      this.#close(lane); // LS4, or the pack is full. `applyPack` accepts each key once per call.
     }
     if (lane.open && lane.open.size + packed.size > PACK_CHARACTERS_MAX) this.#close(lane);
     lane.open ??= { kind, generation, listRV, items: [], places: new Map(), size: 0, isNews: false };
@@ -252,7 +256,7 @@ export class LaneSender implements DeltaSink {
     else this.#wait(lane.open, item);
   }
 
-  /** Items of a list have no batching window: their packs leave when they are full, or with the manifest. */
+  /** Starts the pack's batching window. Items of a list have none: their packs are sent when full, or before the manifest. */
   #wait(pack: Pack, { isOwn }: SinkItem): void {
     if (pack.kind === "L") return;
     pack.isNews ||= isOwn !== true || this.#options.knowsOwn === false;
@@ -400,11 +404,14 @@ export class LaneSender implements DeltaSink {
     if (lane.due) this.#close(lane);
   }
 
-  /** Keeps number and id, so that the sequence has no gap even if the queue has taken later messages of the lane. */
+  /**
+   * The same message without objects. It keeps number and id, so that the sequence has no gap if the queue has accepted later messages of
+   * the lane.
+   */
   #withoutObjects(lane: Lane, waiting: Waiting, reason: string): Waiting {
     const { entry, sequence, items, bare } = waiting;
     if (!bare) {
-      // The queue cannot refuse a message without objects for its content: retry unchanged.
+      // The queue cannot reject a message without objects for its content: retry unchanged.
       this.#ports.log.error("queue refused a message without objects permanently, retrying", { id: entry.id, reason });
       return waiting;
     }
@@ -417,7 +424,7 @@ export class LaneSender implements DeltaSink {
     return { ...this.#message(lane, sequence, bare.fields), sequence, items };
   }
 
-  /** The failed messages by id. A call without an answer counts as not sent: the same ids are sent again (T28). */
+  /** Sends, and returns the failed messages by id. A call without a response counts as failed: the same ids are sent again (T28). */
   async #trySend(batch: readonly QueueEntry[]): Promise<ReadonlyMap<string, Failure>> {
     try {
       const { failed } = await this.#ports.queue.send(batch);

@@ -4,14 +4,14 @@
  * LE1 the fence is the resourceVersion of the acquiring write, or of a later raise. It grows over acquisitions, even if the Lease is
  *     deleted and recreated.
  * LE2 expiry is measured from when this process saw the record change, so clocks may differ.
- * LE3 a leader that could not renew within the renew deadline has lost, whatever the record contains. It counts from the request of its
- *     last renewal, a successor from when it saw that renewal. That is later, so two never lead at once.
+ * LE3 a leader that could not renew within the renew deadline has lost the Lease, whatever the record contains. The leader counts from the
+ *     moment it sent its last renewal, a successor from the moment it saw that renewal, which is later. So two never lead at once.
  * LE4 every sender calls `holds` first, so a suspended process detects the lost Lease before any timer fires.
  * LE5 a leader retries a conflicting write as long as it holds the Lease. So concurrent renewals, raises and releases, or a user's label,
  *     do not fail.
- * LE6 the Lease lists the leader's token and its last TERMS_MAX earlier terms (informer §11.11). Each acquisition and raise begins a term;
- *    a renewal raises the count once the Store has confirmed the last one. The next write removes a term that was never sent to the Store.
- *    A deleted Lease is recreated with the terms that this process last saw in it: only a process of this cluster knows them.
+ * LE6 the Lease lists the leader's term and the last TERMS_MAX earlier ones (informer §11.11). Each acquisition and raise begins a term; a
+ *    renewal increments the term's count once the Store has confirmed the last count. The next write removes a term that was never sent to
+ *    the Store. A deleted Lease is recreated with the terms that this process last saw in it: only a process of this cluster knows them.
  * LE7 a leader that finds a list other than the one it wrote last overwrites nothing: the API server's history went back. The next raise
  *     empties the list.
  * LE8 a released Lease records the final checkpoint. Each acquiring write removes it.
@@ -47,7 +47,8 @@ export interface Leadership {
   /** Whether sends are still allowed under this Lease (LE3, LE4). False has already aborted `lost`. */
   readonly holds: () => boolean;
   /**
-   * Renews now, begins a term and returns the new, greater fence. `forgets`: drops the earlier terms from the list. @throws when it cannot.
+   * Writes the Lease, begins a term and returns the new, greater fence. `forgets`: drops the earlier terms from the list. @throws if the
+   * Lease is not written.
    */
   readonly raise: (forgets?: boolean) => Promise<string>;
   /** Aborts when the Lease is lost. */
@@ -68,9 +69,9 @@ export interface LeaseLineage {
   readonly final: Proof | undefined;
   /** The other cluster's epoch whose replacement a user has approved. */
   readonly approved: () => string | undefined;
-  /** Called before the term is sent to the Store for the first time. */
+  /** Call this before the term is sent to the Store for the first time. */
   readonly use: () => void;
-  /** The Store has stored that count of the term. */
+  /** Call this once the Store has stored that count of the term. */
   readonly confirm: (count: number) => void;
   readonly confirmed: () => number;
   /** Number of times that LE7 was detected. */
@@ -97,7 +98,7 @@ const JITTER = 1.2;
 /** Number of conflicting changes of our Lease that one write tolerates. */
 const WRITES_MAX = 3;
 
-/** The terms that a process last saw in its Lease, by its ports. */
+/** The terms that this process last saw in the Lease; the key identifies the election. */
 const termsSeen = new WeakMap<LeasePorts, readonly TermToken[]>();
 
 /** The terms of a deleted Lease. Its leader may have raised the count once since the last read. */
@@ -167,7 +168,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
   /** LE7: true until the next raise succeeds. */
   let hasWentBack = false;
   let wentBack = 0;
-  /** The lists of recent writes, starting with the last answered one. */
+  /** The lists of terms in recent writes, the first from the last write that got a response. */
   let attempts = [termsText([...listed, token])];
   const kept = (): readonly TermToken[] => (isUsed ? [...listed, { ...token, count: confirmed ?? token.count }] : listed);
 
@@ -240,7 +241,7 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
       });
     }
   };
-  /** A hanging call does not extend the deadline. */
+  /** Ends the leadership at the renew deadline, even while a renewal is in flight. */
   const watch = async (): Promise<void> => {
     while (!over.aborted && holds()) await clock.after(renewedMs + RENEW_DEADLINE_MS + 1 - clock.now(), over).catch(() => undefined);
   };

@@ -2,7 +2,7 @@
  * What a leader does with the epoch that it finds (informer §11.11): resume it, open a new one, or leave it to the other cluster that works
  * on it. Pure; checked as a whole by the model in test/simulation/lineage/model.mjs.
  *
- * EN1 an epoch is resumed only if the Lease lists the Store's term with at least that count, or this process minted the term.
+ * EN1 an epoch is resumed only if the Lease lists the Store's term with at least that count, or this process created the term.
  * EN2 a foreign epoch is replaced once its epoch, token and checkpoint have not changed for STILL_MS of this process' own clock; if one
  *     changes, the other cluster is active, and this leader releases its Lease and exits.
  * EN3 an epoch without a term is of an older build: it is resumed unless the Lease lists terms, which an older leader erases.
@@ -19,7 +19,7 @@ export const LEASE_APPROVED = "deltaloop.dev/replace-epoch";
 /** How long a foreign epoch must be unchanged. */
 export const STILL_MS = 60_000;
 
-/** The terms known to the Lease and this process. */
+/** What identifies the epochs of this cluster: the terms in its Lease and those of this process. */
 export interface OwnLineage {
   /** Absent: without a Lease, clusters cannot be distinguished. */
   readonly lease?: {
@@ -53,14 +53,14 @@ export function decideEpoch(current: Lineage | undefined, own: OwnLineage, seen:
   if (current === undefined) return { kind: "open", over: undefined, why: "there is none" };
   const text = lineageText(current);
   if (isForeign(current, own)) {
-    if (own.lease?.approved === current.record.epoch) return { kind: "open", over: current, why: "a person approved it" };
+    if (own.lease?.approved === current.record.epoch) return { kind: "open", over: current, why: "a user approved its replacement" };
     if (seen === undefined) return { kind: "wait", sighting: { text, sinceMs: nowMs } };
     if (seen.text !== text) return { kind: "exit" };
     if (nowMs - seen.sinceMs < STILL_MS) return { kind: "wait", sighting: seen };
     return { kind: "open", over: current, why: `another cluster's epoch has not changed for ${STILL_MS / 1_000} s` };
   }
-  if (current.record.epoch === own.replaces) return { kind: "open", over: current, why: "this leader replaces it" };
-  if (!own.isSameIdentity(current)) return { kind: "open", over: current, why: "another build or cluster made it" };
+  if (current.record.epoch === own.replaces) return { kind: "open", over: current, why: "this leader has already decided to replace it" };
+  if (!own.isSameIdentity(current)) return { kind: "open", over: current, why: "another build or cluster opened it" };
   return { kind: "resume", epoch: current.record.epoch, expected: current.token?.term };
 }
 

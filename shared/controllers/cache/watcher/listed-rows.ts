@@ -18,7 +18,7 @@ export class ListedRows implements Iterable<ManifestRow> {
   #chunk = Buffer.alloc(CHUNK_BYTES);
   #used = 0;
 
-  /** Call once per key, or after `change`. None of the three strings contains a line break. */
+  /** Call once per key, before any `change` of it. None of the three strings contains a line break. */
   add({ key, uid, rv }: ManifestRow): void {
     if (this.#changed.has(key)) return this.change(key, { key, uid, rv });
     const text = `${key}\n${uid}\n${rv}\n`;
@@ -54,8 +54,8 @@ export interface CachedVersions {
 }
 
 /**
- * CachedVersions as 48-bit hashes. With 150,000 objects, one list in ten thousand treats a missing object as cached; its manifest detects
- * that, and the next list repairs it.
+ * CachedVersions as 48-bit hashes. With 150,000 objects, a collision makes one list in ten thousand omit an object that is not cached. The
+ * applier detects this with the list's manifest, and the next list repairs it.
  */
 export class VersionSet implements CachedVersions {
   readonly #hashes: Float64Array;

@@ -1,6 +1,6 @@
 /**
- * Guesses whether an event reports a write of this system. The cache then has it already (write-through.ts), so its message may wait
- * for a longer batching window. A wrong guess costs only that delay.
+ * Guesses whether an event reports a write of this system. Write-through has then already cached the object (write-through.ts), so the
+ * message may wait for a longer batching window. A wrong guess costs only that delay.
  */
 import { isObject, listAt, numberAt, objectAt, textAt } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
@@ -34,7 +34,7 @@ export function isOwnWrite(resource: View, type: "A" | "M" | "D", object: unknow
   return newest !== "" && ours && (!others || (resource !== "pods" && (isObserved(metadata, object) || isAsMade(type, metadata))));
 }
 
-/** Whether it looks like a new object's first status write: that follows the creation within a second. */
+/** Whether the event looks like a new object's first status write, which follows the creation within a second. */
 function isAsMade(type: "A" | "M", metadata: JsonObject): boolean {
   return type === "M" && numberAt(metadata, "generation") === 1;
 }

@@ -1,6 +1,6 @@
 /**
- * One resource's stream from the API server to its views, each with a sink of its own. It keeps nothing per object outside a list; while
- * listing, it keeps key, uid and version of each (the manifest).
+ * The stream of one resource from the API server to the sinks of its views. It holds nothing per object, except while it lists: then it
+ * holds key, uid and version of each (the manifest).
  */
 import type { Cached, Resource, View } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -21,7 +21,10 @@ import { isOwnWrite } from "./own-write.ts";
 export interface Feed {
   readonly view: View;
   readonly sink: DeltaSink;
-  /** Starts a generation in the Store; its `floor` is the greatest watermark. Rejects once the leader is fenced off. */
+  /**
+   * Starts a generation (one list) in the Store. `floor`: the greatest watermark; the list must not be older. Rejects once a newer leader
+   * has raised the fence.
+   */
   readonly openGeneration: () => Promise<{ readonly generation: number; readonly floor: string }>;
   /** Versions in the cache: listed objects at these versions are sent without payload. */
   readonly cachedVersions?: () => Promise<CachedVersions>;
@@ -72,7 +75,7 @@ export class ResourceStream implements Listener {
     this.#loop = new ListWatch({ ...ports, kube, resource, resumeFrom, known }, this);
   }
 
-  /** Ends the current request and lists again: a lane is frozen or a payload was lost. */
+  /** Aborts the current request and lists again. */
   relist(why: string): void {
     this.#loop.relist(why);
   }
@@ -107,7 +110,7 @@ export class ResourceStream implements Listener {
           const changed = await this.#read(feed, type, object, "list");
           if (!changed) continue;
           rows.change(changed.key, type === "D" ? undefined : changed);
-          // Deletions are not sent while listing: the manifest implies them.
+          // A delete is not sent while listing: the object is then missing in the manifest.
           if (type === "M") feed.sink.listed(changed, listRV, generation);
         }
       },

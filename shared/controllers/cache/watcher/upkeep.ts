@@ -1,9 +1,9 @@
 /**
  * The leader's periodic jobs (informer §15): resync and audit. The Store holds their schedule, so a new leader continues it.
  *
- * UK1 a resync enqueues keys and reads nothing from the API server; keys in backoff keep their delay.
- * UK2 an audit lists metadata only. Differing rows are repaired by a list of the stream, whose manifests are ordered with its
- *    events; a stored value that contradicts its own row is read live and replaced (A14).
+ * UK1 a resync enqueues keys and reads nothing from the API server; keys in back-off keep their delay.
+ * UK2 an audit lists metadata only. To repair differing rows, the stream lists the resource again, because its messages are in order with
+ *     its events. A stored value that contradicts its own row is read live and replaced (A14).
  * UK3 a failed job is retried at the next tick, as long as this process leads.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -20,7 +20,7 @@ import type { Difference, DifferenceKind } from "./audit.ts";
 import { repair } from "../repair.ts";
 import { ring } from "../ring.ts";
 
-/** In ms; the names match the constants of shared/base/times.ts. */
+/** Times in ms; the names match the constants of shared/base/times.ts. */
 export interface UpkeepTimes {
   readonly resyncMs: number;
   readonly resyncSpreadMs: number;
@@ -52,7 +52,7 @@ export interface UpkeepPorts {
 export interface UpkeepOptions {
   readonly epoch: string;
   readonly times: UpkeepTimes;
-  /** Lists a resource again, with manifests. */
+  /** Makes the stream list a resource again. */
   readonly relist: (resource: View, why: string) => void;
 }
 

@@ -4,13 +4,14 @@
  *
  * WA1 nothing is sent before every resource's fence is open, and nothing once the Lease is lost or was not renewed in time.
  * WA2 a new stream resumes from the least watermark of the resource's lanes, or lists; never from the last sent version.
- * WA3 a hole older than its limit, or a suspect resource, raises the fence: all streams restart under it. No two terms share a fence: each
- *     numbers its messages from 1, so an applier would treat the second term's as duplicates.
+ * WA3 after a gap in a lane's sequence that is older than its limit, or for a SUSPECT resource, the leader raises the fence, and all
+ *     streams restart under it. No two terms share a fence: each numbers its messages from 1, so an applier would treat the second term's
+ *     as duplicates.
  * WA4 a missing or foreign epoch, another digest key, projection or hash layout, and a history that went back lead to a new epoch with
  *     fresh keys, so that no old data survives.
  * WA5 a leader sends to every lane at least every 15 s and sweeps lost doorbells every 2 s.
- * WA7 a full Store is reported, and data of older epochs is deleted at once. Skipped objects are listed once it has had room for
- *     FULL_SETTLE_MS; an earlier list would be skipped again.
+ * WA7 a full Store is reported, and data of older epochs is deleted at once. The watcher lists again, to send the skipped objects, once the
+ *     Store has had room for FULL_SETTLE_MS; earlier, they would be skipped again.
  * WA8 nothing is sent into an epoch that another cluster's leader works on (lineage.ts EN1, EN2). While it waits, the leader keeps its
  *    Lease. If the epoch changes meanwhile, `runWatcher` releases the Lease and throws a SharedCacheError, and the supervisor restarts it.
  * WA9 an unproven takeover lists: `openFence` marks every resource SUSPECT, and the list that ends the mark is a quorum read after the
@@ -73,13 +74,13 @@ export interface WatcherOptions {
   readonly cluster: string;
   readonly clusterUid: string;
   readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
-  /** A hole older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
+  /** A gap in a lane's sequence that is older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
   readonly holeRelistMs: number;
   /** How long live events may wait for more, at most BATCHING_WINDOW_MS_MAX; absent: adaptive, up to 100 ms. */
   readonly batchingWindowMs?: number;
   /** False: nothing is written through, as in a replay, so own writes wait no longer than others. Default true. */
   readonly knowsOwn?: boolean;
-  /** Resync and audit (informer §15); absent: neither. */
+  /** Settings of resync and audit (informer §15); absent: both are off. */
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
 
@@ -87,17 +88,17 @@ const FORGET_EVERY_CHECKPOINTS = FORGET_PERIOD_MS / CHECKPOINT_MS;
 const SWEEP_EVERY_CHECKPOINTS = SWEEP_PERIOD_MS / CHECKPOINT_MS;
 /** Consecutive lists of one resource that may leave a lane frozen before the fence is raised. */
 const FAILED_LISTS_MAX = 5;
-/** Time for a list and its manifests; a lane that is still frozen afterwards requests another one. */
+/** If a lane is still frozen this long after a list was requested, the watcher lists the resource again. */
 const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
-/** How long a written version may exceed its stream's version before the server's version is read (WA10). */
+/** How long a version that was written through may be above its stream's version before the API server's newest version is read (WA10). */
 const ABOVE_STREAM_MS = 15_000;
 /** Digits that a double represents exactly, as upstream reports them. Source: client-go tools/cache/the_real_fifo.go. */
 const VERSION_DIGITS = 15;
 
 const CORE: Pick<CacheRegistry, "catalog" | "views"> = { catalog: BUILT_IN, views: new Map() };
 
-/** Why a term of leading ended: the next one starts accordingly. */
+/** Why a term ended, which decides how the next one starts. */
 type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "raise"; readonly why: string }
@@ -134,13 +135,16 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
     } finally {
       await leadership
         .release(final)
-        .catch((error: unknown) => ports.log.warn("the Lease was not given back", { error: describeError(error) }));
+        .catch((error: unknown) => ports.log.warn("failed to release the Lease", { error: describeError(error) }));
     }
     if (fenced) await ports.clock.after(RETRY_MS, signal).catch(() => undefined);
   }
 }
 
-/** WA1: after a pause, overdue calls run before any timer notices that another watcher leads. */
+/**
+ * The queue with a check of the Lease before each send (WA1): after a pause of the process, sends may run before the timer that detects a
+ * lost Lease.
+ */
 function whileLeading(queue: DeltaQueue, leadership: Leadership): DeltaQueue {
   return { send: (entries) => (leadership.holds() ? queue.send(entries) : Promise.reject(leadership.lost.reason as Error)) };
 }
@@ -207,12 +211,12 @@ async function leadUntilLost(
  * greater version. This writes the held Lease; a lower version in the response proves that the history went back.
  */
 async function provesRegression(leadership: Leadership, stored: string): Promise<string | undefined> {
-  const renewed = await leadership.raise().catch(() => undefined); // another holder has it
+  const renewed = await leadership.raise().catch(() => undefined); // another process holds the Lease
   if (renewed === undefined || compareResourceVersions(renewed, stored) >= 0) return undefined;
   return `the server's history went back: the Lease was renewed at ${renewed}, the stored fence is ${stored}`;
 }
 
-/** The watermarks of a view whose cache is complete up to them. */
+/** The versions up to which the cache of a view is complete. */
 interface From {
   readonly least: string;
   readonly greatest: string;
@@ -309,14 +313,14 @@ class Term {
   readonly #leadership: Leadership;
   readonly #opening: { readonly expected: string | undefined; readonly proof: Proof | undefined };
   readonly #wentBack: number;
-  /** Since when a version that was written through has been above its resource's stream. */
+  /** By resource: when a version that was written through was first seen to be above the version of the stream (WA10). */
   readonly #aboveSinceMs = new Map<View, number>();
   readonly #streams = new Map<View, { readonly resource: Resource; readonly stream: ResourceStream; readonly sender: LaneSender }>();
   readonly #failedLists = new Map<View, { readonly lists: number; readonly askedMs: number }>();
   readonly #ended = new AbortController();
   #end: End = { kind: "stopped" };
   #beat = 0;
-  /** The last heartbeat that the Store has confirmed and must therefore keep. */
+  /** Number of the last checkpoint that the Store has confirmed and must therefore still have. */
   #answered = 0;
   /** When the Store was last full. */
   #fullMs = Number.NEGATIVE_INFINITY;
@@ -356,7 +360,7 @@ class Term {
       if (opened.kind === "fenced") return { ...opened, isOpening: true };
       if (opened.kind === "foreign") return opened;
       if (opened.kind === "equalFence") return { kind: "raise", why: "the fence is stored under another term" };
-      if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch vanished" };
+      if (opened.kind === "noEpoch") return { kind: "newEpoch", why: "the epoch no longer exists" };
       if (opened.kind === "otherLanes")
         return {
           kind: "newEpoch",
@@ -408,7 +412,7 @@ class Term {
     const openGeneration = async (): Promise<{ generation: number; floor: string }> => {
       const opened = await store.openGeneration({ epoch: this.#epoch, fence: this.#fence, resource });
       if (opened.kind === "open") return opened;
-      this.#finish(opened.kind === "fenced" ? opened : { kind: "newEpoch", why: "the epoch vanished" });
+      this.#finish(opened.kind === "fenced" ? opened : { kind: "newEpoch", why: "the epoch no longer exists" });
       throw new Error("the generation cannot be opened");
     };
     return { view: resource, sink: sender, openGeneration, cachedVersions: () => readVersions(store, resource) };
@@ -452,7 +456,7 @@ class Term {
     const beat = ++this.#beat;
     const { lineage } = this.#leadership;
     if (lineage && lineage.wentBack() > this.#wentBack)
-      return this.#finish({ kind: "newEpoch", why: "the Lease went back: the API server was restored" });
+      return this.#finish({ kind: "newEpoch", why: "the Lease has an older state: the API server was restored" });
     const token = lineage?.token();
     const terms = token && { token, confirmed: lineage?.confirmed() ?? 0 };
     const release = this.#ports.release?.current();
@@ -471,7 +475,8 @@ class Term {
     if (result.kind === "fenced") return this.#finish(result);
     if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was set back: ${result.why}` });
     if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
-    if (result.kind === "noEpoch") return this.#finish({ kind: "newEpoch", why: "the epoch vanished: the store was flushed or replaced" });
+    if (result.kind === "noEpoch")
+      return this.#finish({ kind: "newEpoch", why: "the epoch no longer exists: the store was flushed or replaced" });
     this.#answered = beat;
     if (token) lineage?.confirm(token.count);
     this.proof = token && { token, checkpoint: { fence: this.#fence, number: beat }, isExact: false };
@@ -516,7 +521,7 @@ class Term {
     const { clock, log, metrics } = this.#ports;
     metrics?.set("deltaloop_store_full", {}, isFull ? 1 : 0);
     if (isFull) this.#fullMs = clock.now();
-    if (isFull && !this.#isFull) log.error("the store is full: what comes is left out and gates close until it has room");
+    if (isFull && !this.#isFull) log.error("the store is full: objects are skipped and gates close until it has room");
     if (!isFull && this.#isFull) log.info("the store has room again");
     this.#isFull = isFull;
   }

@@ -12,7 +12,7 @@ import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
 import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
 import { because, beforeStatus, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
 
-/** Row limit of one write-through; waiting needs only one old pod. */
+/** Row limit of one write-through. One cached old pod is enough: its end enqueues the key. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
 
 /** Source: recreate.go rolloutRecreate. */

@@ -26,7 +26,7 @@ export interface Known {
   readonly d: CachedDeployment;
   /** Claimed ReplicaSets. */
   readonly rss: readonly CachedReplicaSet[];
-  /** `rss` was listed live, and only this sync's own writes followed. */
+  /** Whether `rss` is from a live list, updated only with the responses to this sync's own writes. */
   readonly listed: boolean;
 }
 
@@ -118,9 +118,9 @@ export async function claim(
 }
 
 /**
- * Lists the Deployment's ReplicaSets live; differences from the cache are written through. One whose lost owner reference the cache does
- * not show is adopted: otherwise a create would find its name taken and count a permanent collision. Before a create the Deployment is read
- * as well.
+ * Lists the Deployment's ReplicaSets live and writes differences from the cache through. Adopts one that has lost its owner reference
+ * without the cache showing it: otherwise a create would find its name taken and count a hash collision. `create`: also reads the
+ * Deployment.
  */
 export async function listReplicaSets(sync: DeploymentSync, { d, rss }: Known, purpose?: "create"): Promise<StepResult> {
   const { session, selector } = sync;

@@ -87,12 +87,15 @@ async function create(sync: DeploymentSync, known: Known, oldRSs: readonly Cache
     }
     throw result.error;
   }
-  // Without an error: not tried, because the live Deployment is being deleted. Its own event follows.
+  // Without an error the create was not tried, because the live Deployment is being deleted. The Deployment's event enqueues the key.
   if (error !== undefined) throw error;
   return ended(DONE);
 }
 
-/** Handles a taken name: the wanted ReplicaSet from a crashed run becomes the new one; any other object is a collision. */
+/**
+ * Handles a taken name: a ReplicaSet of this Deployment with the same template, created by a crashed run, is the new one; any other object
+ * is a hash collision.
+ */
 async function taken(
   sync: DeploymentSync,
   known: Known,

@@ -2,14 +2,14 @@
  * The sync of a Deployment (deployment §4): delete > pause > rollback > scale > rollout, one branch per sync. This file chooses the
  * branch; the steps are beside it, and the decisions in the parent folder.
  *
- * DS1 within a sync every write starts from the answer to the previous one (quirk Q11): `Known` holds the answers so far, while a
- *    split from the start of a branch keeps the sizes that the status is computed from (Q8).
+ * DS1 within a sync every write is based on the response to the previous one (quirk Q11): `Known` holds the responses so far. The status is
+ *     computed from the sizes at the start of the branch, which its `split` keeps (Q8).
  * DS2 nothing is created before the Deployment's ReplicaSets were listed live and the decision was made on that list (S2–S4).
  * DS3 available old pods are removed only after such a list (S6). With strategy Recreate nothing new starts before a live list of
  *    pods shows no old one (S14).
- * DS4 after a run of the key that failed or crashed, its writes may have been executed without a response (S27), so sizes are decided on a
- *     live list.
- * DS5 after a lost race perform() has written the live object through, which queues this key.
+ * DS4 after a run of the key that failed or crashed, sizes are decided on a live list, because writes of that run may have been executed
+ *     without a response (S27).
+ * DS5 if another client wrote an object first, perform() writes the live object through, which enqueues this key.
  */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { compileSelector, selectsEverything } from "@deltaloop/kube/selectors";
@@ -34,7 +34,7 @@ import { ownerOf, updateStatus } from "../writes.ts";
 export const DEPLOYMENT_KEYS: KeySync = { sync: syncDeployment, maxRetries: 15 };
 
 /**
- * @throws {Error} for a retry with backoff: at most 15 times, then the key waits for its next event.
+ * @throws {Error} for a retry with back-off: at most 15 times, then the key waits for its next event.
  * Source: deployment_controller.go syncDeployment.
  */
 export async function syncDeployment(session: SyncSession): Promise<SyncResult> {

@@ -19,7 +19,7 @@ import type { LiveOwner } from "./live-owner.ts";
 export interface AnswersOf<R extends CachedResource> {
   readonly resource: R;
   readonly objects?: readonly KubeObject[];
-  /** Keys that had no row when the run began: generated names. */
+  /** Keys known to have had no row when the run began: those of generated names. */
   readonly absent?: readonly ObjectKey[];
   readonly lower?: readonly string[];
   readonly plan?: WriteThrough["plan"];
@@ -36,7 +36,9 @@ export interface ListOptions {
   readonly foresee?: Owner;
 }
 
-/** Rows of the snapshot, updated with this run's writes. The Store compares, so a row that changed costs another read. */
+/**
+ * Rows of the snapshot, updated with this run's writes. The Store compares them with its own, so an outdated row only costs another read.
+ */
 type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 
 /** Lives from take to done, for one run. Each part is created on first use, because a sync without writes needs none. */
@@ -54,7 +56,7 @@ export class RunCalls {
   #isOlderThanList = false;
   #foreseen: { readonly sentMs: number; readonly object: Promise<KubeObject | undefined> } | undefined;
   #rows: KnownRows | undefined;
-  /** Sent with the next write-through: a mark alone is not worth a call of the Store. */
+  /** Decision marks (decision-basis.ts) to store with the next write-through, to save a call of the Store. */
   #mark: NonNullable<WriteThrough["marks"]> = [];
 
   constructor(ports: SyncPorts, run: Run) {
@@ -64,7 +66,7 @@ export class RunCalls {
     this.#events = new RunEvents(ports, run);
   }
 
-  /** The only way to mutating calls, bound to the owner whose key was taken. */
+  /** Sends all mutating calls of the run; bound to the owner whose key was taken. */
   get gateway(): RunGateway {
     const { key, snapshot } = this.run;
     return (this.#gateway ??= this.ports.gateway.forRun({ ...splitKey(key), uid: snapshot.primary?.uid ?? "" }));
@@ -91,7 +93,7 @@ export class RunCalls {
     return (this.#live ??= this.#readOwner(owner, this.#get(owner)));
   }
 
-  /** Lists dependents live. `foresee`: reads that owner in parallel, if it was not read yet, for later writes. */
+  /** Lists dependents live. `foresee`: the owner to read in parallel, unless this run has read it already; later writes need it. */
   async list(resource: CachedResource, namespace: string, options: ListOptions): Promise<readonly KubeObject[]> {
     return (await this.listWithVersion(resource, namespace, options)).items;
   }
@@ -135,7 +137,7 @@ export class RunCalls {
     return this.ports.reader.get(resource, namespace, name);
   }
 
-  /** Reads the owner again if the list before it was slow, or if the owner was unreadable or missing then. */
+  /** The owner from the read beside the list; reads it again if that was too long ago, failed, or found nothing. */
   async #foreseenOwner(owner: Owner): Promise<LiveOwner> {
     const { clock } = this.ports;
     const foreseen = this.#foreseen;
@@ -166,8 +168,8 @@ export class RunCalls {
   }
 
   /**
-   * The dependent with that key and uid as this run last saw it: in its responses, else in its snapshot. After a response with another
-   * object of that name, a decision may still refer to the snapshot's one; the API server then refuses the call by uid.
+   * The dependent with that key and uid as this run last saw it: in its responses, else in its snapshot. If a response showed another
+   * object of that name, a decision may still refer to the snapshot's object; the API server then rejects the call by its uid precondition.
    */
   seenRow(namespace: string, { name, uid }: { readonly name: string; readonly uid: string }): SeenRow | undefined {
     const { snapshot, controller } = this.run;
@@ -179,8 +181,8 @@ export class RunCalls {
   }
 
   /**
-   * Registers calls before they are sent. A slow Store may still execute a registration that timed out, which would block the owner for
-   * OP_DEADLINE_MS although no call is sent. So it is revoked right after it.
+   * Registers the intents of calls before they are sent. If the request times out, a slow Store may still execute it, and the owner would
+   * be blocked for OP_DEADLINE_MS although no call is sent. So a second request then revokes it.
    *
    * @throws StolenError without the lease
    */
@@ -300,6 +302,6 @@ function seenAs(object: Cached): SeenRow {
 
 /** The object of a response. @throws {Error} if nothing was sent, which is a bug: shadow mode ends before any call. */
 export function storedObject(answer: Answer): KubeObject | undefined {
-  if (answer.kind === "notSent") throw new Error("a shadow run made a call");
+  if (answer.kind === "notSent") throw new Error("a run in shadow mode sent a write: a bug");
   return answer.object;
 }

@@ -68,11 +68,11 @@ function refusal({ resource, owner, name, uid }: ClaimWrite, why: string, cause:
 async function patchOwner(calls: RunCalls, write: ClaimWrite): Promise<Outcome> {
   try {
     const object = storedObject(await calls.gateway.patch(claimPatch(write), calls.seenRow(write.owner.namespace, write)));
-    return object ? { kind: "patched", object } : { kind: "failed", error: new Error("a patch was answered without an object") };
+    return object ? { kind: "patched", object } : { kind: "failed", error: new Error("the response to a patch has no object") };
   } catch (thrown) {
     const error = toError(thrown);
     if (error instanceof NotSentError) return { kind: "notTried" };
-    // Release: gone or replaced by another object counts as success. Adopt: 422 means that another controller won.
+    // A release of an object that is gone or replaced (422) succeeds. A 422 for an adoption means that another controller adopted it first.
     if (isNotFound(error) || (write.kind === "Release" && isInvalid(error))) return { kind: "gone", error };
     return { kind: "failed", error };
   }
@@ -80,7 +80,7 @@ async function patchOwner(calls: RunCalls, write: ClaimWrite): Promise<Outcome> 
 
 /**
  * A strategic merge patch. The list's merge key is `uid`, so an existing entry without the controller flag is upgraded and other
- * entries stay. `metadata.uid` makes the server refuse (422) if another object has the name.
+ * entries stay. `metadata.uid` makes the API server reject the patch (422) if another object has the name.
  *
  * Source: pkg/controller/controller_ref_manager.go ownerRefControllerPatch, GenerateDeleteOwnerRefStrategicMergeBytes.
  */

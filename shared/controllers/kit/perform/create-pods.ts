@@ -19,11 +19,14 @@ import { isPodOf, standing } from "./live-owner.ts";
 
 type CreateOutcome =
   | { readonly kind: "created"; readonly object: KubeObject }
-  /** A success that created nothing (replicaset §7.1): upstream keeps its expectation, so the intent stays. */
+  /**
+   * The namespace is terminating. Treated as a success, as upstream (replicaset §7.1): the expectation, here the intent, remains until it
+   * expires.
+   */
   | { readonly kind: "namespaceTerminating" }
   | { readonly kind: "refused"; readonly error: Error; /** The object that already has the name. */ readonly other?: KubeObject }
   | { readonly kind: "unanswered"; readonly error: Error }
-  /** The lease ended first: the call was not refused, so no failure Event is emitted. */
+  /** Not sent because the lease ends too soon; emits no failure Event. */
   | { readonly kind: "notSent" };
 
 export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">): Promise<Performed> {
@@ -48,7 +51,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
 
   if (!run.mayWrite()) throw new LeaseEndsError();
   const unwanted = drop.map(({ id }) => id);
-  /** What the write-through removes for ops whose calls are not sent. */
+  /** How the write-through settles the ops from `index` on, whose calls are not sent. */
   const untriedFrom = (index: number): Pick<WriteThrough, "lower" | "plan"> => {
     const { lower, plan } = giveUp(ops.slice(index), wasUnanswered);
     return { lower: [...unwanted, ...lower], plan };
@@ -69,7 +72,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
     const batch = ops.slice(tried, tried + size);
     tried += size;
     // Bodies are built batch by batch to save memory.
-    // The probe was valid, and they differ only in their name.
+    // Not an InvalidTemplate: the probe above had a valid body, and the bodies differ only in their name.
     const begun = await inTurn(batch, run.mayWrite, (op) => createPod(calls, { owner, op, body: bodyOf(op) as Sealed<object> }));
     const outcomes = begun.map((outcome): CreateOutcome => outcome ?? { kind: "notSent" });
     spent = batch.reduce((most, { index }, i) => (index !== undefined && isSpent(outcomes[i]) ? Math.max(most, index + 1) : most), spent);
@@ -107,8 +110,8 @@ interface PodCreate {
 }
 
 /**
- * Creates a pod; after a 5xx the call is sent once more with the same name. If that succeeds, or finds this owner's pod under the name,
- * both calls are settled. After a refusal without such a pod, the first call may still take effect.
+ * Creates a pod; after a 5xx the call is sent once more with the same name. If the second call succeeds, or finds this owner's pod under
+ * the name, both are settled. If it is rejected and there is no such pod, the first call may still take effect.
  */
 async function createPod(calls: RunCalls, create: PodCreate): Promise<CreateOutcome> {
   const first = await tryCreate(calls, create);
@@ -123,19 +126,19 @@ async function tryCreate(calls: RunCalls, { owner, op, body }: PodCreate): Promi
   try {
     const object = storedObject(await calls.gateway.create({ resource: "pods", namespace: owner.namespace, body: body.open() }));
     // Without an object in the response, the outcome is as unknown as without a response.
-    return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("a create was answered without an object") };
+    return object ? { kind: "created", object } : { kind: "unanswered", error: new Error("the response to a create has no object") };
   } catch (thrown) {
     const error = toError(thrown);
     if (isAlreadyExists(error)) return whoHasTheName(calls, owner, name, error);
     if (isNamespaceTerminating(error)) return { kind: "namespaceTerminating" };
     if (isUnanswered(error)) return { kind: "unanswered", error };
     if (error instanceof NotSentError) return { kind: "notSent" };
-    // A quota refuses before the server checks names: an earlier unanswered call may have created this pod.
+    // The quota is checked before the name, so an earlier call that got no response may have created this pod.
     return wasUnanswered(op) ? whoHasTheName(calls, owner, name, error) : { kind: "refused", error };
   }
 }
 
-/** Reads the pod of that name: if our owner controls it, the earlier, unanswered call created it. */
+/** Reads the pod of that name: if this owner controls it, an earlier call that got no response created it. */
 async function whoHasTheName(
   { ports }: RunCalls,
   owner: WriteOf<"CreatePods">["owner"],
@@ -163,7 +166,7 @@ async function saveBatch(calls: RunCalls, batch: Batch): Promise<void> {
 }
 
 function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batch): AnswersOf<"pods"> {
-  // The Store's time, as on the stamp of the earlier call; the run's clock may differ.
+  // The Store's time, because the Store has set the earlier call's deadline by it; the run's clock may differ.
   const nowMs = calls.run.snapshot.pods?.atMs ?? calls.ports.clock.now();
   const done: string[] = [];
   const hold: string[] = [];
@@ -195,8 +198,8 @@ function answersOf(calls: RunCalls, { batch, outcomes, unwanted, untried }: Batc
 }
 
 /**
- * Ops that were refused or never tried. They are removed, but stay planned while an earlier call with that name may still take effect.
- * An op that was not retried in this run stays planned in any case, because the cache may not show its pod yet.
+ * Settles ops that were rejected or never tried: removes them, except those that `keeps` accepts. These stay planned (the next create uses
+ * their name first), because an earlier call with that name may still take effect or its pod may not be in the cache yet.
  */
 function giveUp(
   ops: readonly CreateOp[],

@@ -66,14 +66,14 @@ type DeleteOutcome =
       /** The pod as read between the two attempts. */
       readonly live?: KubeObject;
     }
-  /** The lease ended first: the call was not refused, so no failure Event is emitted. `live`: as above. */
+  /** Not sent because the lease ends too soon; emits no failure Event. `live`: as above. */
   | { readonly kind: "notSent"; readonly live?: KubeObject };
 
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
 
 /**
- * Deletes a pod; a call without a response is sent once more. The preconditions uid and resourceVersion let at most one of the two succeed,
- * so the second's success settles both. Otherwise the first may still take effect: the next sync chooses this pod before others.
+ * Deletes a pod; a call without a response is sent once more. By the preconditions uid and resourceVersion at most one of the two succeeds,
+ * so the second's success settles both. Otherwise the first may still take effect, and the next sync chooses this pod before others.
  */
 async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
   const first = await tryDelete(calls, write);
@@ -83,8 +83,8 @@ async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutco
 }
 
 /**
- * Handles a conflict: the row was stale or forged, or a validating webhook refused with the same code. If the live pod is still the
- * owner's, the delete is repeated at its live version; a second conflict is a refusal.
+ * Handles a conflict: the row was stale or forged, or a validating webhook rejected the call with the same code. If the live pod is still
+ * the owner's, the delete is repeated at its live version; a second conflict counts as a failure.
  *
  * Source: pkg/controller/controller_utils.go DeletePod (Event and error texts). Differs from upstream, which deletes by name alone.
  */
@@ -96,7 +96,7 @@ async function settled(calls: RunCalls, write: DeletePod, first: Answered): Prom
   try {
     live = await ports.reader.get("pods", owner.namespace, name);
   } catch {
-    return refused(first.error); // the pod was not deleted, whatever the reason
+    return refused(first.error); // the read failed: report the error of the delete
   }
   const reason = whyNot(live, write);
   if (live === undefined || reason !== undefined) {

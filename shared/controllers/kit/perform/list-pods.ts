@@ -12,13 +12,13 @@ import type { RunCalls } from "./calls.ts";
 
 /** Items of one write-through. */
 const ITEMS_MAX = 500;
-/** Up to this number of cached pods that the list lacks are read one by one, to tell relabelled pods from deleted ones. */
+/** Up to this number of cached pods that the list lacks are read one by one, to distinguish relabelled pods from deleted ones. */
 const LOOKS_MAX = 10;
 
 /**
  * Lists the pods that match the owner's selector and writes differences through: new versions, and the flag `gone` for cached pods that are
- * missing from a list that is not older. Returns the snapshot according to the list, for the rest of the run. "suspect": this is the third
- * list within a minute that contradicts the cache, which is then marked SUSPECT.
+ * missing in the list although the list is not older than them. Returns the snapshot according to the list, for the rest of the run.
+ * "suspect": this is the third list within a minute that contradicts the cache, which is then marked SUSPECT.
  *
  * With more than LOOKS_MAX such pods, a just relabelled one is flagged as well; flags are checked live after a minute (A14).
  *
@@ -32,7 +32,7 @@ export async function listPods(calls: RunCalls, owner: Owner, selector: Selector
 
   const rows = [...snapshot.dependents, ...snapshot.orphans];
   const byKey = new Map<ObjectKey, Row>(rows.map((row) => [row.key, row]));
-  // Own pods and orphans, as in the cache: a reference that matches only partly belongs to another owner.
+  // Own pods and orphans only: a controller reference that differs from the owner in any field belongs to another owner.
   const isOurs = (object: KubeObject): boolean => controllerRef(object.metadata) === undefined || isPodOf(owner, object);
   const selected = rows.filter((row) => matches(selector, (row.object as CachedPod).labels)); // pod slices hold only pods
   const lacked = lackedBy(items, selected, listRV);

@@ -21,17 +21,17 @@ export type LiveOwner =
   | { readonly kind: "otherUid"; readonly uid: string }
   | { readonly kind: "failed"; readonly error: Error };
 
-/** The watcher lists again within seconds; an earlier run would see the same state. */
+/** Delay of the next run: the watcher lists again within seconds, and an earlier run would see the same state. */
 const CACHE_AHEAD_MS = 1_000;
 
-/** Whether a create, a delete or a patch that copies annotations may proceed. */
+/** Whether the live owner allows a create, a delete or a patch that copies annotations. */
 export type Standing =
   | { readonly kind: "asDecided"; readonly live: Sealed<KubeObject> }
   /** The owner is being deleted: creates nothing; the garbage collector deletes its pods. */
   | { readonly kind: "deleting"; readonly live: Sealed<KubeObject> }
   /**
-   * Done if the owner is gone. Requeued if the decision saw another generation, template, size or annotations: at once if the live object
-   * has been cached.
+   * The sync ends: done if the owner is gone, else requeued because the decision was made on another generation, template, size or
+   * annotations. The requeue is immediate if the live object was written to the cache.
    */
   | { readonly kind: "ended"; readonly end: SyncResult };
 

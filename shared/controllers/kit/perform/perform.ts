@@ -1,8 +1,8 @@
 /**
  * Executes the writes of all controllers: turns writes into calls and answers into cache rows.
  *
- * PF1 intents of a batch are registered before its first create or delete; the response to each call removes its intent, keeps it as
- *     planned or leaves it pending.
+ * PF1 intents of a batch are registered before its first create or delete. By the response to a call its intent is removed, planned (to be
+ *     sent again) or left pending.
  * PF2 no pod is created from a template that the decision did not see: the owner is read live first, once per run, or taken from a recent
  *     response (HO1).
  * PF3 every object from a response or a live read is written through, one Store call per group of concurrent responses.

@@ -97,7 +97,7 @@ export async function deleteReplicaSet(
   try {
     const request = { resource, namespace: owner.namespace, name, preconditions: { uid, resourceVersion } } as const;
     const object = storedObject(await calls.gateway.delete(request, calls.seenRow(owner.namespace, { name, uid })));
-    // With a deletionTimestamp it waits for its finalizers; without, the answer is its last state.
+    // With a deletionTimestamp the ReplicaSet waits for its finalizers; without, the response is its last state.
     if (object?.metadata.deletionTimestamp !== undefined) await calls.save({ resource, objects: [object] });
     else await calls.save({ resource, gone });
     return outcome({ kind: "deleted" });
@@ -128,7 +128,7 @@ async function stored(
 ): Promise<WriteResult> {
   if (answer) calls.remember(answer, sentMs);
   const [object] = answer ? await calls.save({ resource, objects: [answer], ...more }) : [];
-  return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("a write was answered without an object") };
+  return object ? { kind: "stored", resource, object } : { kind: "failed", error: new Error("the response to a write has no object") };
 }
 
 /** `alreadyExists` is a result; every other failed write is an error. */

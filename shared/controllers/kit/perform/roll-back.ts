@@ -23,7 +23,8 @@ export async function rollBack(calls: RunCalls, write: RollBack, build: BuildRol
   if (stand.kind === "ended") return { end: stand.end, results: [{ kind: "notTried" }] };
   if (stand.kind === "deleting") return { results: [{ kind: "notTried" }] };
   const { annotations = {} } = stand.live.open().metadata;
-  if (Object.keys(request).some((key) => annotations[key] !== request[key])) return conflict(new Error("no rollback is requested"));
+  if (Object.keys(request).some((key) => annotations[key] !== request[key]))
+    return conflict(new Error("the Deployment no longer requests this rollback"));
   const target = to && (await liveTarget(calls, owner.namespace, to));
   if (target instanceof Error) return conflict(target);
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
@@ -48,11 +49,11 @@ async function liveTarget(
   const isMeant = live?.metadata.uid === uid && strip(resource, live, calls.ports.digester).spec.template?.digest === digest;
   if (live !== undefined && isMeant) return live;
   await calls.save(live === undefined ? { resource, gone: [{ key: objectKey(namespace, name), uid }] } : { resource, objects: [live] });
-  return new Error(`ReplicaSet ${name} is no longer the one to roll back to`);
+  return new Error(`ReplicaSet ${name} was changed or deleted since the rollback was decided`);
 }
 
 async function stored(calls: RunCalls, { owner: { resource } }: RollBack, object: KubeObject | undefined): Promise<Performed> {
-  if (object === undefined) throw new Error("a patch was answered without an object");
+  if (object === undefined) throw new Error("the response to a patch has no object");
   const [cached] = await calls.save({ resource, objects: [object] });
   return { results: [{ kind: "stored", resource, object: cached } as StoredResult] }; // `save` returns objects of the given resource
 }

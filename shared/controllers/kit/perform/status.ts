@@ -16,8 +16,8 @@ type UpdateStatus = WriteOf<"UpdateStatus">;
  * Writes the status. ReplicaSets and ReplicationControllers: after a failure one live read. With the same generation the status is
  * recomputed on top of it and tried once more; otherwise the object is written through and the sync fails.
  * Deployments: every failure is an error, and a conflict first writes the live object through.
- * Write-through requeues the key at once if the cache was behind. Otherwise the error backs off, so that a lasting conflict, such as a
- * webhook's, does not spin. If the object is gone or has another uid, the sync is done.
+ * Write-through requeues the key at once if the cache was behind. Otherwise the key backs off, so that a permanent conflict, such as a
+ * webhook's, is not retried in a tight loop. If the object is gone or has another uid, the sync is done.
  *
  * Source: pkg/controller/replicaset/replica_set_utils.go updateReplicaSetStatus. Differs from upstream, which repeats the status
  * computed before (this may undo a condition that another client has set) and does not compare the uid.
@@ -54,7 +54,7 @@ function generationOf({ snapshot }: Run): number {
   return (object && "metadata" in object ? object.metadata.generation : undefined) ?? 0;
 }
 
-/** Returns a refusal, because the caller decides by the number of tries. */
+/** Returns the error of a rejected call: whether to retry is the caller's decision. */
 async function patchStatus(calls: RunCalls, write: UpdateStatus, finalResult: StatusOptions["finalResult"]): Promise<Performed | Error> {
   if (!calls.run.mayWrite()) throw new LeaseEndsError();
   let object: KubeObject | undefined;
@@ -63,7 +63,7 @@ async function patchStatus(calls: RunCalls, write: UpdateStatus, finalResult: St
   } catch (error) {
     return toAnswer(error);
   }
-  if (object === undefined) return new Error("a patch was answered without an object");
+  if (object === undefined) return new Error("the response to a patch has no object");
   return saveStored(calls, write.owner.resource, object, { ownStatus: true, ...(finalResult && { finalResult }) });
 }
 

@@ -1,6 +1,6 @@
 /**
- * The run that recovers from a crashed run (informer §13 layer 4). The crashed run's calls may or may not have been executed, and no
- * decision is allowed before that is known. Reads the objects live, writes the findings through and requeues the key.
+ * The run that follows a crashed run (informer §13 layer 4). The crashed run's calls may or may not have been executed, and nothing is
+ * decided before that is known. Reads the objects live, writes them through and requeues the key.
  */
 import { objectKey, splitKey } from "@deltaloop/kube/objects";
 import type { KubeObject } from "@deltaloop/kube/objects";
@@ -29,8 +29,8 @@ export async function recover(session: SyncSession): Promise<SyncResult> {
 }
 
 /**
- * Pending ops whose calls can no longer take effect; the Store has assigned them to this run. The Store found at least one, so if the local
- * clock lags and none seems expired, the oldest op is returned.
+ * Pending ops whose deadline has passed; the Store has assigned them to this run. The Store found at least one, so if none has expired by
+ * the local clock, which may lag, the oldest op is returned.
  */
 export function expiredOps({ snapshot }: Pick<Run, "snapshot">, nowMs: number): readonly Intent[] {
   const pending = snapshot.intents.filter((op) => op.state === "pending");
@@ -56,8 +56,8 @@ interface Finding {
 }
 
 /**
- * A create whose pod exists is settled, even if another owner controls that pod and so the name stays in use. A create
- * without a pod keeps its name for the next try. A delete whose pod is unchanged never arrived.
+ * A create whose pod exists is settled, even if another owner controls the pod: the name is then in use. A create whose pod does not exist
+ * is planned again under the same name. A delete whose pod is unchanged was not executed.
  */
 export function findingOf(op: Intent, object: KubeObject | undefined): Finding {
   if (op.verb === "create") return { op, end: object ? "lower" : "plan", gone: false, object };

@@ -20,7 +20,7 @@ export interface SyncSession
   readonly store: Pick<SyncPorts["store"], "readSlices">;
   readonly mode: WriteGateway["mode"];
   readonly release: Release;
-  /** Whether the Store can lose data between two checkpoints undetected. */
+  /** Whether the Store may lose data between two checkpoints without this being detected. */
   readonly losesUnseen: boolean;
   /**
    * Lists dependents live. The owner that adopts them is read after this list. `foresee`: reads the owner in parallel for later writes; not
@@ -61,7 +61,7 @@ export interface OpenSession extends SyncSession {
   done(): DoneResult | undefined;
 }
 
-/** Besides returning, a handler may throw: the key is retried with backoff. */
+/** A handler may also throw: the key is then retried with back-off. */
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
 /** How the keys of one controller are synced. */

@@ -2,14 +2,14 @@
  * One doorbell, one sync: takes the key, keeps its lease alive, runs the handler and reports how it ended (informer §12).
  *
  * WK1 a doorbell without work (busy, empty, gated, another epoch) returns without an error.
- * WK2 a delay under a second is waited for here, at most 1.5 s in total and before the lease begins; for a longer one the doorbell is sent
- *     again.
+ * WK2 if the key is due in less than a second, the worker waits, at most 1.5 s in total and before the lease begins; if it is due later,
+ *     the worker sends the doorbell again with that delay.
  * WK3 the lease is renewed every 5 s while the handler runs; once it is lost, or the invocation ends too soon for a request, `mayWrite`
  *     returns false and nothing more is sent. The API server's Retry-After is honoured until then: renewals continue during the wait, the
  *     invocation bounds it, and the lease is checked after it.
  * WK4 a handler's error becomes a retry with back-off in the Store, never a failed message. This throws only if the Store is unreachable.
  * WK5 a key whose runs crashed three times in a row is not run again but counts as failed: it backs off and is dropped at its limit as if
- *     its handler had thrown. So a key that crashes its runs does not do so forever.
+ *     its handler had thrown. So a key whose sync crashes is not retried forever.
  * WK6 while the guard has stopped a namespace (informer §11.9), none of its keys is handed out, and the reason is logged. A run that learns
  *     of the stop at its renewal starts no more calls; it has not failed, and its key is due again at once.
  * WK7 without the Lease's proof (lease-proof.ts) the run makes no live read and no write; the key has not failed, and is due again after a
@@ -126,7 +126,7 @@ interface Take {
   readonly snapshot: Snapshot;
   readonly lineage: TakenLineage | undefined;
   readonly release: Release | undefined;
-  /** Read from the local clock before `take`: the Store's clock may differ, and so the lease can only seem too short. */
+  /** The local time before `take`. Counted from here, the lease seems to end before it really does, never after. */
   readonly takenAtMs: number;
 }
 
@@ -147,7 +147,7 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
       case "ok":
       case "recover": {
         if (await ports.proof?.compare(before, taken.epoch, result.lineage)) {
-          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the gate has closed meanwhile; its opening rings the doorbell
+          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // rung again when the gate opens
           return nothing("the store was set back");
         }
         const release = releaseOfTake(ports, result.kind === "ok" ? result.release : undefined);
@@ -155,13 +155,13 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
       }
       case "moved":
         // Four moves in a row mean that the object is recreated in a loop: the key stays dirty and the sweeper rings it.
-        if (++moves >= TAKES_MAX) return nothing("its object was replaced again and again");
+        if (++moves >= TAKES_MAX) return nothing("its object was repeatedly replaced");
         known = uidsOf(result);
         break;
       case "notYet":
         if (result.delayMs >= WAIT_ONCE_MAX_MS || waitedMs + result.delayMs > WAIT_MAX_MS) {
           await ring({ ...ports, metrics: undefined }, [{ ...result.bell, delayMs: result.delayMs }]);
-          return nothing("it is due later, and rung again then");
+          return nothing("it is due later; its doorbell was sent again with that delay");
         }
         waitedMs += result.delayMs;
         await ports.clock.after(result.delayMs);
@@ -172,7 +172,7 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
       case "gated":
         return nothing(result.reason);
       case "busy":
-        return nothing("another run has it, and looks again when it ends");
+        return nothing("another run holds it; the end of that run requeues it if needed");
       case "empty":
         return nothing("it was synced already");
       case "otherEpoch":
@@ -247,7 +247,7 @@ function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): Held
   };
 }
 
-/** A14: no decision uses rows that fail their MAC. They are repaired, and the key runs again without counting as failed. */
+/** Runs the handler. If it finds rows that fail their MAC (A14), repairs them and runs the key again, which does not count as a failure. */
 async function believing(
   ports: SyncPorts,
   run: Run,

@@ -1,6 +1,6 @@
 /**
- * The writes that each controller may send to the API server: design.md's table of writes as data. The write gateway refuses all
- * others, and shared/controllers/registry/rights.ts derives the RBAC rules from it.
+ * The writes that each controller may send to the API server: design.md's table of writes as data. The write gateway rejects all others,
+ * and shared/controllers/registry/rights.ts derives the RBAC rules from it.
  */
 import type { Controller, Resource } from "@deltaloop/kube/objects";
 import type { PatchType } from "@deltaloop/kube/client";
@@ -70,7 +70,10 @@ function release(resource: "pods" | "replicasets"): ContractRow {
   };
 }
 
-/** A status patch identifies the object of the decision and contains every field it manages, so that no older value survives. */
+/**
+ * A status patch must have the uid and version that the decision read, and every field that the controller manages, so that no older value
+ * survives.
+ */
 function status(resource: Resource, fields: readonly string[], more: readonly string[] = []): ContractRow {
   const paths = [...IDENTITY, ...[...fields, "observedGeneration", "conditions"].map((field) => `/status/${field}`)];
   return {

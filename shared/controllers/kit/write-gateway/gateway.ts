@@ -1,12 +1,12 @@
 /**
  * The only path for mutating calls (design decisions 9 and 15).
  *
- * GW1 a call that the controller's contract does not list is refused with a TerminalError before it is sent.
- * GW2 so is a request without the precondition that its contract names.
+ * GW1 a call that the controller's contract does not list is rejected with a TerminalError before it is sent.
+ * GW2 so is a request without the precondition that its contract requires.
  * GW3 in shadow mode nothing is sent, Events included: the result is `notSent`.
  *
- * A call belongs to a run, and a run to one owner: (namespace, kind, name, uid). The kind is the controller's own. Whatever the
- * cache shows, these calls are refused with a TerminalError that names paths and objects, never a value:
+ * A call belongs to a run, and a run to one owner: (namespace, kind, name, uid). The kind is the controller's own. Whatever the cache
+ * shows, these calls are rejected with a TerminalError that names paths and objects, never a value:
  * GW4 a request, row or body of a namespace other than the owner's.
  * GW5 a change of an object without a row, or whose row has another name or uid than the request.
  * GW6 a delete, release or change of an object whose row does not name the owner as its controller (a pod's: kind, name and uid;
@@ -46,5 +46,5 @@ export interface SeenRow {
   readonly controller?: { readonly kind: string; readonly name: string; readonly uid: string };
 }
 
-/** Errors of the writer (shared/kube/client/errors.ts) pass through for refusals and missing responses. */
+/** Errors of the writer (shared/kube/client/errors.ts) pass through for rejections and missing responses. */
 export type Answer = { readonly kind: "stored"; readonly object: KubeObject | undefined } | { readonly kind: "notSent" };

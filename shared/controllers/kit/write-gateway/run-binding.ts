@@ -1,4 +1,4 @@
-/** Binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the text of its refusal. */
+/** Binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the text of its rejection. */
 import { isEventNameOf } from "@deltaloop/kube/events";
 import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
 import type { Controller } from "@deltaloop/kube/objects";
@@ -27,7 +27,8 @@ export function bindingProblem(contract: ContractRow, controller: Controller, ow
     case "new":
       return foreignNamespace(call) ?? different(call.body, ONE_OWNER, reference);
     case "event":
-      if (call.name !== undefined) return isEventNameOf(owner.name, call.name) ? undefined : "the Event's name is none about the owner";
+      if (call.name !== undefined)
+        return isEventNameOf(owner.name, call.name) ? undefined : "the Event's name is not that of an Event about the owner";
       return foreignNamespace(call) ?? different(call.body, "/involvedObject", { ...reference, namespace: owner.namespace });
     case "self":
       if (call.name !== owner.name) return "the request's name is not the owner's";
@@ -51,13 +52,16 @@ function foreignNamespace({ namespace, body }: BoundCall): string | undefined {
 }
 
 function rowProblem(owner: RunOwner, { name, body, row }: BoundCall): string | undefined {
-  if (row === undefined) return "no row shows the object";
+  if (row === undefined) return "the cache has no row of the object";
   if (row.namespace !== owner.namespace) return "its row is of another namespace";
   if (row.name !== name) return "its row has another name";
   return (valueAt(body, "/metadata/uid") ?? valueAt(body, "/uid")) === row.uid ? undefined : "its row has another uid";
 }
 
-/** As upstream: a ReplicaSet is matched by uid alone, a pod by its whole owner reference. */
+/**
+ * Why the object's row does not show the run's owner as its controller. As upstream, a ReplicaSet's owner is compared by uid alone, a pod's
+ * by the whole owner reference.
+ */
 function ownedProblem(
   { resource }: ContractRow,
   reference: { readonly kind: string; readonly name: string; readonly uid: string },

@@ -63,7 +63,7 @@ function problemOf(row: ContractRow, body: object): string | undefined {
     if (valueAt(body, pointer) !== wanted) return `${row.what}: ${pointer} is not ${wanted}`;
   }
   const stray = strayPointer(body, allowedBy(row));
-  return stray === undefined ? undefined : `${row.what}: ${stray} is not its to write`;
+  return stray === undefined ? undefined : `${row.what}: ${stray} may not be written`;
 }
 
 const ALLOWED = new WeakMap<ContractRow, ReadonlySet<string>>();

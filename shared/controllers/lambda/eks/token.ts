@@ -20,13 +20,13 @@ export interface EksTokenOptions extends Pick<SignerOptions, "credentials"> {
 }
 
 const PREFIX = "k8s-aws-v1.";
-/** The authenticator accepts a token for 15 minutes, whatever this value, and refuses a larger one. */
+/** The authenticator rejects a larger value. It accepts a token for 15 minutes, whatever the value. */
 const EXPIRES_SECONDS = 60;
 /** A minute less than the token's lifetime, as in AWS's own clients. */
 const TOKEN_MS = 14 * 60_000;
 const CLUSTER_HEADER = "x-k8s-aws-id";
 
-/** Source of tokens; creates one if the last is 14 minutes old or was refused. For `KubeHttpConfig.token`. */
+/** Source of tokens; creates one if the last is 14 minutes old or was rejected. For `KubeHttpConfig.token`. */
 export function eksTokens({
   cluster,
   region,
@@ -47,7 +47,7 @@ export function eksTokens({
       query: { Action: "GetCallerIdentity", Version: "2011-06-15" },
       headers: { host: hostname, [CLUSTER_HEADER]: cluster },
     };
-    // A header moved into the query is not signed: the authenticator sets this one itself.
+    // Must stay a signed header: the authenticator sets it itself when it sends the request.
     const unhoistableHeaders = new Set([CLUSTER_HEADER]);
     const signingDate = new Date(now());
     const { query = {} } = await signer.presign(request, { expiresIn: EXPIRES_SECONDS, unhoistableHeaders, signingDate });
@@ -67,7 +67,7 @@ export function eksTokens({
   };
 }
 
-/** As botocore writes them, so that tokens of one moment are equal. */
+/** Query parameters in botocore's order, so that its tokens and these are equal at the same time. */
 const ORDER = [
   "Action",
   "Version",

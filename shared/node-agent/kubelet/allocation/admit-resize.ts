@@ -10,7 +10,7 @@ import type { Refusal } from "./resize-conditions.ts";
 const RESIZED = ["cpu", "memory"] as const;
 
 /**
- * Why a resize is refused, if it is. Infeasible if it exceeds the node's capacity, otherwise Deferred.
+ * Why a resize is rejected, if it is. Infeasible if it exceeds the node's capacity, otherwise Deferred.
  *
  *     4 CPUs, another pod has 3, requested 2 → Deferred        requested 5 → Infeasible
  *

@@ -31,7 +31,7 @@ export interface Classified {
   readonly state: SourceState;
   /** In processing order: REMOVE, ADD, UPDATE, DELETE, RECONCILE. */
   readonly changes: readonly PodChange[];
-  /** The first SET was empty, which still makes the source ready. */
+  /** Set if the first SET of a source was empty; the source is ready nevertheless. */
   readonly emptyAdd: boolean;
   /** Ignored: an earlier pod of the message has the same full name. Warning `FailedValidation`. */
   readonly duplicates: readonly NodePod[];

@@ -21,7 +21,7 @@ export type Observations = ReadonlyMap<Signal, Observation>;
 export interface Pressure {
   /** Met for their grace period and not resolved. */
   readonly met: readonly Threshold[];
-  /** Those with observations newer than in the last round. */
+  /** The thresholds whose observations are newer than those of the last round. */
   readonly toActOn: readonly Threshold[];
   readonly takenMs: ReadonlyMap<Signal, number>;
   /** By thresholdKey. */

@@ -13,7 +13,7 @@ export interface ContainerConfigInput {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
   readonly restartCount: number;
-  /** The runtime's image for `container.image`. */
+  /** Reference of the pulled image of `container.image`, as the runtime returned it. */
   readonly image: Image;
   readonly envs: readonly EnvironmentVariable[];
   readonly mounts: readonly Mount[];

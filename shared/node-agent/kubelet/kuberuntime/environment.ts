@@ -167,7 +167,7 @@ export interface ServiceInfo {
  *     REDIS_PRIMARY_PORT_6379_TCP_ADDR=10.0.0.11        REDIS_PRIMARY_SERVICE_PORT_<NAME> for each named port
  *
  * Source: pkg/kubelet/kubelet_pods.go getServiceEnvVarMap; pkg/kubelet/envvars/envvars.go FromServices. Differs from upstream: an absent
- * `enableServiceLinks` is true, as the API server defaults it; upstream refuses such a pod.
+ * `enableServiceLinks` is true, as the API server defaults it; upstream rejects such a pod.
  */
 export function serviceEnvironment(pod: NodePod, services: readonly ServiceInfo[]): ReadonlyMap<string, string> {
   const linked = (pod.spec.enableServiceLinks ?? true) ? services.filter(({ namespace }) => namespace === pod.metadata.namespace) : [];

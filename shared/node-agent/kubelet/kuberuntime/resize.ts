@@ -75,7 +75,7 @@ function asResizeError(error: unknown): never {
   throw new ResizeError(messageOf(error), { cause: error });
 }
 
-/** Refuses limits below the usage, because the kernel would OOM-kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */
+/** Rejects limits below the usage, because the kernel would OOM-kill. Source: kuberuntime_manager.go validateMemoryResizeAction. */
 async function checkMemory({ cri }: Pick<NodePorts, "cri">, updates: readonly ContainerUpdate[]): Promise<void> {
   const problems: string[] = [];
   for (const { id, name, lowersMemoryLimitTo: limit } of updates) {

@@ -28,7 +28,7 @@ const STREAMS = ["All", "Stdout", "Stderr"];
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/u;
 
 /**
- * `tail` is an older name of `tailLines`; `tail=all` means all. Differs from upstream: refuses `stream=Stderr` (gate off in 1.36) before
+ * `tail` is an older name of `tailLines`; `tail=all` means all. Differs from upstream: rejects `stream=Stderr` (gate off in 1.36) before
  * looking up the pod.
  */
 export function parseContainerLogRequest(query: Query, nowMs: number): ParsedLogRequest {

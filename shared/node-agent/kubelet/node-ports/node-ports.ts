@@ -128,7 +128,7 @@ export interface NodeCondition {
   relisted?: { readonly record: RelistRecord; readonly atMs: number };
   /** Time of the last sync loop activity. */
   lastLoopMs: number;
-  /** The last Node object, and its UID, which is kept after deletion. */
+  /** The last Node object, and its UID, which remains known after the Node is deleted. */
   node?: KubeObject;
   nodeUid?: string;
 }

@@ -106,8 +106,8 @@ function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
 }
 
 /**
- * With a cloud provider, its addresses win; without `--node-ip`, only the hostname is set before. Source: nodestatus/setters.go
- * NodeAddress.
+ * With a cloud provider, its addresses take precedence; until it has set them, a node without `--node-ip` has only its hostname. Source:
+ * nodestatus/setters.go NodeAddress.
  */
 function nodeAddresses(
   { hostIps, nodeName, registration }: NodeOptions,
@@ -160,7 +160,7 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
 }
 
 /**
- * Declared features, sorted. Without one, the API server refuses resizes of plain init containers. Source: component-helpers
+ * Declared features, sorted. Without one, the API server rejects resizes of plain init containers. Source: component-helpers
  * nodedeclaredfeatures/features/registry.go AllFeatures. Differs from upstream: without ExtendWebSocketsToKubelet, which the server does
  * not support (node-agent §15), and pod-level resources.
  */

@@ -109,7 +109,7 @@ function asks({ resources }: ContainerSpec, name: string): readonly string[] {
   return [amount(resources?.requests, name), amount(resources?.limits, name)].filter((value) => value !== undefined);
 }
 
-/** In units of 10⁻⁹; undefined for zero and less. */
+/** The amount in units of 10⁻⁹; undefined unless it is positive. */
 function amount(quantities: Quantities, name: string): string | undefined {
   const nanos = numericQuantity(quantities?.[name] ?? "");
   return nanos === undefined || nanos === "0" || nanos.startsWith("-") ? undefined : nanos;

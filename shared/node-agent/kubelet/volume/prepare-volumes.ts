@@ -35,7 +35,7 @@ type Read = { readonly object: KubeObject | undefined } | { readonly error: unkn
 
 export interface PodVolumes {
   readonly mount: (how: { readonly isUp: boolean }) => Promise<MountedVolumes>;
-  /** Removes all directories of the pod as an operation. @throws {Pause} while it runs */
+  /** Starts the removal of all directories of the pod as an operation (OP1). @throws {Pause} while it runs */
   readonly unmount: () => Promise<void>;
 }
 

@@ -51,7 +51,7 @@ export class VolumeMeasures {
     return this.#pods.get(uid)?.found ?? NONE;
   }
 
-  /** Starts due measurements and drops other pods. */
+  /** Starts the due measurements of `pods`, and drops the results of pods that are not among them. */
   measureDue(pods: readonly NodePod[]): void {
     const before = this.#pods;
     const nowMs = this.#ports.clock.now();

@@ -31,7 +31,7 @@ type Projected = NonNullable<VolumeSpec["projected"]>;
 type Source = NonNullable<Projected["sources"]>[number];
 type Items = NonNullable<NonNullable<VolumeSpec["configMap"]>["items"]>;
 type FieldItems = NonNullable<NonNullable<VolumeSpec["downwardAPI"]>["items"]>;
-/** By path; on conflicts the later source wins. The API server refuses detectable conflicts. */
+/** By path; on conflicts the later source wins. The API server rejects detectable conflicts. */
 type Payload = ReadonlyMap<string, VolumeFile>;
 
 /**

@@ -7,7 +7,7 @@ import type { Cri } from "../../ports/cri.ts";
 export interface CriFaults {
   /** Fails with Unavailable before any effect. */
   readonly unavailable?: number;
-  /** Takes effect and then fails with Unavailable. */
+  /** Executes the call and then fails it with Unavailable, as if the response was lost. */
   readonly lostAnswer?: number;
   /** Starts up to `slowMsMax` later. */
   readonly slow?: number;

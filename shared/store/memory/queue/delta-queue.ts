@@ -6,7 +6,7 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 
 export interface DeltaQueueFaults extends QueueFaults {
-  /** An entry is refused temporarily and reported by its id. */
+  /** `send` reports an entry as failed, not permanently. */
   readonly refuse?: number;
   /** The call fails although every entry was accepted. */
   readonly unanswered?: number;
@@ -32,7 +32,7 @@ export interface MemoryDeltaQueue extends DeltaQueue, MessageSource {
 const VISIBILITY_MS = 30_000;
 const RECEIVE_COUNT_MAX = 1_000;
 const ENTRIES_MAX = 10;
-/** Per message and per call. */
+/** Limit of the bodies of a message, and of a call. */
 const BYTES_MAX = 1024 * 1024;
 const ID_LENGTH_MAX = 128;
 
@@ -57,13 +57,13 @@ export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): Memory
         else if (refused) failed.push({ id: entry.id, reason: "throttled", permanent: false });
         else queue.put(entry);
       }
-      if (unanswered > 0 && random.next() < unanswered) throw new UnansweredError("no answer from the queue");
+      if (unanswered > 0 && random.next() < unanswered) throw new UnansweredError("no response from the queue");
       return { failed };
     },
   };
 }
 
-/** @throws {RangeError} for a call that SQS would refuse as a whole, which is a bug of the caller */
+/** @throws {RangeError} for a call that SQS would reject as a whole, which is a bug of the caller */
 function asOneCall(entries: readonly QueueEntry[]): readonly QueueEntry[] {
   if (entries.length > ENTRIES_MAX) throw new RangeError(`${entries.length} entries in one call`);
   if (new Set(entries.map((entry) => entry.id)).size !== entries.length) throw new RangeError("two entries of one id in one call");

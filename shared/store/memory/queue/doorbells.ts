@@ -25,7 +25,7 @@ export interface MemoryDoorbellsOptions {
   readonly visibilityMs?: number;
   /** Default 5. */
   readonly maxReceiveCount?: number;
-  /** Omits late doorbells, as on SQS (DB3). Absent: rings all, for tests without a sweeper. */
+  /** Does not send doorbells with a long delay, as on SQS (DB3). Absent: sends all, for tests without a sweeper. */
   readonly leavesLate?: boolean;
   /** Evaluated at each use; none by default. `drop` loses a doorbell. */
   readonly faults?: () => DoorbellFaults;
@@ -67,7 +67,7 @@ export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDo
         const here = rung.filter((bell) => bell.controller === controller && !(fails && random.next() < 1 / 2));
         for (const bell of here) queues[controller]?.put({ body: JSON.stringify(message(cluster, bell)), delayMs: delayMs(bell) });
       }
-      if (fails) throw new UnansweredError("no answer from the doorbells");
+      if (fails) throw new UnansweredError("no response from the doorbells");
     },
   };
 }

@@ -1,8 +1,8 @@
 /**
  * Applies one object's change by the rules A4–A10, with everything that changes in the same step (IX3).
  *
- * Order matters: stale items are detected before look-ups are compared, so they need none. Rows and intents change before effects are
- * applied, which use the uids and dependents after the item.
+ * Order matters: stale items are detected before look-ups are compared, so a stale item needs no look-ups. Rows and intents change before
+ * effects are applied, because effects use the uids and dependents after the change.
  */
 import { deepFreeze } from "@deltaloop/base";
 import { compareResourceVersions, controllerIn, isCurrent, maxResourceVersion, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
@@ -34,7 +34,7 @@ export interface Step {
   readonly listRV?: string;
   /** Set when an item replaced a row or tombstone of a lost history (IX9). */
   isHistoryLost?: boolean;
-  /** The key whose own status write this is: that write does not queue the key. */
+  /** The primary whose status write the items are the response to: the write does not enqueue its key. */
   readonly exempt?: { readonly controller: ControllerName; readonly key: ObjectKey };
 }
 
@@ -54,11 +54,11 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   return replace(step, lane, row, item, row);
 }
 
-/** A14: a value that fails its MAC is removed, and the object read live after it replaces it; A6 does not apply. */
+/** A14: replaces a value that fails its MAC by the object, which was read live after the value; A6 does not apply. */
 function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
   if (!stands(step.resource, found, forged)) return "moved";
   const isForged = forged.some(({ where }) => where === "row");
-  // a newer version came after the live read: read again
+  // a newer version was applied after the live read: the caller reads again
   if (item.type === "put" && found && !isForged && compareResourceVersions(found.rv, item.rv) > 0) return "moved";
   const row = removeForged(step.resource, lane, found, forged);
   return replace(step, lane, row, item, undefined);
@@ -94,9 +94,10 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
 }
 
 /**
- * A4, A5 and A6 for a put, and IX9. A listed object missing below the watermark means a damaged row, so it is accepted. A response is late if
- * the newer row has another owner: the pod that the run created or adopted is no longer its owner's. The run's own primary is read live
- * each time, so it may be older than its row for long.
+ * A4, A5, A6 and IX9: why a put is dropped, or undefined. A listed object at or below the watermark that has no row is accepted, because
+ * its row was lost. A response is `late` if a newer row has another owner: the pod that the run created or adopted is no longer its
+ * owner's. This does not apply to the run's own primary: after a restore of etcd, live
+ * reads of it stay older than its row.
  */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
   if (row && !isCurrent(row.rv, item.rv, step.listRV)) return undefined;
@@ -111,7 +112,7 @@ function isNewer(row: Row | undefined, rv: string): ItemOutcome | undefined {
   return row && compareResourceVersions(row.rv, rv) > 0 ? "same" : undefined;
 }
 
-/** IX10. Any state except an absent or an equal row, such as a tombstone or a flag, must be read first. */
+/** IX10: whether an unread put may be applied: the key has neither row nor tombstone, or an equal row without a flag. */
 function isAsGuessed(resource: ResourceData, lane: LaneData, row: Row | undefined, item: ItemChange): boolean {
   const { type, key, rv, uid, owner, expected } = item;
   if (type !== "put" || lane.tombstones.has(key) || forgedRow(resource, key) || forgedTombstone(resource, key)) return false;
@@ -201,7 +202,10 @@ function notePredecessor(resource: ResourceData, { key, rv }: ItemChange): void 
     resource.predecessorsFloor = resource.predecessorsFloor === "" ? each.rv : maxResourceVersion(resource.predecessorsFloor, each.rv);
 }
 
-/** An op that the stream settles may unblock a create or delete, so its key is queued; a run's own responses queue nothing. */
+/**
+ * Settles intents. If the stream settles one, its key is enqueued, because a create or delete may be possible now; a run's own responses
+ * enqueue nothing.
+ */
 function lowerAnswered(step: Step, item: ItemChange): void {
   for (const { owner, op } of item.lowers) {
     if (op === LEFT_FIELD) {

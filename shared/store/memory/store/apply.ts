@@ -81,7 +81,7 @@ export function applyPack(
     outcomes.push(outcome);
   }
   if (step.isHistoryLost === true) for (const name of data.catalog.views) markSuspect(data, name, HISTORY_LOST);
-  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // redelivered items are not counted yet
+  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // items that will be redelivered are counted then
   if (part !== undefined && (moved === undefined ? !options.commit : moved > 0)) lane.part = part;
   if (moved !== undefined) {
     const found = items[moved]?.unread ? rowsOf(data, pack.resource, items.slice(moved)) : undefined;
@@ -91,7 +91,7 @@ export function applyPack(
   return { kind: "applied", bells: ring.bells(), outcomes };
 }
 
-/** IX10: the rows from an unread item on. */
+/** IX10: the stored rows of `items`, the first of which is unread; undefined if they need a read in other slices. */
 function rowsOf(data: MemoryData, resource: View, items: readonly ItemChange[]): Pick<IndexView, "rows" | "current"> | undefined {
   const rows = items.map(({ type, key, rv }) => ({ resource, key, ...(type === "put" && { put: rv }) }));
   const { forged, rows: older, current = [] } = readIndex(data, { rows });
@@ -129,8 +129,8 @@ export function stashManifest(
 }
 
 /**
- * A manifest that arrives before its predecessors: marks a hole. On a FIFO queue it blocks the later messages of its lane, so none of
- * them could ever mark it (T40).
+ * A manifest that arrives before earlier messages of its lane: records the hole in the sequence. On a FIFO queue the manifest blocks the
+ * later messages of its lane, so none of these would record it (T40).
  */
 function early(lane: LaneData, nowMs: number): { readonly kind: "early" } {
   lane.holeSinceMs ??= nowMs;
@@ -145,7 +145,7 @@ export function readManifest(data: MemoryData, pack: Omit<PackHeader, "kind">): 
   return stash?.generation === pack.generation ? { rows: stash.rows.map((row) => ({ ...row })), parts: stash.parts } : nothing;
 }
 
-/** §11.5. Applies a manifest to the whole lane at `listRV`, or only changes whether the lane is frozen. */
+/** §11.5. Removes the lane's rows that are not in the list at `listRV`. If a listed object has no row, freezes the lane instead. */
 export function applyManifest(
   data: MemoryData,
   pack: Omit<PackHeader, "kind">,
@@ -227,7 +227,7 @@ function replaceNeeded(resource: ResourceData, lane: LaneData, keys: readonly Ob
   for (const key of keys) resource.needed.add(key);
 }
 
-/** §11.5 step 4: all keys are synced once when the last lane reaches a generation, and after SUSPECT. */
+/** §11.5 step 4: enqueues all keys once every lane has applied the manifest of the first generation, or of one after SUSPECT. */
 function reachGeneration(store: Synced, name: View, resource: ResourceData, step: Step, options: MemoryStoreOptions): void {
   const reached = Math.min(...resource.lanes.map((lane) => lane.generation));
   if (reached <= resource.syncedGeneration) return;

@@ -86,7 +86,7 @@ export interface ResourceData {
   suspectReason: string | undefined;
   /** The generation that was open when the resource became suspect; a later one ends that. */
   suspectGeneration: number;
-  /** Number of times it became suspect. */
+  /** Number of SUSPECT marks of the resource. */
   suspects: number;
   /** resourceVersion up to which the watcher has sent everything to the queue. */
   sent: string | undefined;
@@ -97,7 +97,7 @@ export interface ResourceData {
   readonly namespaces: Map<string, Map<ObjectKey, Row>>;
   /** Namespace to the number of relevant changes: primaries added, removed, or changed in a field that look-ups use. */
   readonly counts: Map<string, number>;
-  /** Deleted primaries, each with a version by which it was gone, the next to be dropped last. */
+  /** Deleted primaries, each with a version at which it no longer existed; the last one is dropped next. */
   predecessors: readonly { readonly key: ObjectKey; readonly rv: string }[];
   /** The greatest version among dropped predecessors. */
   predecessorsFloor: string;
@@ -110,7 +110,7 @@ export interface ResourceData {
 }
 
 export interface LaneData {
-  /** The fence's last contiguous sequence number. */
+  /** The greatest sequence number of this fence up to which all messages are applied. */
   last: number;
   watermark: string;
   generation: number;
@@ -124,14 +124,14 @@ export interface LaneData {
   /** Key to the resourceVersion of deletes above the watermark. */
   readonly tombstones: Map<ObjectKey, string>;
   stash: { readonly generation: number; readonly rows: readonly ManifestRow[]; readonly parts: number } | undefined;
-  /** The last call that left its message unfinished (A15). */
+  /** The `part` of the last call after which items of its message remained (A15). */
   part: string | undefined;
 }
 
 export interface QueueData {
   /** Key to the earliest start of its next run. */
   readonly ready: Map<ObjectKey, number>;
-  /** `unended`: the preceding starts that never ended. */
+  /** `unended`: number of runs directly before this one that never ended. */
   readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number; readonly unended: number }>;
   readonly failures: Map<ObjectKey, number>;
   /** The primaries as indexed. */
@@ -142,7 +142,7 @@ export interface QueueData {
   readonly endedAtMs: Map<ObjectKey, number>;
   /** Parked primaries, with their number of consecutive failures. */
   readonly parked: Map<ObjectKey, number>;
-  /** When the token bucket will be full again, as of its last withdrawal. */
+  /** When the token bucket will be full again if no further token is taken. */
   bucketMs: number;
 }
 

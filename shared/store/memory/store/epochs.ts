@@ -69,7 +69,10 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   };
 }
 
-/** A new stream numbers from 1; re-sent messages are compared with the watermark, which stays. */
+/**
+ * Resets sequences and holes, because the new stream numbers its messages from 1. Keeps the watermarks, below which events that it sends
+ * again change nothing.
+ */
 function raiseFence(resource: ResourceData, fence: string): void {
   resource.fence = fence;
   for (const lane of resource.lanes) {
@@ -85,7 +88,7 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
   if (!epoch) return { kind: "noEpoch" };
   const resource = epoch.resources.get(request.resource);
   if (resource?.fence !== request.fence) return { kind: "fenced", fence: resource?.fence ?? NO_FENCE };
-  // A Store that was set back forgets a generation whose manifests still arrive: its number is not used again.
+  // After a loss the Store may have forgotten a generation whose manifests still arrive: its number must not be reused.
   resource.generation = Math.max(resource.generation, resource.syncedGeneration) + 1;
   resource.needed.clear();
   if (resource.state === "INIT") resource.state = "SYNCING";
@@ -97,8 +100,8 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
 }
 
 /**
- * Every open resource, and every one that the caller streams, must have exactly the caller's fence: a greater one means another leader, a
- * smaller one a Store that was set back (SL1).
+ * Every open resource, and every one that the caller streams, must have exactly the caller's fence. A greater fence means that another
+ * watcher leads; a smaller one means that the Store lost writes (SL1).
  */
 export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serverMs: number): Answer<"checkpoint"> {
   const { nowMs } = storeTime(data.epoch?.clock, serverMs);
@@ -156,7 +159,7 @@ function healthOf(name: View, resource: ResourceData, nowMs: number): ResourceHe
   };
 }
 
-/** A resource that was never listed stays INIT: its gate is closed, and it will be listed anyway. */
+/** Marks a resource SUSPECT. One that was never listed stays INIT: its gate is closed already, and it will be listed. */
 export function markSuspect(data: MemoryData, name: View, reason: string): void {
   const resource = data.epoch?.resources.get(name);
   if (data.epoch && resource) suspect(data.epoch, resource, reason);

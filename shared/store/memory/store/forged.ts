@@ -11,7 +11,7 @@ import { splitKey } from "@deltaloop/kube/objects";
 /** A flag `gone` is trusted for this long. */
 const GONE_MS_MAX = 60_000;
 
-/** Marks the text at a location as forged, or adds a forged text there. */
+/** For tests: marks the text at a location as forged, or adds a forged text there. */
 export function spoil({ epoch }: MemoryData, forged: Forged): void {
   epoch?.resources.get(forged.resource)?.forged.set(placeOf(forged), forged);
 }
@@ -60,7 +60,7 @@ function isStale(resource: ResourceData, row: Row, nowMs: number): boolean {
   return !(Math.abs(nowMs - (resource.goneSinceMs.get(row.key) ?? -Infinity)) <= GONE_MS_MAX);
 }
 
-/** Whether all of them are unchanged. */
+/** Whether all forged values are still stored unchanged. */
 export function stands(resource: ResourceData, row: Row | undefined, forged: readonly Forged[]): boolean {
   return forged.every((each) => (each.text === GONE ? row?.gone === true : resource.forged.has(placeOf(each))));
 }

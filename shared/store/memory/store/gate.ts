@@ -61,7 +61,7 @@ function resourceReason(name: View, resource: ResourceData | undefined, holeLimi
       return `${name}: lane ${number} has been silent for more than ${SILENCE_MS_MAX} ms`;
     }
     if (lane.holeSinceMs !== undefined && nowMs - lane.holeSinceMs > holeLimitMs) {
-      return `${name}: lane ${number} has had a hole for more than ${holeLimitMs} ms`;
+      return `${name}: lane ${number} has had a hole in its sequence for more than ${holeLimitMs} ms`;
     }
   }
   return undefined;

@@ -53,7 +53,7 @@ export function register(
   restamp(epoch, owner, run.token, nowMs);
 }
 
-/** Settles the run's own ops. Removed planned ones are not restored: the stream has seen their pod. */
+/** Settles the run's own ops. An op that no longer exists is not planned again: the stream has settled it, because its pod exists. */
 export function settle(epoch: EpochData, owner: OwnerId, run: AnyTaken, write: WriteThrough, nowMs: number): void {
   for (const id of write.lower) {
     if (own(epoch, owner, run.token, id)) removeFrom(epoch.intents, owner, id);

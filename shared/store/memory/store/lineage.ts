@@ -4,7 +4,7 @@ import { recentEpochs } from "../../ports/lineage.ts";
 import type { EpochStore, Lineage, Proof } from "../../ports/store.ts";
 import type { EpochData, MemoryData } from "./data.ts";
 
-/** LN1. */
+/** LN1: whether the current epoch is the one that the caller wants to replace. */
 export function isOver(epoch: EpochData | undefined, over: string | Lineage | undefined): boolean {
   if (over === undefined || typeof over === "string") return epoch?.record.epoch === over;
   return epoch !== undefined && lineageText(lineageOf(epoch)) === lineageText(over);
@@ -24,7 +24,7 @@ export function lineage(data: MemoryData, nowMs: number): Awaited<ReturnType<Epo
   return { ...(data.epoch && { current: lineageOf(data.epoch) }), recentEpochs: recentEpochs(data.openedMs, nowMs) };
 }
 
-/** LN2. */
+/** LN2: whether the proof shows that the Store still has the last leader's state. */
 export function proves({ token, checkpoint: held }: EpochData, proof: Proof | undefined): boolean {
   if (!proof || !token || !held || token.term !== proof.token.term || held.fence !== proof.checkpoint.fence) return false;
   const [counts, numbers] = [token.count - proof.token.count, held.number - proof.checkpoint.number];

@@ -1,5 +1,5 @@
 /**
- * The work queue's rate limiter: exponential backoff per key, and one token bucket for all retries of a controller; the longer delay
+ * The work queue's rate limiter: exponential back-off per key, and one token bucket for all retries of a controller; the longer delay
  * applies. Redis: scripts/lib/ending.lua.
  *
  * Source: client-go util/workqueue DefaultTypedControllerRateLimiter, ItemExponentialFailureRateLimiter, BucketRateLimiter.

@@ -138,7 +138,7 @@ function indexVerbs(
     registerIntents: async (run, ownerUid, intents, drawn) => {
       const epoch = epochNamed(data, run.epoch);
       const queue = epoch && queueOf(epoch, run.controller);
-      // Ops under the uid of a replaced primary would never be removed (IT4).
+      // Ops stored under the uid of a replaced primary would never be removed (IT4).
       if (!epoch || !queue || !holds(queue, run.key, run.token) || queue.primaries.get(run.key)?.uid !== ownerUid) return "stolen";
       if (!isOfLineage(epoch, run) || (run.lineage && run.lineage.marks !== epoch.suspectMarks)) return "stolen"; // LN4
       const owner = ownerIdIn(epoch.catalog, run.controller, run.key, ownerUid);
@@ -194,7 +194,7 @@ function queueVerbs(
   };
 }
 
-/** WQ5. Keys of a closed gate are not rung: a worker could not take them. */
+/** WQ5. Rings no keys of a controller whose gate is closed: a worker could not take them. */
 function sweep(data: MemoryData, name: string, options: MemoryStoreOptions, nowMs: number): readonly Doorbell[] {
   const epoch = epochNamed(data, name);
   const bells: Doorbell[] = [];

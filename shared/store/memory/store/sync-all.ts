@@ -1,4 +1,4 @@
-/** SyncAll (informer §15): looks at every key once, to find what a controller missed while it was not synced. */
+/** SyncAll (informer §15): enqueues every key once after a list, because events may have been missed before. */
 import type { ControllerName } from "@deltaloop/kube/objects";
 import type { GuardState } from "../../ports/store.ts";
 import { queueOf } from "./data.ts";

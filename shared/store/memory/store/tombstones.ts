@@ -10,7 +10,7 @@ export function writeTombstone(lane: LaneData, { key, rv }: Pick<ItemChange, "ke
   if (tombstone === undefined || compareResourceVersions(tombstone, rv) < 0) lane.tombstones.set(key, rv);
 }
 
-/** A12: removes the tombstones at or below the watermark. A6 refuses older puts there. */
+/** A12: removes the tombstones at or below the watermark. A6 rejects older puts there. */
 export function dropTombstones(lane: LaneData): void {
   for (const [key, rv] of lane.tombstones) if (compareResourceVersions(rv, lane.watermark) <= 0) lane.tombstones.delete(key);
 }

@@ -22,11 +22,11 @@ import type { StoreTime } from "./store-time.ts";
 /** A younger doorbell counts as not yet delivered. */
 const BELL_MS = 5_000;
 const SWEEP_GRACE_MS = 5_000;
-/** The sweeper does not repeat a doorbell that it has rung n times for 5 s × 2^n, at most this long. */
+/** After the nth ring of a doorbell the sweeper waits 5 s × 2^n before it rings it again, at most this long. */
 const SWEEP_PATIENCE_MS_MAX = 300_000;
 /** Doorbells of one resync; the sweeper sends the rest. */
 const RESYNC_BELLS_MAX = 500;
-/** How long changes that only affect a status are collected: 1 ms per dependent, at most this. */
+/** Longest delay of a key with urgency `status`, so that one sync covers several changes: 1 ms per dependent, at most this. */
 const STATUS_MS_MAX = 1_000;
 
 /**
@@ -100,7 +100,7 @@ export function holds(queue: QueueData, key: ObjectKey, token: string): boolean 
   return queue.runs.get(key)?.token === token;
 }
 
-/** `take` behind the gate. Each call has consumed a doorbell of the key, whatever the result. */
+/** `take` once the gate is found open. Clears the key's outstanding doorbell, whatever the result: the caller has received it. */
 export function takeKey(
   epoch: EpochData,
   run: AnyTaken,
@@ -261,7 +261,7 @@ export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, now
   return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
 }
 
-/** Overdue keys without a run and keys of abandoned runs, oldest first, except those with an outstanding doorbell. */
+/** Overdue keys without a run, then keys of runs whose lease has expired; not those whose doorbell was rung recently. */
 export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isStopped: (key: ObjectKey) => boolean): readonly ObjectKey[] {
   const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
   const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();

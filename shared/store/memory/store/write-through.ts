@@ -14,9 +14,10 @@ import { addKey, finishRun, isOfLineage } from "./work-queue.ts";
 const ITEMS_MAX = 500;
 
 /**
- * Rows are accepted from any caller, even without the lease, because the row rules decide. Intents belong to the token. The key is queued
- * when a row changed, and when a response was late or absent: its pod is gone or released, and only this run knows that it created it. That also
- * applies to items before a `retry`, since the caller resends only the rest.
+ * Rows are accepted even from a run without the lease, because their versions decide (A4–A7); intents only from the run with their token.
+ * The run's key is enqueued if a row changed, and if a response was late or absent: the pod that this run created is gone or released, and
+ * no event of the stream may enqueue the key for it. The same applies to items before a `retry`, because the caller resends only the
+ * others.
  */
 export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThrough, nowMs: number): WriteThroughResult {
   assertDistinct(write.items, ITEMS_MAX);
@@ -70,7 +71,10 @@ function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThroug
   else epoch.left.delete(owner);
 }
 
-/** The DELETE got a response without an object: until the stream confirms it, readers treat the row as deleted. */
+/**
+ * For a DELETE whose response had no object: flags the row, so that readers treat the pod as deleted until the stream delivers its DELETED
+ * event.
+ */
 function flagGone(step: Step, { key, uid }: WriteThrough["gone"][number]): boolean {
   const lane = laneOfKey(step.resource, key);
   const row = lane.rows.get(key);

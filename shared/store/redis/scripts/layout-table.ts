@@ -24,7 +24,7 @@ export const GATE = {
 /** Controllers and the resources that they read. */
 export const READERS = { readers: ["queueBase", "resources"] } as const;
 
-/** Changes of the index (lib/index.lua). */
+/** Arguments of changes of the index (lib/index.lua). */
 export const CHANGES = {
   ownBase: "number",
   ownCountsSlot: "number",

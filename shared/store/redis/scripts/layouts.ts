@@ -61,7 +61,7 @@ function planOf(script: ScriptName): NonNullable<ReturnType<typeof PLANS.get>> {
   return plan;
 }
 
-/** KEYS after `ep`, in order: names and blocks of names. */
+/** The KEYS of a call after `ep`, in order: keys and blocks of keys. */
 export function keyList<S extends ScriptName>(script: S, keys: KeysOf<S>): readonly (string | readonly string[])[] {
   return planOf(script).keys.map(([name]) => (keys as Readonly<Record<string, string | readonly string[]>>)[name] ?? []); // ensured by KeysOf
 }

@@ -27,7 +27,7 @@ it("class B fails if no replica acknowledges the write, and waits again for the 
   const server = connection(0);
   const durable = createBarrier(server, "B");
   await expect(durable()).rejects.toThrow(NotReplicatedError);
-  await expect(durable()).rejects.toThrow(/needs one that follows/);
+  await expect(durable()).rejects.toThrow(/needs a connected replica/);
   expect(server.waits).toHaveLength(2);
 });
 

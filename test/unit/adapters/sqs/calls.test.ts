@@ -106,7 +106,7 @@ describe("QC1 a call", () => {
 
   it("fails at its deadline after three attempts, with the reason", async () => {
     const { send, asked } = await scripted(silent, silent, silent);
-    await expect(send({ timeoutMs: 30 })).rejects.toThrow("SendMessageBatch: no answer within 30 ms");
+    await expect(send({ timeoutMs: 30 })).rejects.toThrow("SendMessageBatch: no response within 30 ms");
     expect(asked).toHaveLength(3);
   });
 

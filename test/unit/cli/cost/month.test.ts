@@ -82,9 +82,9 @@ it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>
 });
 
 it.each([
-  { parameters: { natgateway: "false" }, says: "natgateway: no parameter of a deployment; there are network, natGateway, " },
-  { parameters: { store: "redis" }, says: "store=redis: it is one of valkey, memorydb, given" },
-  { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: it is a whole number from 1 to 300" },
+  { parameters: { natgateway: "false" }, says: "natgateway: not a parameter of a deployment; the parameters are network, natGateway, " },
+  { parameters: { store: "redis" }, says: "store=redis: must be one of valkey, memorydb, given" },
+  { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: must be a whole number from 1 to 300" },
   { parameters: { network: "none" }, says: "network=none needs store=given" },
   { parameters: { storeNodeType: "cache.x9" }, says: "have no node cache.x9, only cache.t4g.small, db.t4g.small: add it with --prices" },
 ])("rejects values that a deployment would reject, or that have no price: $says", ({ parameters, says }) => {

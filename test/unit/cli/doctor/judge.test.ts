@@ -334,7 +334,7 @@ const ROWS: readonly Row[] = [
   {
     name: "another controller, and no guard",
     facts: { ...stopped({ kind: "unbelieved" }), guard: "off" },
-    want: ["watcher.guard", "failure", /none of our keys/, /other writer of Redis.*deltaloop resume/],
+    want: ["watcher.guard", "failure", /without a valid signature/, /other writer of Redis.*deltaloop resume/],
   },
   {
     name: "another controller in two namespaces",
@@ -408,7 +408,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: "a gate closed by a hole",
-    facts: shut("pods: lane 3 has had a hole for more than 2000 ms"),
+    facts: shut("pods: lane 3 has had a hole in its sequence for more than 2000 ms"),
     want: ["cache.gate", "failure", /hole/, /raises the fence/],
   },
   { name: "a gate that opens with the first list", facts: shut("pods: INIT"), want: ["cache.gate", "failure", /INIT/, /first list/] },
@@ -419,7 +419,7 @@ const ROWS: readonly Row[] = [
   },
   {
     name: "a gate closed by a failover",
-    facts: shut("another primary serves the cache: what the last one had may be missing"),
+    facts: shut("another primary serves the cache: recent writes of the former one may be missing"),
     want: ["cache.gate", "failure", /primary/, /relists/],
   },
   { name: "a gate without an epoch", facts: shut("there is no epoch"), want: ["cache.gate", "failure", /no epoch/, /deltaloop watch/] },

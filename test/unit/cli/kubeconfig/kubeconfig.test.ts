@@ -149,8 +149,11 @@ describe("is rejected, by path and without quoting its content:", () => {
     { text: kubeconfigOf({ server: SERVER }, { "client-key-data": "secret" }), says: /: client-key-data is not base64$/ },
     { text: kubeconfigOf({ server: SERVER }, { tokenFile: "no-such-file" }), says: /: tokenFile cannot be read: ENOENT: .*no-such-file/ },
     { text: kubeconfigOf({ server: SERVER }, { tokenFile: "/dev/null", token: "secret" }), says: /: tokenFile \/dev\/null is empty$/ },
-    { text: kubeconfigOf({ server: SERVER }, { token: "secret\n" }), says: /context "x" of \S+: token holds a line break/ },
-    { text: kubeconfigOf({ server: SERVER }, { token: "two secrets" }), says: /: token holds .* another character that no token has$/ },
+    { text: kubeconfigOf({ server: SERVER }, { token: "secret\n" }), says: /context "x" of \S+: token contains a line break/ },
+    {
+      text: kubeconfigOf({ server: SERVER }, { token: "two secrets" }),
+      says: /: token contains .* another character that is invalid in a token$/,
+    },
     { text: "contexts: [{context: {}}]", says: /kubeconfig \S+: contexts.0.name is missing$/ },
     // kubernetes/minikube#6467
     {
@@ -293,7 +296,7 @@ describe("a plugin", () => {
     },
     {
       exec: plugin(printing({ token: "secret" }, { apiVersion: "client.authentication.k8s.io/v1beta1" })),
-      says: /and answers in \S+v1beta1$/,
+      says: /but responded with \S+v1beta1$/,
     },
     { exec: plugin("", { interactiveMode: "Always" }), says: /needs a terminal/ },
     { exec: plugin("", { apiVersion: "client.authentication.k8s.io/v1alpha1" }), says: /: exec.apiVersion is not \("client/ },

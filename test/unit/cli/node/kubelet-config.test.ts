@@ -169,7 +169,7 @@ describe("a rejected KubeletConfiguration [node-agent 441]", () => {
       field: "shutdownGracePeriodByPodPriority: [{priority: high, shutdownGracePeriodSeconds: 1}]",
       wrong: "shutdownGracePeriodByPodPriority[0].priority is a string, not a whole number (int32)",
     },
-    { field: "cgroupDriver: cgroups", wrong: "cgroupDriver: it is cgroupfs or systemd" },
+    { field: "cgroupDriver: cgroups", wrong: "cgroupDriver: must be cgroupfs or systemd" },
     { field: "imageMinimumGCAge: 2 minutes", wrong: "imageMinimumGCAge is not a duration such as 1m30s" },
   ])("$field", async ({ field, wrong }) => await expect(flagsOf(field)).rejects.toThrow(wrong));
 

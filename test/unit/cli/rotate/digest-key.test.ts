@@ -156,7 +156,7 @@ it.each([
   {
     name: "a key that stands in the environment itself",
     variables: { DELTALOOP_DIGEST_KEY: OLD },
-    says: "DELTALOOP_DIGEST_KEY_SECRET is not in the environment: a key that is no secret is rotated by deploying it",
+    says: "DELTALOOP_DIGEST_KEY_SECRET is not in the environment: a key that is not in a secret is rotated by a deployment",
   },
   {
     name: "a secret that may not be written",

@@ -128,7 +128,7 @@ describe("--node-ip and --cloud-provider [node-agent 438]", () => {
   });
 
   test.each([
-    { given: ["10.0.0"], wrong: '"10.0.0" is no IP address' },
+    { given: ["10.0.0"], wrong: '"10.0.0" is not an IP address' },
     { given: ["10.0.0.7,10.0.0.8"], wrong: "must contain either a single IP or a dual-stack pair of IPs" },
     { given: ["10.0.0.7", "::1", "10.0.0.8"], wrong: "must contain either a single IP or a dual-stack pair of IPs" },
     { given: ["0.0.0.0,::1"], wrong: "dual-stack IPs cannot include '0.0.0.0' or '::'" },

@@ -1,7 +1,7 @@
--- correlateEvents: `correlate` of shared/kube/events/event-correlator.ts, for each happening in order (EV1). A memory is a hash and a sorted
--- set of its fields by their last use; a value of another form counts as absent (EV5). The epoch is not compared.
+-- correlateEvents: `correlate` of shared/kube/events/event-correlator.ts, for each Event (happening) in order (EV1). A memory is a hash,
+-- and a sorted set of its fields by their last use; a value of another form counts as absent (EV5). The epoch is not compared.
 -- KEYS  groups: last ms, recent keys · groupsOrder · events: count, nanos · eventsOrder · budgets: tokens, ms · budgetsOrder
--- ARGV  sources: source, group · happenings: number of its source and group from 1, key, nanos
+-- ARGV  sources: source, group · happenings: index in `sources` (from 1), key, nanos
 -- Returns for each happening: nanos, count, 1 if it is combined, 1 if it is dropped by the rate limit
 local function parts(value)
   local list = {}

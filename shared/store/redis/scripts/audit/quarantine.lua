@@ -1,4 +1,4 @@
--- quarantine: adds an entry, keeps the last 1000, and counts the items whose processing ended with it.
+-- quarantine: adds an entry, keeps the last 1000 entries, and counts the items that are quarantined with it.
 -- KEYS  quarantine · tally
 -- ARGV  entry · place: in the tally · fate · ended: number of items
 -- Returns { "otherEpoch", current epoch or "" } · { "ok" }

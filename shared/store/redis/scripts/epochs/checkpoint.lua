@@ -1,14 +1,14 @@
--- checkpoint: records what was sent, proves the fence, and reports a loss (SL1, SL3) and what the watcher must repair.
+-- checkpoint: records what the watcher has sent and verifies its fence. Returns whether the Store has lost data (SL1, SL3), and the state
+-- of each resource, from which the watcher decides what to list again.
 -- KEYS  none
 -- ARGV  fence · beat: number of this checkpoint · answered: number of the last one with a response · leaderNow: its clock, or ""
 --       term: of the leader, or "" · termCount · confirmed: the greatest count with a response (LN3)
 --       release: of the cluster, or "" to keep the stored one · queues: their bases
---       resources: with the caller's assumed number of lanes and the sent RV, or "". Every open resource, and every one
---         with a sent RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis
---         lost writes
+--       resources: with the number of lanes that the caller knows and the sent RV, or "". Every open resource, and every one with a sent
+--         RV, must be stored under exactly this fence: a greater one is another leader's, a smaller one means that Redis lost writes
 -- Returns { "noEpoch" } · { "fenced", stored fence } · { "lanes", resource, number } · { "setBack", why } · { "damaged", why }
 --         { "ok", 1 if the store is full or was recently (FU4), { name, state, syncedGen, gen, hole for ms or -1, frozen lanes, needed keys, Ws, written through or "" }, … }
-local FULL_MS = 10000 -- refused messages are redelivered every 5 s
+local FULL_MS = 10000 -- rejected messages are redelivered every 5 s
 
 if otherEpoch() then return { "noEpoch" } end
 storeFull()
@@ -48,7 +48,7 @@ local function lost(kind, why)
   return { kind, why }
 end
 
-if missing then return lost("damaged", missing .. " is not there") end
+if missing then return lost("damaged", missing .. " is missing") end
 if smaller then return lost("setBack", "its fence is " .. smaller) end
 if moved then return lost("setBack", OTHER_PRIMARY) end
 local stored = call("HMGET", epochKey, "checkpoint", "evicted", "term", "termCount")
@@ -77,7 +77,7 @@ for _, resource in ipairs(resources) do
   local oldest, frozen, marks = nil, {}, {}
   for i = 0, resource.lanes - 1 do
     local fields = call("HMGET", KEYS[resource.l + i], "W", "frozen", "holeSince", "fence")
-    if fields[4] ~= fence then return lost("damaged", resource.name .. ": lane " .. i .. " is not there") end
+    if fields[4] ~= fence then return lost("damaged", resource.name .. ": lane " .. i .. " is missing") end
     marks[#marks + 1] = fields[1] or "0"
     if fields[2] == "1" then frozen[#frozen + 1] = i end
     local hole = tonumber(fields[3] or "")

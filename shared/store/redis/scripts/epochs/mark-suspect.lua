@@ -1,4 +1,4 @@
--- markSuspect: closes the gate until a generation that is opened after this has been listed.
+-- markSuspect: closes the gate until a list that begins after this is applied.
 -- KEYS  meta: of the resource
 -- ARGV  reason
 -- Returns { "otherEpoch", current epoch or "" } · { "ok" }

@@ -1,4 +1,5 @@
--- openFence: sets the fence of a resource's stream (informer §14 step 3): a greater one resets sequences and holes and keeps W.
+-- openFence: sets the fence of a resource's stream (informer §14 step 3). A greater fence resets sequences and holes and keeps the
+-- watermarks (W).
 -- KEYS  meta: of the resource · lanes: l, v, t, h, mp of each
 -- ARGV  fence · laneCount · isBoundToPrimary: 1: another primary may lack writes (SL2); 0: a failover loses none · resource
 --       term: of the leader, or "" · termCount · expected: the stored term that it has read · proofTerm: "" for no proof (LN2) · proofCount
@@ -12,11 +13,11 @@ local stored, lanesStored = fields[1], fields[2]
 if stored and less(fence, stored) then return { "fenced", stored } end
 if lanesStored and lanesStored ~= laneCount then return { "lanes", tonumber(lanesStored) } end
 -- `ep` records the resources opened in this epoch, so that a leader after a loss detects missing ones.
-if not stored and call("HGET", epochKey, "opened:" .. resource) then return { "damaged", resource .. " is not there" } end
+if not stored and call("HGET", epochKey, "opened:" .. resource) then return { "damaged", resource .. " is missing" } end
 if stored then
   for base = lanesFrom, #KEYS, LANE_SIZE do
     if call("HEXISTS", KEYS[base], "fence") == 0 then
-      return { "damaged", resource .. ": lane " .. (base - lanesFrom) / LANE_SIZE .. " is not there" }
+      return { "damaged", resource .. ": lane " .. (base - lanesFrom) / LANE_SIZE .. " is missing" }
     end
   end
 end

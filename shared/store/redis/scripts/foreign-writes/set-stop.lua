@@ -1,5 +1,5 @@
 -- setStop: writes texts, if none of them has changed since the caller read it. The epoch is not compared.
--- An empty stored text counts as a text: another writer set it.
+-- An empty stored text differs from none: another client has written it.
 -- KEYS  stop
 -- ARGV  texts: field, old, new; each "=<text>", or "" for none
 -- Returns { "ok" } · { "changed", { field, text, … } }

@@ -1,5 +1,5 @@
--- applyManifest: verifies a lane against the list, removes rows that are not listed, and with the last lane of a generation
--- makes the resource SYNCED (§11.5, §11.6, §15 SyncAll). All or nothing.
+-- applyManifest: removes the rows of a lane that are not in the list, if all listed objects have rows; otherwise freezes the lane. With the
+-- last lane of a generation makes the resource SYNCED (§11.5, §11.6, §15 SyncAll). All or nothing.
 -- KEYS  lane · meta · needed: of the resource · tally
 -- ARGV  fence · generation · sequence · listRV · resource · lanePrefix: of the lane's members of `need`
 --       isWhole: 0 if earlier parts are missing · rows: listed ones
@@ -128,7 +128,7 @@ for i = 0, mine.lanes - 1 do
 end
 if reached > mine.syncedGen then
   local first = mine.syncedGen == 0
-  -- A list that was started before the mark may be older than the lost history.
+  -- Only a generation opened after the SUSPECT mark ends it: the lost data may be newer than an earlier list.
   if mine.state == "SUSPECT" then first = reached > tonumber(call("HGET", metaKey, "suspectGen") or 0) end
   mine.syncedGen = reached
   call("HSET", metaKey, "syncedGen", text(mine.syncedGen), "listRV", listRV)
@@ -151,7 +151,7 @@ if reached > mine.syncedGen then
       end
     end
     local noted, left = bells, BELLS_MAX
-    keyStates, bells = {}, {} -- ready times have changed
+    keyStates, bells = {}, {} -- the writes above have changed ready times
     for _, queue in ipairs(noted) do ringLater(keyState(queue.base, queue.key)) end
     for at = readersAt, readersEnd, READERS_SIZE do
       local base = tonumber(ARGV[at + READERS_QUEUE_BASE])

@@ -1,11 +1,12 @@
--- applyPack: one step of one lane (A1–A13): rows, slices, counts, intents, queue and, with the last call, the sequence.
+-- applyPack: applies items of one lane in one step (A1–A13). lib/index.lua computes the outcomes (applyItems) and writes rows, slices and
+-- tombstones (flush); lib/queue.lua, lib/intents.lua and lib/sequence.lua write the rest.
 -- KEYS  lane · tally · meta: of the resource
 -- ARGV  fence · kind: D|L|W · sequence
---       mark: "" if it is not the last call, "-" without watermark, else the watermark · listRV: or ""
---       historyLostReason: why all resources are suspect if their history is lost · place: in the tally
---       leavesOut: 1: skips items for which a full store has no room (FU2), 0: refuses the call, unless its lane is frozen
---       part: kept in the lane while the message is unfinished, or "" · after: what the message's preceding call left there, or "" (A15)
---       CHANGES (lib/index.lua) · metas: with a list: slots of m of all resources
+--       mark: "" if this is not the message's last call, "-" if it is but has no watermark, else the watermark · listRV: or ""
+--       historyLostReason: reason of the SUSPECT marks if IX9 detects a lost history · place: in the tally
+--       leavesOut: 1: skips items for which a full store has no room (FU2), 0: rejects the call, unless its lane is frozen
+--       part: text to store with the lane while items of the message remain, or "" · after: the preceding call's `part` or "" (A15)
+--       CHANGES (lib/index.lua) · metas: for listed objects: slots of m of all resources
 -- Returns OOM · { "noEpoch" } { "epoch" } { "notOpen" } { "fence" } · { "setBack" } · { "duplicate", doorbells }
 --         { "applied", doorbells, outcomes }
 --         { "retry", doorbells, outcomes, items done } · and if the next one is unread, the stored values of it and of all later ones:
@@ -41,7 +42,7 @@ if left > 0 then leftOut(state, metaKey) end
 if not moved and mark ~= "" then commit(state, sequence, (mark == "-" or left > 0) and "" or mark) end
 if part ~= "" and (moved and moved > 0 or not moved and mark == "") then call("HSET", KEYS[laneBase], "part", part) end
 flush()
-tally(tallyKey, place, (moved or came) - left, fatesOf(outcomes)) -- items that are redelivered are not counted yet
+tally(tallyKey, place, (moved or came) - left, fatesOf(outcomes)) -- items that will be redelivered are counted then
 if moved then
   local unread = itemMetas[moved + 1].unread
   return { "retry", bellReplies(), outcomes, moved, unread and standing(moved + 1) or nil }

@@ -1,4 +1,4 @@
--- readEntries: entries of named slices, the second half of the wrapper's readIndex.
+-- readEntries: entries of slices by key; the second step of readIndex (read-index.ts).
 -- KEYS  slices
 -- ARGV  sizes: number of entries in each slice · entries: their keys, slice after slice
 -- Returns { "otherEpoch", current epoch or "" } · { "ok", entry or false, … in order }

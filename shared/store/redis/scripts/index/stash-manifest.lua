@@ -9,7 +9,7 @@ refused = otherFence(state, fence)
 if refused then return { refused } end
 if isDuplicate(state, sequence) then return { "duplicate", {} } end
 if sequence ~= state.last + 1 then return early(state) end
-evenIfFull() -- otherwise no list could close a hole and sweep while the Store is full
+evenIfFull() -- so that a list can end and free memory while the Store is full
 local stash = KEYS[laneBase + MP]
 for _, field in ipairs(call("HKEYS", stash)) do -- parts of an abandoned generation
   if string.match(field, "^%d+") ~= generation then call("HDEL", stash, field) end

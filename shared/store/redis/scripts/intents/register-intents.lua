@@ -1,4 +1,4 @@
--- registerIntents: ops become pending, deadline now + OP_DEADLINE_MS, as do the token's other pending ops (IT1).
+-- registerIntents: stores ops as pending. They and the token's other pending ops get the deadline now + OP_DEADLINE_MS (IT1).
 -- KEYS  queue: of the controller · intents: of the owner
 -- ARGV  key · token · ownerUid · controller · term: as `take` returned it (LN4), "": not compared · termFence · marks
 --       drawn: names of this owner so far (IT5), "": unchanged · ops
@@ -14,7 +14,7 @@ if opsCount > 0 then
   local ids, fields = {}, {}
   for at = opsAt, opsEnd, OPS_SIZE do ids[#ids + 1] = ARGV[at + OPS_ID] end
   for i, value in ipairs(hmget(intentsKey, ids)) do
-    if value then lowerOp(intentsKey, ids[i], parseOp(value)) end -- replaces a planned name, or an op that is registered again
+    if value then lowerOp(intentsKey, ids[i], parseOp(value)) end -- a planned name, or an op that is registered again
   end
   for at = opsAt, opsEnd, OPS_SIZE do
     fields[#fields + 1] = ARGV[at + OPS_ID]

@@ -1,11 +1,11 @@
--- writeThrough: own responses and live reads by A1, A4–A7, A10, and settling of the run's own ops (informer §13 layer 2).
+-- writeThrough: writes responses to own writes and live reads by A1, A4–A7, A10, and settles the run's own ops (informer §13 layer 2).
 -- KEYS  queue: of the run's controller · intents: of the owner · meta: of the resource · limiter: of the controller's retries
 -- ARGV  key · token · resource · term: as `take` returned it (LN4), "": not compared · termFence · ownStatus · laneCount: as the caller assumes
 --       outcome: how the run ends, as in done.lua, or "" · delayMs · lowered: ops
 --       planned: ops, state = mayLand 0|1, or h to hold it pending · gone · slices: owner uid or "-<namespace>", slot
 --       left: decrement of t:left by an own status · marks: of owners
 --       CHANGES (lib/index.lua)
--- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: repeat with these, nothing is done yet
+-- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: nothing is done, repeat the call with these slices
 --         { "applied", doorbells, outcomes, or with an end as done.lua } · { "retry", doorbells, outcomes, items done }: no op is changed
 if otherEpoch() then return { "otherEpoch" } end
 if term ~= "" then

@@ -40,14 +40,14 @@ local function isCurrent(cached, came, listRV)
 end
 
 -- The serving primary: the replication id, which differs after every restart and every promotion; empty on a replica, or if the
--- server does not report it. Managed services allow INFO although they refuse CONFIG.
+-- server does not report it. Managed services allow INFO although they reject CONFIG.
 local function primaryNow()
   local info = redis.pcall("INFO", "replication")
   if type(info) ~= "string" then return "" end
   if string.find(info, "role:slave", 1, true) then return "a replica" end
   return string.match(info, "master_replid:(%x+)") or ""
 end
-local OTHER_PRIMARY = "another primary serves the cache: what the last one had may be missing"
+local OTHER_PRIMARY = "another primary serves the cache: recent writes of the former one may be missing"
 
 -- Closes the gate until a generation opened after this has been listed. `meta`: m of the resource. A resource that was never
 -- listed stays INIT: its gate is closed, and it will be listed anyway.
@@ -70,7 +70,7 @@ local function head(value)
   return at and string.sub(value, 1, at - 1) or value
 end
 
--- A1. nil: the caller's epoch is the current one; else "noEpoch" or "epoch", and the script must not access keys of an epoch.
+-- A1. Returns nil if the caller's epoch is the current one, else "noEpoch" or "epoch". The script must then access no keys of an epoch.
 local current = header[1]
 local function otherEpoch()
   if not current then return "noEpoch" end
@@ -78,16 +78,15 @@ local function otherEpoch()
   return nil
 end
 
--- FU1: lets the following writes succeed in a full store. Redis checks memory only at a script's first write, and this one takes none.
--- Use it for writes that free memory, or that are small and do not accumulate.
+-- FU1: lets the script's further writes succeed while Redis is out of memory: Redis checks only a script's first write, and this one takes
+-- none. Use it for writes that free memory, or that are small and do not accumulate.
 local function evenIfFull()
   call("HDEL", epochKey, "")
 end
 
--- The error of a full store for a write that takes memory; nil while there is room. The script continues (FU1) and records the time,
--- because after this call, whose own arguments take memory, there may be room for small values again (FU4). Call it before
--- the first write.
-local FULL = "the store is full: what came had no room"
+-- Returns the error of a full store, or nil while there is room. Call it before the first write. If the store is full, this records the
+-- time, because small writes may succeed again once this call's own arguments are freed (FU4). The script may continue (FU1).
+local FULL = "the store is full: no room for received objects"
 local function storeFull()
   if not current then return nil end
   local answer = redis.pcall("HSETNX", epochKey, "epoch", "") -- the field exists, so nothing is written

@@ -1,8 +1,8 @@
--- Ends a run (informer §12.2): a failed key backs off, and a dirty key's doorbell is rung.
+-- Ends a run (informer §12.2). Computes the back-off of a failed key, and returns the doorbell of a key that is dirty.
 local BACKOFF_MIN_MS, BACKOFF_MAX_MS = 5, 1000000
-local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- all retries of a controller: 10 a second, 100 at once
+local BUCKET_INTERVAL_MS, BUCKET_BURST = 100, 100 -- a controller's retries: 10 a second, burst 100
 
--- `outcome`: ok|retry|requeueAfter|drop · `delayMs`: of requeueAfter; of retry: the longest, or nil · `limiter`: rl
+-- `outcome`: ok|retry|requeueAfter|drop · `delayMs`: for requeueAfter the delay, for retry the longest delay or nil · `limiter`: key rl
 -- { failures } · { failures, bell } · { "ended" } · { "ended", bell } if no run holds the key · {} if stolen
 local function endRun(base, key, token, outcome, delayMs, limiter)
   local state, failures, held = keyState(base, key), 0, holder(base, key)
@@ -14,7 +14,7 @@ local function endRun(base, key, token, outcome, delayMs, limiter)
   if not held then return ending("ended") end
   if held ~= token then return {} end
   call("HDEL", KEYS[base + P], key)
-  state.held = true -- its doorbell is returned separately
+  state.held = true -- so that `add` rings no doorbell: `ending` returns it
   if primaryOf(state) then
     local parked = outcome == "drop" and US .. text((call("HGET", KEYS[base + F], key) or 0) + 1) or "" -- WQ6
     call("HSET", KEYS[base + Z], key, text(now) .. parked)

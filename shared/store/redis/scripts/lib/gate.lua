@@ -1,5 +1,5 @@
--- The gate (informer §11.6): `GATE` of ../layouts.ts. Each resource has the caller's assumed number of lanes, and the slot
--- of the first lane's `l`.
+-- The gate (informer §11.6): `GATE` of ../layouts.ts. Each resource has the number of lanes that the caller knows, and the slot of the
+-- first lane's `l`.
 local SILENCE_MAX_MS = 60000
 
 local gateResources = {}
@@ -11,7 +11,7 @@ for at = gateAt, gateEnd, GATE_SIZE do
 end
 local stop = stopSlot > 0 and stopOf(KEYS[stopSlot])
 
--- { "lanes", resource, number } when the caller assumed another number of lanes, and so passed the wrong KEYS.
+-- Returns { "lanes", resource, number } if the epoch has another number of lanes than the caller knows, and KEYS are therefore wrong.
 local function otherLanes()
   for _, resource in ipairs(gateResources) do
     local fields = call("HMGET", KEYS[resource.m], "lanes", "state", "syncedGen", "primary", "fence", "suspects")
@@ -25,7 +25,7 @@ end
 -- Why a controller that reads `names` (nil: all passed ones) gets no keys, or nil when the gate is open. Call after otherLanes().
 local closedReason, servedBy, isOverEpochsMax = {}, nil, nil
 local function resourceClosed(resource)
-  if resource.primary ~= "" then -- SL2; checked within the step, because a client may not know yet which primary it talks to
+  if resource.primary ~= "" then -- SL2; here, because the client may not know which primary serves it
     servedBy = servedBy or primaryNow()
     if servedBy ~= resource.primary then return OTHER_PRIMARY end
   end
@@ -40,7 +40,7 @@ local function resourceClosed(resource)
     local ts, hole = tonumber(fields[1] or ""), tonumber(fields[2] or "")
     local where = resource.name .. ": lane " .. i
     if not ts or uncheckedNow - ts > SILENCE_MAX_MS then return where .. " has been silent for more than " .. SILENCE_MAX_MS .. " ms" end
-    if hole and uncheckedNow - hole > holeLimitMs then return where .. " has had a hole for more than " .. holeLimitMs .. " ms" end
+    if hole and uncheckedNow - hole > holeLimitMs then return where .. " has had a hole in its sequence for more than " .. holeLimitMs .. " ms" end
   end
   return nil
 end

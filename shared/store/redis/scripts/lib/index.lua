@@ -15,7 +15,7 @@ local function lane(base)
   return state
 end
 
--- Writes wait until `flush`, so that one command carries a pack; reads meanwhile include them.
+-- Writes are collected until `flush`, so that one command per key writes a whole call; reads include them.
 local puts, dels = {}, {}
 
 local function put(slot, field, value)
@@ -281,7 +281,7 @@ local function flagGone(rows, slice, key, row)
   if entry then call("HSET", slice, key, GONE .. entry) end
 end
 
--- A14: whether the value to be removed is unchanged.
+-- A14: whether the forged values are still stored unchanged.
 local function standsForged(i, meta, row, tomb)
   local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
   for _, each in ipairs(forgedTexts[i]) do
@@ -300,7 +300,7 @@ local function isForged(i, where)
   return false
 end
 
--- A14: removes the value. Returns the remaining row and tombstone.
+-- A14: removes the forged values. Returns the remaining row and tombstone.
 local function removeForged(i, meta, row, tomb)
   local key = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
   for _, each in ipairs(forgedTexts[i]) do
@@ -340,7 +340,7 @@ local function change(i, meta, row, tomb)
     end
   else
     local entry = ARGV[at + ITEMS_ENTRY]
-    -- Only IX9 replaces a newer row; its flag `gone` belongs to the lost history and is dropped.
+    -- A7. IX9 replaces a newer row, whose flag `gone` belongs to the lost history and is dropped.
     if row and meta.same and not forgedTexts[i] and isGone(row) and less(head(row), head(value)) then
       local flags = string.match(row, "\31(g%d*)$") or ""
       value = value .. flags
@@ -360,7 +360,7 @@ local function change(i, meta, row, tomb)
       call("HDEL", KEYS[ownBase + F], key)
       call("SREM", KEYS[meta.k], key)
     else
-      -- Written even if unchanged: with a damaged `u` or `k` the key would never be handed out again.
+      -- Written even if unchanged, which repairs a damaged `u` or `k`: without them `take` would never return the key.
       local u = string.match(value, "^[^\31]*\31([^\31]*\31[^\31]*)")
       keyState(ownBase, key).u = u
       call("HSET", KEYS[ownBase + U], key, u)
@@ -372,7 +372,8 @@ local function change(i, meta, row, tomb)
   end
 end
 
--- The effects of a changed row: settles intents (the stream enqueues the key that registered them) and queues affected keys.
+-- Applies the effects of a changed row: settles intents (for an event of the stream, also enqueues the key that registered them) and
+-- enqueues the affected keys.
 local function settle(i, meta, quiet, skip)
   if meta.c > 0 and intentsExist[meta.c] ~= false then
     lower(meta.c, "c:" .. string.match(ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY], "/(.*)$"), quiet)
@@ -396,14 +397,14 @@ local function hasPuts()
   return false
 end
 
--- FU2: an item was skipped. Only a list that begins after this delivers it again.
+-- FU2: an item was skipped, so the resource is marked SUSPECT: only a list that begins after this delivers the item again.
 local function leftOut(state, meta)
   suspect(meta, FULL)
   call("HSET", KEYS[state.base], "frozen", "1")
   state.frozen = true
 end
 
--- IX10: whether an unread row is absent, or equals the item's row including the signature. Only a signer can write a valid row.
+-- IX10: whether an unread row is absent, or equals the item's row including the signature, which only a holder of the MAC key can make.
 local function asGuessed(i, meta, row, tomb)
   local at = itemsAt + ITEMS_SIZE * (i - 1)
   if meta.delete or meta.gone or tomb then return false end
@@ -456,7 +457,7 @@ local function applyItems(listed, listRV, quiet, skip, full)
     elseif meta.delete then
       if row and less(rv, head(row)) then outcome = "s" end -- A8
     elseif row and isCurrent(head(row), rv, listRV) then
-      -- A4. The run's own primary is read live each time, so it may be older than its row for long.
+      -- A4. Never `l` for the run's own primary: after a restore of etcd, live reads of it stay older than its row.
       local itemKey = ARGV[itemsAt + ITEMS_SIZE * (i - 1) + ITEMS_KEY]
       outcome = quiet and quiet ~= itemKey and ownerIn(row) ~= ownerIn(value) and "l" or "s"
     elseif tomb and isCurrent(head(tomb), rv, listRV) then outcome = "l" -- A5

@@ -1,11 +1,11 @@
 -- Intents of an owner (informer §13): hash i:<ownerUid>
 --   <op id> -> state "p" (pending) or "l" (planned), token, controller, key, verb, name, uid, deadline, mayLandUntil
---   t:<token> -> number of its pending ops, their common deadline. registerIntents and every write-through stamp all pending
---   ops of a token, so one field stands for all of them: a pending op's deadline is the later of its own and its token's.
---   The sum of the numbers is the count of pending ops.
+--   t:<token> -> number of its pending ops, their common deadline. registerIntents and every write-through renew the deadline of all
+--   pending ops of a token in this one field: an op's deadline is the later of its own and its token's. The sum of the numbers is the count
+--   of pending ops.
 
---   t:mark -> the basis of the owner's creates and deletes (../../decision-mark.ts), opaque here
---   t:left -> the number of its pods that became inactive since the snapshot of its last own status; only with a mark
+--   t:mark -> what allows the owner's creates and deletes to be based on the cache (../../decision-mark.ts); not parsed here
+--   t:left -> the number of its pods that became inactive since the snapshot for its last status write; only with a mark
 --   t:drawn -> the number of names that were drawn for its pods (IT5)
 local MARK, LEFT, DRAWN = "t:mark", "t:left", "t:drawn"
 
@@ -42,7 +42,7 @@ local function setPending(key, token, count, deadline)
   end
 end
 
--- IT2: settles an op, at most once despite repeats.
+-- IT2: removes an op, and subtracts a pending one from its token's number.
 local function lowerOp(key, id, op)
   call("HDEL", key, id)
   if op.state == "p" then

@@ -10,7 +10,7 @@ local function lineageNow()
   return { term = term, count = term and fields[2] or "", termFence = fields[3] or "", fence = fence or "", number = number or "", marks = fields[5] or "0" }
 end
 
--- LN5: the number of times in `opened` that count.
+-- LN5: how many of the times in `opened` are within the window.
 local function recentEpochs(opened)
   local count = 0
   for at in string.gmatch(opened or "", "%d+") do

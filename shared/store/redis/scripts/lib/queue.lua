@@ -83,7 +83,7 @@ end
 -- that were dropped.
 local PREDECESSORS, PREDECESSORS_MAX = "-", 64
 
--- The greatest rv by which a primary of `key` may have been gone, or "".
+-- The greatest rv at which a former primary of `key` may no longer have existed, or "".
 local function predecessorGone(stored, key)
   local gone = ""
   for other, rv in string.gmatch(stored or "", "\31([^\31]+)\31(%d+)") do
@@ -139,8 +139,8 @@ local function add(state, at)
   ringLater(state)
 end
 
--- token, leaseUntil of the run that holds `key`, or nil. It is live while now < leaseUntil. Third: the number of preceding starts that never
--- ended, the last field of `p`.
+-- Returns token and leaseUntil of the run that holds `key`, or nil, and the number of runs before it that never ended. The lease is valid
+-- while now < leaseUntil.
 local function holder(base, key)
   local value = call("HGET", KEYS[base + P], key)
   if not value then return nil end

@@ -9,7 +9,7 @@ local function openLane(base)
   return state
 end
 
--- A2. nil: the message's fence is current; else "fence" (older: drop it) or "notOpen" (retry).
+-- A2. Returns nil if the message's fence is current, else "fence" (older: drop the message) or "notOpen" (retry).
 local function otherFence(state, fence)
   if not state.fence or less(state.fence, fence) then return "notOpen" end
   if less(fence, state.fence) then return "fence" end
@@ -31,8 +31,8 @@ local function stillDirty()
   end
 end
 
--- A manifest that arrives before its predecessors: marks a hole. On a FIFO queue it blocks the later messages of its lane, so none of
--- them could ever mark it (T40).
+-- A manifest that arrives before earlier messages of its lane: records the hole in the sequence. On a FIFO queue the manifest blocks the
+-- later messages of its lane, so none of these would record it (T40).
 local function early(state)
   evenIfFull()
   if not state.holeSince then call("HSET", KEYS[state.base], "holeSince", text(now)) end

@@ -1,4 +1,5 @@
--- The stop (informer §11.9, ../../stop-store.ts). Any text stops (GD6), except one in `stop` that holds the number of namespaces.
+-- The guard's stops (informer §11.9, ../../stop-store.ts). Any stored text is a stop (GD6), except a text in `stop` with the number of
+-- namespaces.
 
 -- The field that stops `key`, and its text, or nil. Without a key: those that stop everything.
 local function stopOf(hash, key)

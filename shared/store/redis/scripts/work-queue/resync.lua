@@ -1,4 +1,4 @@
--- resync: queues every primary of a controller, spread over a time, except keys that back off (WQ7).
+-- resync: enqueues every primary of a controller, spread over `spreadMs`, except keys in back-off (WQ7).
 -- KEYS  queue: of the controller
 -- ARGV  spreadMs
 -- Returns the first 500 doorbells: { base, key, u, delay ms, … }; {} with another epoch

@@ -1,9 +1,10 @@
--- sweep: doorbells for keys overdue by 5 s that no run holds, and for keys whose lease ran out (WQ5), of controllers with an open gate.
+-- sweep: returns doorbells of keys overdue by 5 s that no run holds, and of keys whose lease has expired (WQ5), for controllers with an
+-- open gate.
 -- KEYS  none
 -- ARGV  GATE (lib/gate.lua): all resources · READERS: controllers and the resources that each reads
 -- Returns { "ok", doorbells } (none with another epoch) · { "lanes", resource, number }
 local GRACE_MS, RING_INTERVAL_MAX_MS, BELLS_MAX = 5000, 300000, 500
-local CHUNK, SCANNED_MAX = 500, 20000 -- a backlog of recent doorbells must not block the server
+local CHUNK, SCANNED_MAX = 500, 20000 -- limits the time of one call
 
 if otherEpoch() then return { "ok", {} } end
 evenIfFull()
@@ -19,7 +20,7 @@ local function ringUnlessYoung(base, keys)
     if not rungAt or now - tonumber(rungAt) >= math.min(BELL_YOUNG_MS * 2 ^ tonumber(rings), RING_INTERVAL_MAX_MS) then
       local state = keyState(base, key)
       setBell(state, now, text(tonumber(rings or 0) + 1))
-      state.at = now -- the key of an abandoned run counts as dirty
+      state.at = now -- a key whose run was abandoned is due
       ringLater(state)
     end
   end
@@ -43,7 +44,7 @@ for at = readersAt, readersEnd, READERS_SIZE do
       local overdue = call("ZRANGEBYSCORE", KEYS[base], "-inf", "(" .. text(now - GRACE_MS), "LIMIT", offset, CHUNK)
       local idle = {}
       for _, key in ipairs(overdue) do
-        if isStopped(key) then -- after all others, so that a stopped namespace does not use up the keys of one pass
+        if isStopped(key) then -- to the end, so that a stopped namespace does not use up a pass
           call("ZADD", KEYS[base], text(now - GRACE_MS), key)
           offset = offset - 1
         elseif not held[key] then

@@ -13,7 +13,7 @@
 local refused = otherEpoch()
 if refused == "noEpoch" then return { "gated", "there is no epoch" } end
 if refused then return { "otherEpoch" } end
-call("HDEL", KEYS[queueBase + B], key) -- a doorbell was consumed, whatever the result is
+call("HDEL", KEYS[queueBase + B], key) -- the caller has received the doorbell
 refused = otherLanes()
 if refused then return refused end
 if stopSlot > 0 then -- GD1
@@ -59,7 +59,7 @@ local release = call("HGET", epochKey, "release") or ""
 if u == "" then return { "ok", leaseUntil, failures, false, {}, {}, {}, false, unended, "", 0, "0", "", lineageReply(), release } end
 local entry, row = call("HGET", primarySliceKey, key), call("HGET", primaryRowsKey, key)
 local intents = call("HGETALL", intentsKey)
-if #intents > 0 then -- IT3: all pending ops belong to a dead token
+if #intents > 0 then -- IT3: all pending ops are of former runs
   local tokens, ops, earliest = {}, {}, nil
   for i = 1, #intents, 2 do
     if string.sub(intents[i], 1, 2) == "t:" then
@@ -78,7 +78,7 @@ if #intents > 0 then -- IT3: all pending ops belong to a dead token
       if op.deadline <= now then expired[#expired + 1] = each end
     end
   end
-  if #expired > 0 then -- assigns them to this run; after a takeover it can no longer settle them
+  if #expired > 0 then -- assigns them to this run, so that their former run cannot settle them
     local out = {}
     for _, each in ipairs(expired) do
       local id, op = each[1], each[2]
