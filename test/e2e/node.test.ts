@@ -159,7 +159,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
         "    State: +Running",
         "    Ready: +True",
         "    Restart Count: +0",
-        "    Liveness: +http-get http://:8080/ delay=0s timeout=1s period=2s #success=1 #failure=3",
+        "    Liveness: +http-get http://:8080/ delay=0s timeout=1s period=2s successThreshold=1 failureThreshold=3",
         ...["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].map((type) => `  ${type} +True *`),
         "QoS Class: +BestEffort",
         `  Normal +Scheduled .* default-scheduler +Successfully assigned default/${name} to ${pod?.spec.nodeName}`,
