@@ -2,7 +2,7 @@
 import type { KubeClient } from "@deltaloop/kube/http";
 
 export interface ApiServerFacts {
-  /** Version, such as `v1.36.3`. */
+  /** Version, such as `v1.37.2`. */
   readonly gitVersion: string;
   /** Date of its response, in whole seconds; absent if a proxy removed it. */
   readonly dateMs?: number;

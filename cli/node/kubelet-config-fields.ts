@@ -169,6 +169,7 @@ export const FIELDS: Fields = {
   },
   ...unsupported(
     "allowedUnsafeSysctls",
+    "defaultPodSysctls",
     "configMapAndSecretChangeDetectionStrategy",
     "cpuManagerPolicyOptions",
     "crashLoopBackOff",

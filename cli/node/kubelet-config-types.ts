@@ -21,12 +21,12 @@ KubeletConfiguration{TypeMeta^:~ EnableServer:*b StaticPodPath:s PodLogsDir:s Sy
   FailSwapOn:*b MemorySwap:MemorySwapConfiguration ContainerLogMaxSize:s ContainerLogMaxFiles:*i32 ContainerLogMaxWorkers:*i32
   ContainerLogMonitorInterval:*Duration ConfigMapAndSecretChangeDetectionStrategy:ResourceChangeDetectionStrategy SystemReserved:m
   KubeReserved:m ReservedSystemCPUs:s ShowHiddenMetricsForVersion:s SystemReservedCgroup:s KubeReservedCgroup:s EnforceNodeAllocatable:[]s
-  AllowedUnsafeSysctls:[]s VolumePluginDir:s ProviderID:s KernelMemcgNotification:b Logging:LoggingConfiguration EnableSystemLogHandler:*b
-  EnableSystemLogQuery:*b ShutdownGracePeriod:Duration ShutdownGracePeriodCriticalPods:Duration ShutdownGracePeriodByPodPriority:[]~
-  CrashLoopBackOff:CrashLoopBackOffConfig ReservedMemory:[]MemoryReservation EnableProfilingHandler:*b EnableDebugFlagsHandler:*b
-  SeccompDefault:*b MemoryThrottlingFactor:*f64 MemoryReservationPolicy:~ RegisterWithTaints:[]Taint RegisterNode:*b
-  Tracing:*TracingConfiguration LocalStorageCapacityIsolation:*b ContainerRuntimeEndpoint:s ImageServiceEndpoint:s FailCgroupV1:*b
-  UserNamespaces:*~}
+  AllowedUnsafeSysctls:[]s DefaultPodSysctls:m VolumePluginDir:s ProviderID:s KernelMemcgNotification:b Logging:LoggingConfiguration
+  EnableSystemLogHandler:*b EnableSystemLogQuery:*b ShutdownGracePeriod:Duration ShutdownGracePeriodCriticalPods:Duration
+  ShutdownGracePeriodByPodPriority:[]~ CrashLoopBackOff:CrashLoopBackOffConfig ReservedMemory:[]MemoryReservation EnableProfilingHandler:*b
+  EnableDebugFlagsHandler:*b SeccompDefault:*b MemoryThrottlingFactor:*f64 MemoryReservationPolicy:~ RegisterWithTaints:[]Taint
+  RegisterNode:*b Tracing:*TracingConfiguration LocalStorageCapacityIsolation:*b ContainerRuntimeEndpoint:s ImageServiceEndpoint:s
+  FailCgroupV1:*b UserNamespaces:*~}
 TypeMeta{Kind:s APIVersion=apiVersion:s}
 KubeletAuthentication{X509:KubeletX509Authentication Webhook:KubeletWebhookAuthentication Anonymous:KubeletAnonymousAuthentication}
 KubeletAuthorization{Mode:KubeletAuthorizationMode Webhook:KubeletWebhookAuthorization}

@@ -23,7 +23,7 @@ export interface NodeRuntime {
   close(): void;
 }
 
-/** The pause image of Kubernetes 1.36. Source: cmd/kubeadm/app/constants PauseVersion. */
+/** The pause image of Kubernetes 1.37. Source: cmd/kubeadm/app/constants PauseVersion. */
 const PAUSE_IMAGE = "registry.k8s.io/pause:3.10.2";
 /** Below the agent's root directory. */
 const STATE_DIR = "docker-sandboxes";

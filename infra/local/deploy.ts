@@ -37,6 +37,8 @@ export interface Edition {
   readonly preamble?: string;
   /** How long functions and watcher cache a secret. Default: the product's. */
   readonly secretsSeconds?: number;
+  /** DELTALOOP_KUBERNETES of the watcher. Default: the product's. */
+  readonly kubernetes?: "supported" | "any";
 }
 
 export const ROOT = join(import.meta.dirname, "..", "..");

@@ -207,13 +207,18 @@ async function findQueues(endpoint: string): Promise<Configuration["queues"]> {
 }
 
 /** Returns the configuration with references to the secrets that `putSecrets` has written. */
-function referring(configuration: Configuration, endpoint: string, { secretsSeconds }: Edition): Readonly<Record<string, string>> {
+function referring(
+  configuration: Configuration,
+  endpoint: string,
+  { secretsSeconds, kubernetes }: Edition,
+): Readonly<Record<string, string>> {
   const { DELTALOOP_MAC_KEY: _mac, DELTALOOP_DIGEST_KEY: _digest, ...rest } = environmentOf(configuration);
   return {
     ...rest,
     DELTALOOP_MAC_KEY_SECRET: secretName(STAGE, "mac-key"),
     DELTALOOP_DIGEST_KEY_SECRET: secretName(STAGE, "digest-key"),
     DELTALOOP_SECRETS_ENDPOINT: endpoint,
+    ...(kubernetes !== undefined && { DELTALOOP_KUBERNETES: kubernetes }),
     ...(secretsSeconds !== undefined && { DELTALOOP_SECRETS_SECONDS: String(secretsSeconds) }),
   };
 }

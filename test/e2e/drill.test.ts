@@ -65,7 +65,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       if ("missing" in checkout) {
         process.stderr.write(`!!!!  the upgrade is from this very commit: ${checkout.missing}\n`);
         base = { preamble: "globalThis.deltaloopBase = true;" };
-      } else base = checkout;
+      } else base = { ...checkout, kubernetes: "any" }; // it may be older than the control plane's release
       deployed = await startDeployed({
         startCluster,
         edition: base,

@@ -9,7 +9,7 @@ import { keepLogs } from "../nodeconf/kept-logs.ts";
 import type { KeptLogs } from "../nodeconf/kept-logs.ts";
 import { startJudgedNode } from "../harness/node-processes/compared-node.ts";
 import type { JudgedNode } from "../harness/node-processes/compared-node.ts";
-import { coreOf, hasFailed, LEFT_OUT, nodeTests, runTests, SHORT } from "../nodeconf/tests.ts";
+import { coreOf, hasFailed, LEFT_OUT, LONG, nodeTests, runTests, SHORT } from "../nodeconf/tests.ts";
 import { startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 import { upstreamTests } from "../upstream/program.ts";
@@ -42,7 +42,7 @@ function suite(upstream: UpstreamTests): void {
   });
 
   it("every listed test exists, whether in the core or excluded", () => {
-    const named = [...LEFT_OUT.map(({ group }) => group), ...SHORT];
+    const named = [...LEFT_OUT.map(({ group }) => group), ...LONG, ...SHORT];
     expect(named.filter((text) => !names.some((name) => name.includes(text)))).toEqual([]);
   });
 

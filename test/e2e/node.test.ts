@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
+import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { LABELS } from "../../shared/node-agent/kubelet/types/labels.ts";
 import { IMAGES } from "../containerd/images.ts";
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
@@ -159,7 +160,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
         "    State: +Running",
         "    Ready: +True",
         "    Restart Count: +0",
-        "    Liveness: +http-get http://:8080/ delay=0s timeout=1s period=2s #success=1 #failure=3",
+        "    Liveness: +http-get http://:8080/ delay=0s timeout=1s period=2s successThreshold=1 failureThreshold=3",
         ...["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"].map((type) => `  ${type} +True *`),
         "QoS Class: +BestEffort",
         `  Normal +Scheduled .* default-scheduler +Successfully assigned default/${name} to ${pod?.spec.nodeName}`,
@@ -184,13 +185,13 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
         "  Hostname: +node-a",
         "  pods: +110",
         "  Container Runtime Version: +containerd://.+",
-        "  Kubelet Version: +v1\\.36\\..+",
+        `  Kubelet Version: +${KUBERNETES_VERSION}`,
         "Non-terminated Pods: +\\([1-9] in total\\)",
         "  Normal +Starting .*",
       ])
         expect(node).toMatch(new RegExp(`^${line}$`, "m"));
       expect(await cluster.kubectl("get", "nodes", "--no-headers")).toMatch(
-        /^node-a +Ready +<none> +\S+ +v1\.36\.\S+\nnode-b +Ready +<none> .*\n$/,
+        new RegExp(`^node-a +Ready +<none> +\\S+ +${KUBERNETES_VERSION}\nnode-b +Ready +<none> .*\n$`),
       );
     });
 

@@ -11,23 +11,14 @@ import { promisify } from "node:util";
 
 import type { ContainerdNode } from "../containerd/containerd.ts";
 import { ociArchive } from "../../infra/image/oci-archive.ts";
+import type { ImageContent } from "../../infra/image/oci-archive.ts";
 import { CTR } from "../containerd/programs.ts";
 import type { TarEntry } from "../../infra/image/tar.ts";
 import { createPki } from "../envtest/pki.ts";
+import type { UpstreamTests } from "../upstream/program.ts";
 
-const E2E = "registry.k8s.io/e2e-test-images";
-const UPSTREAM_IMAGES = {
-  agnhost: `${E2E}/agnhost:2.63.0`,
-  agnhostBefore: `${E2E}/agnhost:2.55`,
-  busybox: `${E2E}/busybox:1.37.0-1`,
-  glibcDns: `${E2E}/glibc-dns-testing:2.0.0`,
-  nonewprivs: `${E2E}/nonewprivs:1.4`,
-  nonroot: `${E2E}/nonroot:1.5`,
-  nautilus: `${E2E}/nautilus:1.8`,
-  nginx: `${E2E}/nginx:1.15-4`,
-  nginxNew: `${E2E}/nginx:1.27-0`,
-  pause: "registry.k8s.io/pause:3.10.2",
-} as const;
+/** Of all images that upstream's tests name: those made here. Each release has other tags, and a test may use an older one beside it. */
+const IMAGE = /^registry\.k8s\.io\/(?:e2e-test-images\/)?([\w-]+):[^/]+$/u;
 
 const BUSYBOX = "/bin/busybox";
 /**
@@ -39,12 +30,11 @@ const EXECUTABLE = 0o755;
 const PATH = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
 const run = promisify(execFile);
 
-/** @param agnhost the program's path */
-export async function importUpstreamImages({ directory }: ContainerdNode, agnhost: string): Promise<void> {
+export async function importUpstreamImages({ directory }: ContainerdNode, { programs, images }: UpstreamTests): Promise<void> {
   const file = join(directory, "upstream-images.tar");
   const [busybox, program, nnp, pause, localhost] = await Promise.all([
     rootOf(BUSYBOX),
-    readFile(agnhost),
+    readFile(programs.agnhost),
     compiled(directory, join(import.meta.dirname, "images", "nnp.c")),
     compiled(directory, join(import.meta.dirname, "..", "containerd", "images", "pause.c")),
     createPki(join(directory, "upstream-images-pki")).then(async (pki) => await pki.serverCertificate()),
@@ -66,30 +56,26 @@ export async function importUpstreamImages({ directory }: ContainerdNode, agnhos
     env: PATH,
   };
   const shell = { entrypoint: [], command: ["sh"], env: PATH };
-  const archive = ociArchive([
-    { name: UPSTREAM_IMAGES.agnhost, ...agnhostImage },
-    { name: UPSTREAM_IMAGES.agnhostBefore, ...agnhostImage },
-    { name: UPSTREAM_IMAGES.nautilus, ...agnhostImage, command: ["test-webserver"] },
-    { name: UPSTREAM_IMAGES.busybox, entries: busybox, ...shell },
+  const made: Readonly<Record<string, Omit<ImageContent, "name">>> = {
+    agnhost: agnhostImage,
+    nautilus: { ...agnhostImage, command: ["test-webserver"] },
+    busybox: { entries: busybox, ...shell },
     // Debian's busybox is linked with glibc, which is all that this image is for.
-    { name: UPSTREAM_IMAGES.glibcDns, entries: busybox, ...shell },
-    { name: UPSTREAM_IMAGES.nonroot, entries: busybox, ...shell, user: "1234" },
-    {
-      name: UPSTREAM_IMAGES.nonewprivs,
-      entries: [{ kind: "file", name: "nnp", content: nnp, mode: 0o4755 }],
-      entrypoint: ["/nnp"],
-      env: PATH,
-    },
+    "glibc-dns-testing": { entries: busybox, ...shell },
+    nonroot: { entries: busybox, ...shell, user: "1234" },
+    nonewprivs: { entries: [{ kind: "file", name: "nnp", content: nnp, mode: 0o4755 }], entrypoint: ["/nnp"], env: PATH },
     // A web server that is never asked for anything: that it runs is enough.
-    ...[UPSTREAM_IMAGES.nginx, UPSTREAM_IMAGES.nginxNew].map((name) => ({
-      name,
-      entries: busybox,
-      entrypoint: ["sleep", "1000000"],
-      env: PATH,
-    })),
-    { name: UPSTREAM_IMAGES.pause, entries: [{ kind: "file", name: "pause", content: pause, mode: EXECUTABLE }], entrypoint: ["/pause"] },
-  ]);
-  await writeFile(file, archive);
+    nginx: { entries: busybox, entrypoint: ["sleep", "1000000"], env: PATH },
+    pause: { entries: [{ kind: "file", name: "pause", content: pause, mode: EXECUTABLE }], entrypoint: ["/pause"] },
+  };
+  const named = (await images()).flatMap((name): readonly ImageContent[] => {
+    const content = made[IMAGE.exec(name)?.[1] ?? ""];
+    return content === undefined ? [] : [{ name, ...content }];
+  });
+  const absent = Object.keys(made).filter((image) => !named.some(({ name }) => IMAGE.exec(name)?.[1] === image));
+  // A pod that wants an image under a name of its own would pull it until its test's deadline.
+  if (absent.length > 0) throw new Error(`upstream's tests have no image named ${absent.join(", ")}`);
+  await writeFile(file, ociArchive(named));
   await run(CTR, ["--address", join(directory, "containerd.sock"), "--namespace", "k8s.io", "images", "import", "--no-unpack", file]);
   await rm(file);
 }

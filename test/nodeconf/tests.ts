@@ -45,7 +45,15 @@ export function coreOf(names: readonly string[]): readonly string[] {
   });
 }
 
-const LONG = [RESIZE, "[sig-node] Probing container", "[FeatureGate:SidecarContainers]", "[sig-node] Lifecycle Sleep Hook", "updat"];
+/** Parts of names: what of the node's suite is not in the core. */
+export const LONG: readonly string[] = [
+  RESIZE,
+  "[sig-node] Probing container ",
+  "[sig-node] Probing restartable init container ",
+  "[sig-node] Restartable Init Container Lifecycle Hook ",
+  "[sig-node] Lifecycle Sleep Hook ",
+  "updat",
+];
 
 /** Parts of names: what of the cluster's suite is in the core. */
 export const SHORT: readonly string[] = [

@@ -59,7 +59,7 @@ describe("what deltaloop writes matches the schema", () => {
         digester,
         raw,
         server: "s",
-        kubernetes: "v1.36.3",
+        kubernetes: "v1.37.2",
         keeps: true,
       },
     );

@@ -18,7 +18,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   "test/unit/cli/cluster/kubernetes-versions.test.ts": "which versions are supported",
   "docs/internals/spec/deployment.md": "compares releases",
   "docs/internals/spec/node-agent.md": "compares releases",
-  "docs/internals/upstream.md": "says which releases were tried",
+  "test/nodeconf/README.md": "names the release of its last whole run",
   "docs/reference/releases.md": "lists releases",
   "test/differential/releases.ts": "its usage names one",
   "test/envtest/release-module.ts": "lists the versions that can be built",

@@ -10,6 +10,8 @@ import { buildFlags, builtOnce, go } from "../envtest/go-program.ts";
 export interface UpstreamTests {
   /** Upstream's own, built of the same modules. */
   readonly programs: { readonly kubelet: string; readonly agnhost: string };
+  /** Full names of the images that its tests use. */
+  images(): Promise<readonly string[]>;
   /** Every test's whole name: `[sig-node] Containers should …`. */
   all(): Promise<readonly string[]>;
   /** All tests of Deployment, ReplicaSet and ReplicationController, as in tests.ts. */
@@ -81,6 +83,10 @@ export async function upstreamTests(): Promise<UpstreamTests | { readonly missin
   const program = join(built.folder, PROGRAM);
   return {
     programs: { kubelet: join(built.folder, "kubelet"), agnhost: join(built.folder, "agnhost") },
+    async images() {
+      const { output } = await execute(program, ["--list-images"]);
+      return output.trim().split("\n");
+    },
     async all() {
       const { output } = await execute(program, ["--list-tests"]);
       return [...output.matchAll(/\.go:\d+: (.+)$/gm)].map(([, name = ""]) => name);

@@ -28,10 +28,19 @@ export const TESTS: readonly string[] = [
 
 /** The others of the same three groups: scripted nodes run no container that would answer. */
 export const LEFT_OUT: readonly { readonly name: string; readonly needs: string }[] = [
-  { name: "Deployment should not disrupt a cloud load-balancer's connectivity during rollout", needs: "a load balancer" },
-  { name: "ReplicaSet should serve a basic image on each replica with a private image", needs: "a registry with a password" },
+  {
+    name: "Deployment should not disrupt a cloud load-balancer's connectivity during rollout [Provider:aws,azure,gce]",
+    needs: "a load balancer",
+  },
+  {
+    name: "ReplicaSet should serve a basic image on each replica with a private image [Provider:gce]",
+    needs: "a registry with a password",
+  },
   { name: "ReplicaSet should serve a basic image on each replica with a public image [Conformance]", needs: "containers that answer" },
-  { name: "ReplicationController should serve a basic image on each replica with a private image", needs: "a registry with a password" },
+  {
+    name: "ReplicationController should serve a basic image on each replica with a private image [Provider:gce]",
+    needs: "a registry with a password",
+  },
   {
     name: "ReplicationController should serve a basic image on each replica with a public image [Conformance]",
     needs: "containers that answer",

@@ -1,7 +1,7 @@
 /**
  * Non-resource paths: discovery (plain and aggregated), `/version`, health, OpenAPI.
  *
- * Source: k8s.io/apiserver/pkg/endpoints/discovery, api/discovery/*.json of kubernetes v1.36.
+ * Source: k8s.io/apiserver/pkg/endpoints/discovery, api/discovery/*.json of kubernetes v1.37.
  */
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR, KUBERNETES_VERSION } from "@deltaloop/kube/objects";
 import type { JsonObject } from "@deltaloop/base";

@@ -1,7 +1,7 @@
 /**
  * Columns and cells by kind.
  *
- * Source: kubernetes/pkg/printers/internalversion/printers.go, v1.36.
+ * Source: kubernetes/pkg/printers/internalversion/printers.go, v1.37.
  */
 import { age, since } from "./human-duration.ts";
 import { type Json, type JsonObject, metaOf, nameOf, numberAt, objectAt, objectsAt, stringMap, textAt } from "@deltaloop/base";

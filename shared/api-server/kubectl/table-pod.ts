@@ -1,7 +1,7 @@
 /**
  * The cells of a pod, including its Status column.
  *
- * Source: kubernetes/pkg/printers/internalversion/printers.go (printPod), v1.36.
+ * Source: kubernetes/pkg/printers/internalversion/printers.go (printPod), v1.37.
  */
 import { type Json, type JsonObject, metaOf, nameOf, numberAt, objectAt, objectsAt, textAt } from "@deltaloop/base";
 import { age, since } from "./human-duration.ts";

@@ -1,7 +1,7 @@
 /**
  * Defaults by kind, set after decoding a request and again after applying a patch.
  *
- * Source: kubernetes/pkg/apis/{apps,core}/v1/defaults.go, v1.36.
+ * Source: kubernetes/pkg/apis/{apps,core}/v1/defaults.go, v1.37.
  */
 import { canonicalise, setDefaultsPodSpec, setObjectDefaultsPod, normalise, normaliseDeploymentStatus } from "@deltaloop/kube/pod-template";
 import { ensureObject, isObject, type JsonObject, objectAt, objectsAt, stringMap, textAt } from "@deltaloop/base";

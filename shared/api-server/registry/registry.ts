@@ -17,7 +17,7 @@ import type { StorageEvent } from "../storage/watch-history.ts";
 import { prepareForCreate, prepareForUpdate } from "./strategy.ts";
 import { validateCreate, validateUpdate } from "./validation.ts";
 
-/** Attempts with a generated name. Source: apiserver's RetryGenerateName. */
+/** Attempts with a generated name. Source: registry/store.go createWithGenerateNameRetry. */
 const GENERATE_NAME_TRIES = 8;
 
 export interface Update {

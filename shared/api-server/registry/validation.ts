@@ -3,7 +3,7 @@
  *
  * Source: kubernetes/pkg/apis/{apps,core}/validation/validation.go, apimachinery/pkg/api/validation/objectmeta.go.
  */
-import { type FieldError, fieldForbidden, fieldInvalid, fieldTooLong } from "../scheme/api-error.ts";
+import { type FieldError, fieldForbidden, fieldInvalid, fieldRequired, fieldTooLong } from "../scheme/api-error.ts";
 import {
   jsonEqual,
   type Json,
@@ -105,11 +105,13 @@ function validateMetadata(object: JsonObject): FieldError[] {
 function validateOwnerReferences(meta: JsonObject): FieldError[] {
   const errors: FieldError[] = [];
   let controller: string | undefined;
-  for (const reference of objectsAt(meta, "ownerReferences")) {
-    for (const field of ["apiVersion", "kind", "name", "uid"]) {
-      const why = field === "apiVersion" ? "version must not be empty" : "must not be empty";
-      if ((textAt(reference, field) ?? "") === "") errors.push(fieldInvalid(`metadata.ownerReferences.${field}`, "", why));
-    }
+  for (const [index, reference] of objectsAt(meta, "ownerReferences").entries()) {
+    const at = `metadata.ownerReferences[${index}]`;
+    for (const field of ["apiVersion", "kind", "name", "uid"])
+      if ((textAt(reference, field) ?? "") === "") errors.push(fieldRequired(`${at}.${field}`, "must not be empty"));
+    const version = textAt(reference, "apiVersion") ?? "";
+    if (!/^(?:[^/]*\/)?[^/]+$|^$/.test(version))
+      errors.push(fieldInvalid(`${at}.apiVersion`, version, "must be <group>/<version> or <version>"));
     if (reference["controller"] !== true) continue;
     const label = `${textAt(reference, "kind")}/${textAt(reference, "name")}`;
     if (controller === undefined) controller = label;

@@ -23,7 +23,7 @@ PodStatus{ObservedGeneration:i64 Phase:PodPhase Conditions:[]PodCondition Messag
   PodIP:s PodIPs:[]PodIP StartTime:*Time InitContainerStatuses:[]ContainerStatus ContainerStatuses:[]ContainerStatus
   QOSClass=qosClass:PodQOSClass EphemeralContainerStatuses:[]ContainerStatus Resize:PodResizeStatus
   ResourceClaimStatuses:[]PodResourceClaimStatus ExtendedResourceClaimStatus:*PodExtendedResourceClaimStatus AllocatedResources:ResourceList
-  Resources:*ResourceRequirements NodeAllocatableResourceClaimStatuses:[]NodeAllocatableResourceClaimStatus}
+  Resources:*ResourceRequirements NodeAllocatableResourceClaimStatuses:[]NodeAllocatableResourceClaimStatus VolumeHealth:[]PodVolumeHealth}
 ReplicationControllerSpec{Replicas:*i32 MinReadySeconds:i32 Selector:m Template:*PodTemplateSpec}
 ReplicationControllerStatus{Replicas:i32 FullyLabeledReplicas:i32 ReadyReplicas:i32 AvailableReplicas:i32 ObservedGeneration:i64
   Conditions:[]ReplicationControllerCondition}
@@ -41,7 +41,8 @@ LeaseSpec{HolderIdentity:*s LeaseDurationSeconds:*i32 AcquireTime:*MicroTime Ren
 ObjectReference{Kind:s Namespace:s Name:s UID=uid:types.UID APIVersion=apiVersion:s ResourceVersion:s FieldPath:s}
 NamespaceSpec{Finalizers:[]FinalizerName}
 NamespaceStatus{Phase:NamespacePhase Conditions:[]NamespaceCondition}
-NodeSpec{PodCIDR:s PodCIDRs:[]s ProviderID:s Unschedulable:b Taints:[]Taint ConfigSource:*NodeConfigSource DoNotUseExternalID=externalID:s}
+NodeSpec{PodCIDR:s PodCIDRs:[]s ProviderID:s Unschedulable:b Taints:[]Taint ConfigSource:*NodeConfigSource DoNotUseExternalID=externalID:s
+  PodPreemptionPolicy:*NodePodPreemptionPolicy}
 NodeStatus{Capacity:ResourceList Allocatable:ResourceList Phase:NodePhase Conditions:[]NodeCondition Addresses:[]NodeAddress
   DaemonEndpoints:NodeDaemonEndpoints NodeInfo:NodeSystemInfo Images:[]ContainerImage VolumesInUse:[]UniqueVolumeName
   VolumesAttached:[]AttachedVolume Config:*NodeConfigStatus RuntimeHandlers:[]NodeRuntimeHandler Features:*NodeFeatures
@@ -64,7 +65,9 @@ ContainerStatus{Name:s State:ContainerState LastTerminationState=lastState:Conta
   User:*ContainerUser AllocatedResourcesStatus:[]ResourceStatus StopSignal:*Signal}
 PodResourceClaimStatus{Name:s ResourceClaimName:*s}
 PodExtendedResourceClaimStatus{RequestMappings:[]ContainerExtendedResourceRequest ResourceClaimName:s}
-NodeAllocatableResourceClaimStatus{ResourceClaimName:s Containers:[]s Resources:%resource.Quantity}
+NodeAllocatableResourceClaimStatus{ResourceClaimName:s Containers:[]s Mapping:[]NodeAllocatableMappedResources
+  Overhead:[]NodeAllocatableOverheadResources}
+PodVolumeHealth{Name:s HealthConditions:[]VolumeHealthCondition LastTransitionTime:Time}
 ReplicationControllerCondition{Type:ReplicationControllerConditionType Status:ConditionStatus LastTransitionTime:Time Reason:s Message:s}
 DeploymentStrategy{Type:DeploymentStrategyType RollingUpdate:*RollingUpdateDeployment}
 DeploymentCondition{Type:DeploymentConditionType Status:ConditionStatus LastUpdateTime:Time LastTransitionTime:Time Reason:s Message:s}
@@ -72,11 +75,12 @@ ReplicaSetCondition{Type:ReplicaSetConditionType Status:ConditionStatus LastTran
 NamespaceCondition{Type:NamespaceConditionType Status:ConditionStatus LastTransitionTime:Time Reason:s Message:s}
 Taint{Key:s Value:s Effect:TaintEffect TimeAdded:*Time}
 NodeConfigSource{ConfigMap:*ConfigMapNodeConfigSource}
+NodePodPreemptionPolicy{DisableResizePreemption:[]s}
 NodeCondition{Type:NodeConditionType Status:ConditionStatus LastHeartbeatTime:Time LastTransitionTime:Time Reason:s Message:s}
 NodeAddress{Type:NodeAddressType Address:s}
 NodeDaemonEndpoints{KubeletEndpoint:DaemonEndpoint}
 NodeSystemInfo{MachineID:s SystemUUID:s BootID:s KernelVersion:s OSImage=osImage:s ContainerRuntimeVersion:s KubeletVersion:s
-  KubeProxyVersion:s OperatingSystem:s Architecture:s Swap:*NodeSwapStatus}
+  KubeProxyVersion:s OperatingSystem:s Architecture:s Swap:*NodeSwapStatus RunningInUserNamespace:*b}
 ContainerImage{Names:[]s SizeBytes:i64}
 AttachedVolume{Name:UniqueVolumeName DevicePath:s}
 NodeConfigStatus{Assigned:*NodeConfigSource Active:*NodeConfigSource LastKnownGood:*NodeConfigSource Error:s}
@@ -92,6 +96,9 @@ VolumeMountStatus{Name:s MountPath:s ReadOnly:b RecursiveReadOnly:*RecursiveRead
 ContainerUser{Linux:*LinuxContainerUser}
 ResourceStatus{Name:ResourceName Resources:[]ResourceHealth}
 ContainerExtendedResourceRequest{ContainerName:s ResourceName:s RequestName:s}
+NodeAllocatableMappedResources{Name:ResourceName Quantity:*resource.Quantity}
+NodeAllocatableOverheadResources{Name:ResourceName PerPod:*resource.Quantity PerContainer:*resource.Quantity}
+VolumeHealthCondition{Status:VolumeHealthStatusType Reason:s Message:s}
 RollingUpdateDeployment{MaxUnavailable:*intstr.IntOrString MaxSurge:*intstr.IntOrString}
 ConfigMapNodeConfigSource{Namespace:s Name:s UID=uid:types.UID ResourceVersion:s KubeletConfigKey:s}
 DaemonEndpoint{Port=Port:i32}

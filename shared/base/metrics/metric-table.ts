@@ -250,7 +250,7 @@ export const METRICS = {
     labels: {},
     unit: "ratio",
     buckets: [0.25, 0.5, 1, 2, 4, 8],
-    help: "The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time). Should be <2. The intent of this metric is to measure the rough efficacy of the LogarithmicScaleDown feature gate's effect on the sorting (and deletion) of pods when a replicaset scales down. This only considers Ready pods when calculating and reporting.",
+    help: "The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time). Should be <2. The intent of this metric is to measure the rough efficacy of the sorting (and deletion) of pods when a replicaset scales down. This only considers Ready pods when calculating and reporting.",
     processes: ["functions"],
     where: "shared/controllers/replicaset/sync.ts",
     upstream: true,

@@ -170,7 +170,7 @@ export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
  * Younger first, with ages compared by order of magnitude. Equal ages are left to the next rule, the lower uid. Otherwise the youngest
  * pods of a rollout would all be deleted, and these often share a zone. Pods without a time are deleted first; equal times do not decide.
  *
- * Source: controller_utils.go afterOrZero, logarithmicRankDiff (gate LogarithmicScaleDown).
+ * Source: controller_utils.go afterOrZero, logarithmicRankDiff.
  */
 function compareTimes(timeA: string | undefined, timeB: string | undefined, nowMs: number): number {
   const [msA, msB] = [parseTime(timeA), parseTime(timeB)];

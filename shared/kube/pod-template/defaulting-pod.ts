@@ -2,7 +2,7 @@
  * Defaults of a pod spec, in a Pod and in a template. The pod-template-hash is computed from the result, so every
  * field matters.
  *
- * Source: kubernetes/pkg/apis/core/v1/defaults.go and zz_generated.defaults.go (SetObjectDefaults_Pod), v1.36.
+ * Source: kubernetes/pkg/apis/core/v1/defaults.go and zz_generated.defaults.go (SetObjectDefaults_Pod), v1.37.
  */
 import { ensureObject, type JsonObject, type Json, objectAt, objectsAt, textAt, numberAt } from "@deltaloop/base";
 import { canonicalQuantity } from "../quantity/quantity-text.ts";
@@ -41,6 +41,7 @@ function setDefaultsPod(spec: JsonObject): void {
     const limits = objectAt(resources, "limits");
     if (resources !== undefined && limits !== undefined) resources["requests"] = { ...limits, ...objectAt(resources, "requests") };
   }
+  if ((numberAt(spec, "terminationGracePeriodSeconds") ?? 0) < 0) spec["terminationGracePeriodSeconds"] = 1;
   spec["enableServiceLinks"] ??= true;
 }
 

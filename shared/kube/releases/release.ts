@@ -48,7 +48,7 @@ export function nextRelease(before: Release, { name, types, behaviour }: Changes
   return { name, types: [...before.types, types], behaviour: { ...before.behaviour, ...behaviour } };
 }
 
-/** `1.36` of `v1.36.3-eks-1a2b3c4`; undefined for text that is no version. */
+/** `1.37` of `v1.37.2-eks-1a2b3c4`; undefined for text that is no version. */
 export function releaseName(gitVersion: string): string | undefined {
   return /^v?(\d+\.\d+)(?!\d)/.exec(gitVersion)?.[1];
 }

@@ -20,7 +20,7 @@ export interface Capture {
   readonly startMs: number;
   readonly endMs: number;
   readonly records: number;
-  /** The versions that the recorded API server reported, as `v1.36.3`, in time order; absent: the capture has none. */
+  /** The versions that the recorded API server reported, as `v1.37.2`, in time order; absent: the capture has none. */
   readonly versions?: readonly RecordedVersion[];
   /** Number of records up to and including the end of a resource's first list; absent: never listed. */
   readonly firstLists: ReadonlyMap<CachedResource, number>;

@@ -197,7 +197,7 @@ export interface OtherLines {
   /** Reads a line without parsing its object (skim.ts). @returns undefined: the line must be parsed */
   readonly skim?: ((text: string) => AnyRecord | undefined) | undefined;
   readonly evidence?: (record: EvidenceRecord) => void;
-  /** The API server reports this version, as `v1.36.3`, from then on. */
+  /** The API server reports this version, as `v1.37.2`, from then on. */
   readonly release?: (version: string, fromMs: number) => void;
 }
 

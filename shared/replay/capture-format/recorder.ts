@@ -22,7 +22,7 @@ export interface RecorderOptions {
   /** Keeps objects as received, templates included. The meta line records this. */
   readonly raw: boolean;
   readonly server: string;
-  /** The API server's version, such as `v1.36.3`; absent: unknown. */
+  /** The API server's version, such as `v1.37.2`; absent: unknown. */
   readonly kubernetes?: string | undefined;
   /** Keeps every object, so that `restart` can list them. Default: no. */
   readonly keeps?: boolean;

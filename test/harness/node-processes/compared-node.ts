@@ -63,13 +63,13 @@ export interface JudgedNodeOptions {
 export async function startJudgedNode(
   cluster: Cluster,
   side: Side,
-  { programs }: UpstreamTests,
+  upstream: UpstreamTests,
   options: JudgedNodeOptions = {},
 ): Promise<JudgedNode> {
   const containerd = await startContainerd();
   try {
-    await importUpstreamImages(containerd, programs.agnhost);
-    const agent = await startAgent(cluster, side, containerd, programs, {
+    await importUpstreamImages(containerd, upstream);
+    const agent = await startAgent(cluster, side, containerd, upstream.programs, {
       ...options,
       configuration: { clusterDNS: [CLUSTER_DNS], ...options.configuration },
       flags: ["--cluster-dns", CLUSTER_DNS, ...(options.flags ?? [])],

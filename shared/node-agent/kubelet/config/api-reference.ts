@@ -53,8 +53,7 @@ const API_PROJECTIONS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /**
- * The first reference to an API object, if any. An unknown volume type counts as one. Source: pkg/api/pod/util.go HasAPIObjectReference;
- * pkg/features/kube_features.go PreventStaticPodAPIReferences.
+ * The first reference to an API object, if any. An unknown volume type counts as one. Source: pkg/api/pod/util.go HasAPIObjectReference.
  */
 export function apiReference(spec: PodSpec): ApiReference | undefined {
   if ((spec.serviceAccountName ?? "") !== "") return { resource: "serviceaccounts", field: "serviceAccountName" };

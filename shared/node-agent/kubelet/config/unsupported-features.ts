@@ -18,7 +18,8 @@ const POD_FEATURES: Features<NodePod["spec"]> = {
 const CONTAINER_FEATURES: Features<ContainerSpec> = {
   "lifecycle.stopSignal": ({ lifecycle }) => lifecycle?.stopSignal !== undefined,
   "resources.claims": ({ resources }) => isFilled(resources?.claims),
-  restartPolicyRules: ({ restartPolicyRules }) => isFilled(restartPolicyRules),
+  // Only one other action exists: it restarts all containers in place.
+  restartPolicyRules: ({ restartPolicyRules = [] }) => restartPolicyRules.some(({ action }) => action !== "Restart"),
   "securityContext.appArmorProfile": ({ securityContext }) => isOtherAppArmorProfile(securityContext?.appArmorProfile?.type),
   volumeDevices: ({ volumeDevices }) => isFilled(volumeDevices),
 };

@@ -3,7 +3,14 @@
  * started, the next one starts.
  */
 import { containerHash, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
-import { newestOf, restartPolicyOf, type ObservedContainer, type ObservedPod, type ProbeAnswers } from "../types/observed-pod.ts";
+import {
+  newestOf,
+  restartPolicyOf,
+  restartsAfter,
+  type ObservedContainer,
+  type ObservedPod,
+  type ProbeAnswers,
+} from "../types/observed-pod.ts";
 import { resizeStep, type ContainerUpdate } from "./resize-actions.ts";
 
 export interface ContainerToKill {
@@ -90,7 +97,6 @@ interface InitContainerState {
 }
 
 function plainStep({ pod, container, newest, index, isLast }: InitContainerState): Step {
-  const mayRestart = restartPolicyOf(pod, container) !== "Never";
   switch (newest.state) {
     case "CONTAINER_CREATED": // its start failed
       return { start: [index] };
@@ -101,10 +107,11 @@ function plainStep({ pod, container, newest, index, isLast }: InitContainerState
     }
     case "CONTAINER_EXITED":
       if (newest.endedForRestart === true) return { start: [index] };
-      if (newest.exitCode !== 0) return mayRestart ? { start: [index] } : { failed: true };
+      if (newest.exitCode !== 0) return restartsAfter(pod, container, newest.exitCode) ? { start: [index] } : { failed: true };
       return isLast ? { initialised: true } : { start: [index + 1] };
     case "CONTAINER_UNKNOWN":
-      return mayRestart ? killUnknown(container, newest, index) : { failed: true };
+      // Rules need an exit code.
+      return restartPolicyOf(pod, container) === "Never" ? { failed: true } : killUnknown(container, newest, index);
   }
 }
 

@@ -122,7 +122,7 @@ export function portProblem(port: number | string): string {
   return typeof port === "string" ? `port "${port}" not found` : `invalid port number: ${port}`;
 }
 
-/** `kube-probe/1.36`. */
+/** `kube-probe/1.37`. */
 function userAgent(purpose: HttpGetInput["purpose"]): string {
   return `kube-${purpose}/${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`;
 }

@@ -25,8 +25,8 @@ export interface ProbeInput {
   readonly hasStatus: boolean;
   readonly phaseIsTerminal: boolean;
   readonly podIsDeleting: boolean;
-  readonly restartPolicy: string;
-  readonly isSidecar: boolean;
+  /** The container ended and is not restarted. */
+  readonly isLast: boolean;
 }
 
 export interface ProbedContainer {
@@ -35,7 +35,6 @@ export interface ProbedContainer {
   readonly startedAtMs?: number;
   /** The status field of that name. */
   readonly started: boolean;
-  readonly terminated: boolean;
 }
 
 /**
@@ -83,8 +82,7 @@ export function beforeProbe(input: ProbeInput): ProbeStep {
   const wait = (next: ProbeRecord): ProbeStep => ({ run: false, record: next, ...publication(kind, record, next) });
   if (known.onHold === true || known.stopped === true) return wait(known);
   if (!container.running) {
-    const isLast = container.terminated && input.restartPolicy === "Never" && !input.isSidecar;
-    return wait({ ...known, result: "Failure", ...(isLast && { stopped: true }) });
+    return wait({ ...known, result: "Failure", ...(input.isLast && { stopped: true }) });
   }
   // Terminating containers must not be killed or reported as not started.
   if (input.podIsDeleting && kind !== "readiness") return wait({ ...known, result: "Success", stopped: true });

@@ -4,13 +4,13 @@ import type { ProbeOutcome } from "../../ports/prober.ts";
 import { isDeadlineExceeded } from "../../ports/cri-error.ts";
 import { parseTime, messageOf } from "@deltaloop/kube/objects";
 import type { NodePorts } from "../node-ports/node-ports.ts";
-import { initContainersOf, isSidecar, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
+import { initContainersOf, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 import { afterProbe, beforeProbe, firstDueMs, initialResult, nextDueMs, probeKey, probesOf, splitProbeKey } from "./probe.ts";
 import type { ProbedContainer } from "./probe.ts";
 import { execOutcome, PROBE_TRIES_MAX, probeNote, probeRequest } from "./probe-request.ts";
 import { apiPodOf } from "../pod/pod-manager.ts";
 import { enqueuePod, type EnqueuePorts } from "../pod-workers/update-worker.ts";
-import type { ObservedPod, ProbeAnswer } from "../types/observed-pod.ts";
+import { restartsAfter, type ObservedPod, type ProbeAnswer } from "../types/observed-pod.ts";
 
 export interface PodProbes {
   readonly ensure: () => Promise<void>;
@@ -112,18 +112,18 @@ export async function runProbe(
   await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 
   const status = (await ports.store.read("statuses", uid))?.status;
-  const probed = probedContainer(statusEntry(status, name));
+  const entry = statusEntry(status, name);
+  const exitCode = entry?.state?.terminated?.exitCode;
   const step = beforeProbe({
     kind,
     spec,
     record: await ports.store.read("probes", key),
     nowMs: ports.clock.now(),
-    container: probed,
+    container: probedContainer(entry),
     hasStatus: status !== undefined,
     phaseIsTerminal: isTerminalPhase(status?.phase),
     podIsDeleting: pod.metadata.deletionTimestamp !== undefined,
-    restartPolicy: pod.spec.restartPolicy ?? "Always",
-    isSidecar: initContainersOf(pod).some((one) => one.name === name && isSidecar(one)),
+    isLast: exitCode !== undefined && !restartsAfter(pod, container, exitCode),
   });
   let record: ProbeRecord | undefined = step.record;
   let published = step.published;
@@ -156,7 +156,6 @@ function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContain
     running: entry.state?.running !== undefined,
     ...(startedAtMs !== undefined && { startedAtMs }),
     started: entry.started === true,
-    terminated: entry.state?.terminated !== undefined,
   };
 }
 

@@ -4,7 +4,7 @@ import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { initContainersOf, isSidecar, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 import { UNSEEN_AT_END, UNSEEN_EXIT, type ContainerStateEntry } from "./container-statuses.ts";
 import { DISRUPTION_TARGET, isOwnedCondition, RESIZE_CONDITIONS, withTerminalReadiness } from "./pod-conditions.ts";
-import { restartPolicyOf } from "../types/observed-pod.ts";
+import { restartsAfter } from "../types/observed-pod.ts";
 import { jsonEqual } from "../types/json-equal.ts";
 import { isStaticPod } from "../types/labels.ts";
 
@@ -60,10 +60,9 @@ function leavesTerminated(pod: NodePod, before: PodStatus, next: PodStatus): boo
   );
 }
 
-/** Whether the pod's or the container's policy allows a restart. */
+/** Whether the pod's policy allows a restart, or the container's policy or rules do. */
 function mayRestart(pod: NodePod, container: ContainerSpec, exitCode: number): boolean {
-  const policies = [pod.spec.restartPolicy, restartPolicyOf(pod, container)];
-  return policies.includes("Always") || (exitCode !== 0 && policies.includes("OnFailure"));
+  return (exitCode !== 0 && pod.spec.restartPolicy === "OnFailure") || restartsAfter(pod, container, exitCode);
 }
 
 /** `next` with times, startTime and generation from `before`, and truncated messages. */

@@ -1,6 +1,6 @@
 /** The phase of a pod, from its containers (node-agent §13.2). */
 import { isStaticPod } from "../types/labels.ts";
-import { isStoppedForRestart, restartPolicyOf, type ObservedPod } from "../types/observed-pod.ts";
+import { isStoppedForRestart, restartsAfter, type ObservedPod } from "../types/observed-pod.ts";
 import { initContainersOf, isSidecar, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 
 export type PodPhase = "Pending" | "Running" | "Succeeded" | "Failed";
@@ -79,7 +79,7 @@ function count(pod: NodePod, statuses: readonly ContainerStatusEntry[], observed
 function countInit(counts: Counts, pod: NodePod, container: ContainerSpec, status: ContainerStatusEntry | undefined): void {
   const exitCode = exitCodeOf(status);
   if (exitCode === undefined) counts.pendingInit++;
-  else if (exitCode !== 0 && !isRestartable(pod, container, exitCode)) counts.failedInit++;
+  else if (exitCode !== 0 && !restartsAfter(pod, container, exitCode)) counts.failedInit++;
 }
 
 function countSidecar(counts: Counts, status: ContainerStatusEntry | undefined): void {
@@ -100,7 +100,7 @@ function countRegular(counts: Counts, pod: NodePod, container: ContainerSpec, st
   else if (exitCode !== undefined) {
     counts.stopped++;
     if (status?.state?.terminated?.exitCode === 0) counts.succeeded++;
-    if (!isRestartable(pod, container, exitCode)) counts.stoppedForGood++;
+    if (!restartsAfter(pod, container, exitCode)) counts.stoppedForGood++;
   } else if (status?.state?.waiting === undefined) counts.unknown++;
   else counts.waiting++;
 }
@@ -111,12 +111,6 @@ function exitCodeOf(status: ContainerStatusEntry | undefined): number | undefine
   if (state?.running !== undefined) return undefined;
   if (state?.terminated !== undefined) return state.terminated.exitCode;
   return state?.waiting === undefined ? undefined : lastState?.terminated?.exitCode;
-}
-
-/** Source: pkg/api/v1/pod/util.go ContainerShouldRestart. */
-function isRestartable(pod: NodePod, container: ContainerSpec, exitCode: number): boolean {
-  const policy = restartPolicyOf(pod, container);
-  return policy === "Always" || (policy === "OnFailure" && exitCode !== 0);
 }
 
 /**

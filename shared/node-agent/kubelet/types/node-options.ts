@@ -163,7 +163,8 @@ export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPo
 export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods, hugePageBytes = {} }: NodeResources): Quantities {
   return {
     cpu: canonicalQuantity(`${cpuMilli}m`) ?? "0",
-    "ephemeral-storage": bytesQuantity(ephemeralStorageBytes),
+    // Decimal, unlike memory. Source: pkg/kubelet/cadvisor/util.go EphemeralStorageCapacityFromFsInfo.
+    "ephemeral-storage": canonicalQuantity(`${ephemeralStorageBytes}`) ?? "0",
     ...Object.fromEntries(Object.entries(hugePageBytes).map(([size, bytes]) => [hugePagesName(size), bytesQuantity(bytes)])),
     memory: bytesQuantity(memoryBytes),
     pods: canonicalQuantity(`${pods}`) ?? "0",

@@ -157,19 +157,33 @@ export interface ProbeAnswers {
   startup(containerId: string): ProbeAnswer;
 }
 
-/**
- * The container's restart policy, or else the pod's. `Always` on an init container makes a sidecar. Pods with `restartPolicyRules` are held
- * (unsupported-features.ts). Source: pkg/api/v1/pod/util.go ContainerShouldRestart.
- */
+/** The container's restart policy, or else the pod's. `Always` on an init container makes a sidecar. */
 export function restartPolicyOf(pod: NodePod, container: ContainerSpec): string {
   return container.restartPolicy ?? pod.spec.restartPolicy ?? "Always";
+}
+
+/**
+ * Whether a container is restarted after it exited by itself:
+ *
+ *     Never, rule: Restart if exit code In [42]     42 → yes     1 → no
+ *
+ * Rules need a policy of the container's own. Other actions do not come here: they hold the pod (unsupported-features.ts).
+ * Source: pkg/api/v1/pod/util.go ContainerShouldRestart, FindMatchingContainerRestartRule.
+ */
+export function restartsAfter(pod: NodePod, container: ContainerSpec, exitCode: number): boolean {
+  const rules = container.restartPolicy === undefined ? [] : (container.restartPolicyRules ?? []);
+  const matches = ({ exitCodes }: (typeof rules)[number]): boolean =>
+    exitCodes !== undefined && (exitCodes.values ?? []).includes(exitCode) === (exitCodes.operator === "In");
+  if (rules.some(matches)) return true;
+  const policy = restartPolicyOf(pod, container);
+  return policy !== "Never" && !(policy === "OnFailure" && exitCode === 0);
 }
 
 /**
  * Decides by the newest instance:
  *
  *     pod is being deleted → no          none, CREATED, UNKNOWN → yes          RUNNING → no
- *     EXITED 0 → under Always            EXITED 1 → under Always and OnFailure
+ *     EXITED → as `restartsAfter`
  *     EXITED, stopped for a restart → yes
  *
  * Source: pkg/kubelet/container/helpers.go ShouldContainerBeRestarted. Differs from upstream: upstream stops and restarts in one step.
@@ -184,10 +198,7 @@ export function shouldContainerBeRestarted(pod: NodePod, container: ContainerSpe
     case "CONTAINER_CREATED":
     case "CONTAINER_UNKNOWN":
       return true;
-    case "CONTAINER_EXITED": {
-      if (newest.endedForRestart === true) return true;
-      const policy = restartPolicyOf(pod, container);
-      return policy !== "Never" && !(policy === "OnFailure" && newest.exitCode === 0);
-    }
+    case "CONTAINER_EXITED":
+      return newest.endedForRestart === true || restartsAfter(pod, container, newest.exitCode);
   }
 }

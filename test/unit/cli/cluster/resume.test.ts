@@ -114,11 +114,11 @@ test("rounds the API server's time up, and uses the local time if the response h
     readApiServer({
       json: async ({ onHead }) => {
         onHead?.(date === undefined ? {} : { date });
-        return { gitVersion: "v1.36.3" };
+        return { gitVersion: "v1.37.2" };
       },
     });
   const told = await server(new Date(NOW_MS).toUTCString());
-  expect(told).toEqual({ gitVersion: "v1.36.3", dateMs: NOW_MS });
+  expect(told).toEqual({ gitVersion: "v1.37.2", dateMs: NOW_MS });
   expect(aheadMs(told, NOW_MS - 60_000)).toBe(61_000);
   expect(aheadMs(await server(), NOW_MS)).toBe(0);
 });

@@ -25,7 +25,7 @@ export const HEALTHY: Facts = {
   redisCluster: false,
   durability: "C",
   api: {
-    version: seen({ server: "https://kube:6443", gitVersion: "v1.36.3", dateMs: NOW_MS }),
+    version: seen({ server: "https://kube:6443", gitVersion: "v1.37.2", dateMs: NOW_MS }),
     identity: seen({ cid: CLUSTER, uid: "kube-system-uid" }),
     lease: {
       name: "deltaloop/deltaloop-watcher-prod",

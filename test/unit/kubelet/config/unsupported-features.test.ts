@@ -69,6 +69,7 @@ describe("unsupportedFeature", () => {
       undefined,
       { resizePolicy: [{ resourceName: "cpu", restartPolicy: "NotRequired" }], resources: { requests: { cpu: "1" }, claims: [] } },
     ],
+    [undefined, { restartPolicy: "Never", restartPolicyRules: [{ action: "Restart", exitCodes: { operator: "In", values: [1] } }] }],
     [undefined, { restartPolicy: "Never", restartPolicyRules: [], volumeDevices: [], lifecycle: { preStop: { sleep: { seconds: 1 } } } }],
     [
       "restartPolicyRules",

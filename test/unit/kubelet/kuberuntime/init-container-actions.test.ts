@@ -149,6 +149,8 @@ describe("plain init containers", () => {
       computePodActions(nodePod({ restartPolicy, initContainers }), seen, NO_PROBES);
     expect(of("Never", own("OnFailure"))).toEqual(init([0]));
     expect(of("Always", own("Never"))).toEqual(podActions({ killPod: true }));
+    const restartPolicyRules = [{ action: "Restart", exitCodes: { operator: "In", values: [1] } }];
+    expect(of("Never", [containerSpec("init1", { restartPolicy: "Never", restartPolicyRules })])).toEqual(init([0]));
   });
 });
 

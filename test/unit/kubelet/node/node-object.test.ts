@@ -56,7 +56,7 @@ describe("nodeBody", () => {
           { type: "InternalIP", address: "2001:db8::7" },
           { type: "Hostname", address: "n1" },
         ],
-        capacity: { cpu: "2", memory: "16Gi", pods: "110", "ephemeral-storage": "61255492Ki" },
+        capacity: { cpu: "2", memory: "16Gi", pods: "110", "ephemeral-storage": "62725623808" },
         allocatable: { cpu: "2", memory: "16284Mi", pods: "110", "ephemeral-storage": "56453061334" },
         conditions: [
           {

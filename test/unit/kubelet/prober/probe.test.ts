@@ -16,7 +16,7 @@ const KINDS: readonly ProbeKind[] = ["readiness", "liveness", "startup"];
 
 /** Running for 40 s; started, unless it is a startup probe that looks at it. */
 function running(kind: ProbeKind, fields: Partial<ProbedContainer> = {}): ProbedContainer {
-  return { id: "c1", running: true, startedAtMs: NOW_MS - 40_000, started: kind !== "startup", terminated: false, ...fields };
+  return { id: "c1", running: true, startedAtMs: NOW_MS - 40_000, started: kind !== "startup", ...fields };
 }
 
 function record(kind: ProbeKind, fields: Partial<ProbeRecord> = {}): ProbeRecord {
@@ -33,8 +33,7 @@ function before(kind: ProbeKind, fields: Partial<ProbeInput> = {}): ProbeStep {
     hasStatus: true,
     phaseIsTerminal: false,
     podIsDeleting: false,
-    restartPolicy: "Always",
-    isSidecar: false,
+    isLast: false,
     ...fields,
   });
 }
@@ -126,33 +125,21 @@ describe("beforeProbe", () => {
       kind: "readiness",
       given: {
         record: record("readiness", { result: "Success" }),
-        container: running("readiness", { running: false, terminated: true }),
+        container: running("readiness", { running: false }),
       },
       want: { run: false, record: record("readiness", { result: "Failure" }), published: "Failure" },
     },
     {
       name: "that is said once",
       kind: "readiness",
-      given: { container: running("readiness", { running: false, terminated: true }) },
+      given: { container: running("readiness", { running: false }) },
       want: { run: false, record: record("readiness") },
     },
     {
-      name: "under Never a terminated container is the last one",
+      name: "a container that is not restarted ends the probe",
       kind: "liveness",
-      given: { restartPolicy: "Never", container: running("liveness", { running: false, terminated: true }) },
+      given: { isLast: true, container: running("liveness", { running: false }) },
       want: { run: false, record: record("liveness", { result: "Failure", stopped: true }), published: "Failure" },
-    },
-    {
-      name: "but not a waiting one",
-      kind: "readiness",
-      given: { restartPolicy: "Never", container: running("readiness", { running: false }) },
-      want: { run: false, record: record("readiness") },
-    },
-    {
-      name: "and not a sidecar",
-      kind: "readiness",
-      given: { restartPolicy: "Never", isSidecar: true, container: running("readiness", { running: false, terminated: true }) },
-      want: { run: false, record: record("readiness") },
     },
     {
       name: "deletion ends liveness quietly",

@@ -156,6 +156,21 @@ describe("leaving Terminated", () => {
       is: running("a"),
       refused: false,
     },
+    {
+      name: "Never, but one of the container's rules matches",
+      pod: nodePod({
+        containers: [
+          containerSpec("a", {
+            restartPolicy: "Never",
+            restartPolicyRules: [{ action: "Restart", exitCodes: { operator: "NotIn", values: [0] } }],
+          }),
+        ],
+        restartPolicy: "Never",
+      }),
+      was: failed("a"),
+      is: running("a"),
+      refused: false,
+    },
   ];
   it.each(table)("$name → rejected $refused", ({ pod, was, is, refused }) => {
     const cached = accept(undefined, status({ containerStatuses: [was] }), { pod });

@@ -113,6 +113,11 @@ describe("with a plain init container x", () => {
     const own = (restartPolicy: Policy): NodePod => nodePod({ initContainers: [containerSpec("x", { restartPolicy })], containers: ["a"] });
     expect(podPhase(own("Never"), [failed("x")], NOTHING, false)).toBe("Failed");
     expect(podPhase(own("OnFailure"), [failed("x")], NOTHING, false)).toBe("Pending");
+    const ruled = containerSpec("x", {
+      restartPolicy: "Never",
+      restartPolicyRules: [{ action: "Restart", exitCodes: { operator: "NotIn", values: [0] } }],
+    });
+    expect(podPhase(nodePod({ initContainers: [ruled], containers: ["a"] }), [failed("x")], NOTHING, false)).toBe("Pending");
   });
 });
 

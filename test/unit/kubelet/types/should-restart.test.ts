@@ -46,4 +46,19 @@ describe("shouldContainerBeRestarted", () => {
     const { restartPolicy: _, ...spec } = nodePod().spec;
     expect(shouldContainerBeRestarted({ ...nodePod(), spec }, containerSpec("foo1"), seen)).toBe(true);
   });
+
+  const ruled: readonly { readonly policy: Policy; readonly operator: string; readonly restarts: readonly number[] }[] = [
+    { policy: "Never", operator: "In", restarts: [7, 42] },
+    { policy: "Never", operator: "NotIn", restarts: [0, 1] },
+    { policy: "OnFailure", operator: "In", restarts: [1, 7, 42] },
+  ];
+  it.each(ruled)("a rule for exit codes $operator [7, 42] and $policy: restarts after $restarts", ({ policy, operator, restarts }) => {
+    const restartPolicyRules = [{ action: "Restart", exitCodes: { operator, values: [7, 42] } }];
+    const pod = nodePod({ restartPolicy: "Never" });
+    const after = (exitCode: number, spec: ReturnType<typeof containerSpec>): boolean =>
+      shouldContainerBeRestarted(pod, spec, observed({ containers: [exited("foo1", exitCode)] }));
+    const spec = containerSpec("foo1", { restartPolicy: policy, restartPolicyRules });
+    expect([0, 1, 7, 42].filter((exitCode) => after(exitCode, spec))).toEqual(restarts);
+    expect(after(42, containerSpec("foo1", { restartPolicyRules }))).toBe(false); // no policy of its own
+  });
 });

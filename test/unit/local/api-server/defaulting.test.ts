@@ -29,7 +29,7 @@ const H1 = {
   },
 };
 
-/** `kubectl create deployment nginx --image=nginx`, as kubectl 1.36.3 sends it. */
+/** `kubectl create deployment nginx --image=nginx`, as kubectl sends it. */
 const CREATE_DEPLOYMENT = Buffer.from(
   [
     "6b3873000a150a07617070732f7631120a4465706c6f796d656e7412b3010a230a056e67696e7812001a0022002a0032",

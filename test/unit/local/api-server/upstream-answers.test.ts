@@ -1,4 +1,4 @@
-// Answers of kube-apiserver v1.36.3 to the same requests: defaults, refusals, patches, deletions, scale, binding,
+// Answers of kube-apiserver v1.37.2 to the same requests: defaults, refusals, patches, deletions, scale, binding,
 // quotas.
 import { afterAll, expect, test } from "vitest";
 import { setUp } from "./fixture.ts";

@@ -1,5 +1,5 @@
 /**
- * Two conversations with kube-apiserver v1.36.3, request by request: upstream-answers.json, and what it refuses in
+ * Two conversations with kube-apiserver v1.37.2, request by request: upstream-answers.json, and what it refuses in
  * upstream-refusals.jsonl. The tests repeat them with the in-memory API server; record-upstream-answers.ts runs them against a real one and
  * records the answers.
  */
@@ -30,10 +30,6 @@ const FIRST_REFUSAL = "r ns";
 /** Each comment states the difference. */
 const KNOWN_DIFFERENCES: Readonly<Record<string, string>> = {
   "d bad strategy": "upstream prints its internal Go struct",
-  "patch uid": "upstream names the same cause twice",
-  "annotations patched beyond": "upstream names the same cause twice",
-  "fin add while deleting": "upstream names the same cause twice",
-  "pod adopt 2": "upstream names the same cause four times",
   "pod spec change": "upstream adds a diff",
   "pod nodeName": "upstream adds a diff",
   "list bad label": "upstream names what it expected",
