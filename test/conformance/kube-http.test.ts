@@ -226,7 +226,7 @@ it("KC6 [informer T112] aborts an endless response at 64 MiB, reports the call w
     const error = await failure(call());
     expect(error).toBeInstanceOf(AnswerTooLargeError);
     expect(isUnanswered(error)).toBe(true); // a write may have been executed
-    expect(String(error)).toMatch(/the answer to (GET|POST) \/api\/v1\/namespaces\/shop\/pods(\/p)? is larger than 67108864 bytes$/);
+    expect(String(error)).toMatch(/the response to (GET|POST) \/api\/v1\/namespaces\/shop\/pods(\/p)? is larger than 67108864 bytes$/);
   }
   expect(calls).toBe(2);
   await vi.waitFor(() => expect(closed).toBe(2));

@@ -216,7 +216,7 @@ describe("a secret in a file", () => {
   });
 
   it("is never a device", async () => {
-    await expect(createSecrets().write("file:/dev/null", "lost")).rejects.toThrow("file:/dev/null: is no regular file");
+    await expect(createSecrets().write("file:/dev/null", "lost")).rejects.toThrow("file:/dev/null: is not a regular file");
     expect((await stat("/dev/null")).isCharacterDevice()).toBe(true);
   });
 });

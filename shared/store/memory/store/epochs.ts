@@ -40,7 +40,7 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
   const epoch = epochNamed(data, request.epoch);
   if (!epoch) return { kind: "noEpoch" };
   if (epoch.opened.has(request.resource) && !epoch.resources.has(request.resource))
-    return { kind: "damaged", why: `${request.resource} is not there` };
+    return { kind: "damaged", why: `${request.resource} is missing` };
   const resource = epoch.resources.get(request.resource) ?? newResource(NO_FENCE, request.lanes, data.primary);
   const order = compareResourceVersions(request.fence, resource.fence);
   if (order < 0) return { kind: "fenced", fence: resource.fence };
@@ -112,7 +112,7 @@ export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serve
   const greatest = opened.map(({ fence }) => fence).reduce(maxResourceVersion, NO_FENCE);
   if (compareResourceVersions(greatest, request.fence) > 0) return { kind: "fenced", fence: greatest };
   const missing = concerned.find((name) => !epoch.resources.has(name));
-  if (missing !== undefined) return lost(epoch, "damaged", `${missing} is not there`, nowMs);
+  if (missing !== undefined) return lost(epoch, "damaged", `${missing} is missing`, nowMs);
   const smaller = opened.find(({ fence }) => fence !== request.fence);
   if (smaller) return lost(epoch, "setBack", `its fence is ${smaller.fence}`, nowMs);
   if (opened.some(({ primary }) => primary !== data.primary)) return lost(epoch, "setBack", OTHER_PRIMARY, nowMs);
