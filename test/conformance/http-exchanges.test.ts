@@ -305,7 +305,7 @@ describe("exchanges of HTTP/1.1", () => {
     expect(requests).toBe(1);
   });
 
-  it("HX2 fails a call with the reason of its signal, before and after it was sent", async () => {
+  it("HX2 fails an aborted call with the signal's reason, whether or not it has been sent", async () => {
     const { exchanges, connections } = await rude(() => undefined);
     const ended = new AbortController();
     const call = exchanges.ask(GET, { ...BOUNDS, signal: ended.signal });

@@ -73,7 +73,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       expect(atOnce(registry.pulls(...names))).toBe(2);
     });
 
-    it("[node-agent 246] that fail are retried after 10 s and 20 s, once for both containers with the image, until it exists", async () => {
+    it("[node-agent 246] that fail are retried after 10 s and 20 s until the image exists, once for both containers that use it", async () => {
       const image = registry.image("late");
       const containers = ["main", "second"].map((name) => ({ name, image }));
       await cluster.apply(podOf("late", { nodeName: "parallel", containers }));

@@ -65,7 +65,7 @@ describe("the mark of an owner (what its last decision was based on)", () => {
     expect(bounded("first after SUSPECT", { ...listed, atMs }, NOW_MS)).toMatchObject(want);
   });
 
-  it("does not count the owner's creation by this controller as a list", () => {
+  it("a mark that records the owner's creation does not delay the first list", () => {
     expect(bounded("pods to adopt", { ...created, atMs: NOW_MS }, NOW_MS).kind).toBe("list");
     expect(bounded(undefined, { ...listed, atMs: NOW_MS }, NOW_MS).kind).toBe("cache");
     expect(bounded("first under this fence", undefined, NOW_MS).kind).toBe("list");

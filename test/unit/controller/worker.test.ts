@@ -212,7 +212,7 @@ describe("runKey", () => {
     expect(await end(fail(new Error("x")), { maxRetries: 15 }, 15)).toEqual({ kind: "drop" });
   });
 
-  it("logs a failure with key and reason, and only code and reason of an API server's message", async () => {
+  it("logs a failure with key and reason, but only code and reason of an API server error", async () => {
     const error = new KubeApiError({ code: 422, reason: "Invalid", message: "env value hunter2 is invalid" });
     const { did } = await play({
       takes: [ok],

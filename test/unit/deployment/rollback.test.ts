@@ -220,7 +220,7 @@ describe("a sync with a pending request", () => {
 
   const edited = (d: Live): Live => ({ ...d, spec: { ...d.spec, template: podTemplate("v9") } });
 
-  it("does not roll back from a template that the decision did not see, so that the key runs again", async () => {
+  it("does not roll back if the live Deployment has changed since the decision, so that the key runs again", async () => {
     const harness = await asked("1");
     await harness.change("deployments", "web", edited);
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });

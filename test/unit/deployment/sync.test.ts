@@ -345,7 +345,7 @@ describe("creation of the new ReplicaSet", () => {
     expect(revisionOf(harness)).toBe("2");
   });
 
-  it("creates nothing from a template that the decision did not see", async () => {
+  it("creates nothing if the live Deployment has changed since the decision", async () => {
     await harness.change("deployments", "web", (d) => ({ ...d, spec: { ...d.spec, template: podTemplate("v3") } }));
     expect(await harness.handle()).toEqual({ kind: "again", afterMs: 0 });
     expect(harness.written()).toEqual([]);

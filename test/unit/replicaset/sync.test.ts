@@ -305,7 +305,7 @@ describe("creating", () => {
     expect(harness.api.find("replicasets", "web").status).toMatchObject({ replicas: 2 });
   });
 
-  it("creates nothing from a template that the decision did not see, and decides again immediately", async () => {
+  it("creates nothing if the live ReplicaSet has changed since the decision, and decides again immediately", async () => {
     const harness = await harnessOf({ replicas: 1 });
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 3 } }));
     await harness.sync();

@@ -196,7 +196,7 @@ describe("a malicious client [node-agent 497]", () => {
 });
 
 describe("attach to a container's process on Docker [node-agent 461]", () => {
-  it("forwards all input and output, and does not treat its end as a failure", async () => {
+  it("forwards all input and output, and succeeds when the process ends", async () => {
     const { cmd: _cmd, ...request } = REQUEST;
     const said = await run(await server.address(attachSession(daemon(7), request)), Buffer.from("hello"));
     expect(said).toMatchObject({ stdout: "hello|", stderr: "5 bytes\n|", error: '{"metadata":{},"status":"Success"}|' });
