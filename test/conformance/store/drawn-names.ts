@@ -11,12 +11,14 @@ import { strip } from "../../../shared/kube/strip/strip.ts";
 import { HANDLERS, withMarks } from "../../harness/sync/observed.ts";
 import type { StoreHarness } from "../../harness/store/store.ts";
 import { put } from "../../support/builders.ts";
-import { ScriptedApi } from "../../support/scripted-api.ts";
+import { refusal, ScriptedApi } from "../../support/scripted-api.ts";
 import { silentLog } from "../../support/silent-log.ts";
 import type { OpenStore } from "../store.ts";
 
 const KEY = "shop/web";
 const REPLICAS = 4;
+/** Longer than the backoff of a first failure, and than a list counts. */
+const RETRIED_MS = 6_000;
 /** Of all functions: each run has its own token. */
 const random = createSeededRandom(1);
 const digester = createDigester("0123456789abcdef0123456789abcdef");
@@ -73,6 +75,34 @@ export function drawnNameCases(open: OpenStore): void {
         },
       };
       await runOnce(harness, api, controller, basis === "the cache");
+      expect(names(api)).toHaveLength(REPLICAS);
+    },
+  );
+
+  it.for([
+    { basis: "a live list", surplus: 0 },
+    { basis: "the cache", surplus: REPLICAS },
+  ])(
+    "IT5 $basis: names given up before a Store was set back make at most as many surplus pods ($surplus), which a list shows",
+    async ({ basis, surplus }, { harness, skip }) => {
+      if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
+      const api = await ownerIn(harness, "replicaset");
+      const restore = await harness.fixture.snapshot();
+      api.script = { "create pods": (_, nth) => (nth === 1 ? refusal(403, "Forbidden", "exceeded quota") : undefined) };
+      await runOnce(harness, api, "replicaset", true); // its four names are given up: one was refused, three not tried
+      await harness.store.add(harness.epoch, "replicaset", KEY, 0);
+      await harness.fixture.clock.advance(RETRIED_MS);
+      await runOnce(harness, api, "replicaset", true);
+      expect(names(api)).toHaveLength(REPLICAS);
+      await restore();
+      await runOnce(harness, api, "replicaset", basis === "the cache");
+      expect(names(api)).toHaveLength(REPLICAS + surplus);
+      // As the next checkpoint causes.
+      const listed = api.all("pods").map((pod) => put(strip("pods", pod, digester), { counted: true }));
+      await harness.deliver("pods", listed);
+      await harness.store.add(harness.epoch, "replicaset", KEY, 0);
+      await harness.fixture.clock.advance(RETRIED_MS);
+      await runOnce(harness, api, "replicaset", false);
       expect(names(api)).toHaveLength(REPLICAS);
     },
   );
