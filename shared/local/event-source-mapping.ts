@@ -7,7 +7,8 @@
  * EM3 A throw, a timeout or an invalid response fails the whole batch.
  * EM4 At most `maximumConcurrency` invocations run. While fewer run, a ready batch is invoked at once.
  * EM5 At most one batch of a message group is in flight, and messages of a group keep the order in which they were received.
- * EM6 An invocation that timed out frees its slot and groups; its late response is ignored.
+ * EM6 An invocation that timed out frees its slot and groups. Its late response still removes its records: Lambda ends such a process, but one
+ *     that was stopped here continues, and its groups would otherwise wait until the visibility timeout ends.
  *
  * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses".
  */
@@ -151,13 +152,7 @@ export function startEventSourceMapping(
   async function invoke(batch: readonly ReceivedMessage[]): Promise<void> {
     const startedAtMs = clock.now();
     const { failed, error } = await outcomeOf(batch, `${functionName}-${++invocations}`);
-    try {
-      const done = batch.filter(({ messageId }) => !failed.has(messageId)).map(({ receipt }) => receipt);
-      if (done.length > 0) await source.remove(done);
-    } catch (removal) {
-      // Handlers are idempotent, so a redelivery changes nothing.
-      log.warn("failed to remove messages; they will be delivered again", { function: functionName, error: messageOf(removal) });
-    }
+    await removeDone(batch, failed);
     for (const { group } of batch) if (group !== undefined) busyGroups.delete(group);
     if (error !== undefined) log.warn("invocation failed", { function: functionName, records: batch.length, error });
     options.onInvocation?.({
@@ -169,6 +164,16 @@ export function startEventSourceMapping(
     });
   }
 
+  async function removeDone(batch: readonly ReceivedMessage[], failed: ReadonlySet<string>): Promise<void> {
+    try {
+      const done = batch.filter(({ messageId }) => !failed.has(messageId)).map(({ receipt }) => receipt);
+      if (done.length > 0) await source.remove(done);
+    } catch (removal) {
+      // Handlers are idempotent, so a redelivery changes nothing.
+      log.warn("failed to remove messages; they will be delivered again", { function: functionName, error: messageOf(removal) });
+    }
+  }
+
   /** Returns the ids of the failed records: all of them if the invocation failed (EM3). */
   async function outcomeOf(
     batch: readonly ReceivedMessage[],
@@ -177,19 +182,25 @@ export function startEventSourceMapping(
     const ids = batch.map(({ messageId }) => messageId);
     const deadlineMs = clock.now() + options.timeoutMs;
     const ended = new AbortController();
+    let isLate = false;
     const timeOut = clock.after(options.timeoutMs, ended.signal).then(() => {
+      isLate = true;
       throw new Error(`timed out after ${options.timeoutMs} ms`);
     });
     timeOut.catch(() => undefined); // the abort below rejects it once the race is over
+    const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, deadlineMs - clock.now()) });
+    // The wrapper also catches a handler that throws synchronously.
+    const answered = Promise.resolve()
+      .then(() => options.handler(sqsEvent(batch, options.queueArn), context))
+      .then((answer) => (options.reportBatchItemFailures === false ? new Set<string>() : failedIds(answer, ids)));
     try {
-      const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, deadlineMs - clock.now()) });
-      // The wrapper also catches a handler that throws synchronously.
-      const answer = await Promise.race([
-        Promise.resolve().then(() => options.handler(sqsEvent(batch, options.queueArn), context)),
-        timeOut,
-      ]);
-      return { failed: options.reportBatchItemFailures === false ? new Set() : failedIds(answer, ids) };
+      return { failed: await Promise.race([answered, timeOut]) };
     } catch (error) {
+      if (isLate)
+        void answered.then(
+          (failed) => removeDone(batch, failed),
+          () => undefined,
+        );
       return { failed: new Set(ids), error: messageOf(error) };
     } finally {
       ended.abort("ended");

@@ -64,6 +64,14 @@ async function polite(answer: RequestListener): Promise<{ readonly exchanges: Ex
   return { exchanges: exchangesOf(await listen(server)), connections: () => count };
 }
 
+/** Long enough for a connection to be made before the timeout. */
+const PAUSE_MS = 300;
+
+/** As SIGSTOP and SIGCONT: no timer fires and no input is read. */
+function suspend(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
 const X = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx";
 
 describe("exchanges of HTTP/1.1", () => {
@@ -131,6 +139,17 @@ describe("exchanges of HTTP/1.1", () => {
     const onHead = (): void => queueMicrotask(() => ended.abort(new Error("no more")));
     expect(await exchanges.ask(GET, { ...BOUNDS, signal: ended.signal, onHead })).toMatchObject({ code: 200, body: "x" });
   });
+
+  it.each(["ask", "stream"] as const)(
+    "HX2 returns an answer that arrived while this process was suspended beyond the timeout (%s)",
+    async (verb) => {
+      const { exchanges } = await rude((socket) => {
+        socket.write(X);
+        suspend(2 * PAUSE_MS);
+      });
+      expect(await exchanges[verb](GET, { ...BOUNDS, timeoutMs: PAUSE_MS })).toMatchObject({ code: 200 });
+    },
+  );
 
   it("HX2 discards an unsolicited response", async () => {
     const { exchanges, connections } = await rude((socket, nth) => {

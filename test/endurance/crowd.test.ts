@@ -22,6 +22,8 @@ const FILLED_SECONDS_MAX = 300;
 const TAKEN_OVER_MS_MAX = 20_000;
 /** The same, and a list: such a leader has no proof of what the Store holds. */
 const TAKEN_OVER_AND_LISTED_MS_MAX = 30_000;
+/** As long as the lease of a key. */
+const STOPPED_MS = 25_000;
 const random = createSeededRandom(1);
 
 interface Fault {
@@ -46,6 +48,7 @@ const FAULTS: readonly Fault[] = [
     },
     limits: { pauseMsMax: TAKEN_OVER_AND_LISTED_MS_MAX, settledMsMax: TAKEN_OVER_AND_LISTED_MS_MAX },
   },
+  { name: "functions stopped for 25 s, and continued", strike: ({ dev }) => stopFunctions(dev) },
   { name: "API server restarted", strike: ({ cluster }) => cluster.plane.restartApiServer(), limits: { breaksTheWatch: true } },
   ...REDIS_FAULTS.map(({ name, strike, pauseMsMax }) => ({
     name: `Redis: ${name}`,
@@ -69,6 +72,13 @@ async function killWatcher(dev: Running): Promise<void> {
     return watcher !== 0 && isRunning(watcher) && watcher;
   });
   killHard(pid);
+}
+
+async function stopFunctions(dev: Running): Promise<void> {
+  const { functions = 0 } = dev.pids();
+  process.kill(functions, "SIGSTOP");
+  await sleep(STOPPED_MS);
+  process.kill(functions, "SIGCONT");
 }
 
 await whereRealPartsAre("faults among 5,000 objects", () => {

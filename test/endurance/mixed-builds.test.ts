@@ -1,6 +1,6 @@
 /**
  * An older build and this one side by side in mid-rollout, on the same rows, messages and intents, in both directions and in either order of
- * deploying. test/conformance/redis-mixed-builds.test.ts runs one of these upgrades in `npm test`.
+ * deploying; one of each also on a real control plane. test/conformance/redis-mixed-builds.test.ts runs one of these upgrades in `npm test`.
  */
 import { upgradesThatShareRows } from "../support/upgrades-that-share-rows.ts";
 
@@ -11,3 +11,9 @@ for (const base of ["same-identity", "same-identity-before"] as const)
 for (const direction of ["upgrade", "rollback"] as const)
   for (const first of ["functions", "watcher"] as const)
     await upgradesThatShareRows({ base: "same-identity", direction, first, podLanes: 8 });
+
+for (const [direction, first] of [
+  ["upgrade", "functions"],
+  ["rollback", "watcher"],
+] as const)
+  await upgradesThatShareRows({ base: "same-identity", direction, first, isReal: true });

@@ -169,11 +169,15 @@ const wrappers: { readonly [R in Rule]?: (store: Store, data: MemoryData) => Par
       return opened.kind === "open" ? { ...opened, floor: "0" } : opened;
     },
   }),
+  // A list after a SUSPECT mark has the number of the list before it.
   generation: (store, data) => ({
-    openGeneration: (request) => {
+    openGeneration: async (request) => {
       const resource = data.epoch?.resources.get(request.resource);
-      if (resource && resource.generation > 0) resource.generation--;
-      return store.openGeneration(request);
+      const before = resource?.generation ?? 0;
+      const opened = await store.openGeneration(request);
+      if (opened.kind !== "open" || !resource || before === 0) return opened;
+      resource.generation = before;
+      return { ...opened, generation: before };
     },
   }),
   // An older fence replaces a newer one.

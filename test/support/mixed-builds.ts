@@ -1,6 +1,7 @@
 /**
- * Two builds of this repository in one process, on the same rows of a real Redis, the same messages and the same API server: what an upgrade
- * is like between the first new function and the last old one. Each build runs its own sources, down to the Store's scripts.
+ * Two builds of this repository in one process, on the same rows of a real Redis, the same messages and the same API server, in memory or
+ * real: what an upgrade is like between the first new function and the last old one. Each build runs its own sources, down to the Store's
+ * scripts.
  */
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -11,6 +12,8 @@ import { createApiServer } from "../../shared/api-server/api-server.ts";
 import { createInProcessKube } from "../../shared/api-server/in-process-client.ts";
 import { runScriptedNodes } from "../../shared/api-server/scripted-nodes/scripted-nodes.ts";
 import { memoryBackend, type System } from "../../shared/local/assemble-system.ts";
+import type { Kube } from "../../shared/kube/client/kube.ts";
+import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
 import type { Pod } from "../../shared/kube/objects/wire.ts";
 import type { Store } from "../../shared/store/ports/store.ts";
 import type * as systemModule from "../../shared/local/assemble-system.ts";
@@ -21,10 +24,13 @@ import type * as digestModule from "../../shared/kube/pod-template/digest.ts";
 import type * as identityModule from "../../shared/controllers/cache/identity.ts";
 import type * as timesModule from "../../shared/base/times.ts";
 import type * as checkpointModule from "../../shared/node-agent/kubelet/allocation/checkpoint.ts";
+import type * as kubeHttpModule from "../../shared/kube/http/kube-http.ts";
 import type * as labelsModule from "../../shared/node-agent/kubelet/types/labels.ts";
 import type * as podModule from "../../shared/node-agent/kubelet/types/pod.ts";
 import { eventually } from "./eventually.ts";
-import { rawClientIn } from "./raw-client.ts";
+import type { Cluster } from "./e2e.ts";
+import { rawClientAt, rawClientIn } from "./raw-client.ts";
+import type { RawClient } from "./raw-client.ts";
 import { watchGates, type Closed } from "./watch-gates.ts";
 
 const CLUSTER = "c1";
@@ -34,7 +40,7 @@ const NODES = { count: 2, bindPods: true, readyAfterMs: [200, 400], deleteAfterM
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 export const REPLICAS = 8;
 /** Reasons of a sync that is retried: another writer came first, or the watcher's term ended meanwhile (LN4). */
-const RETRIED = ["the object has been modified", "the cache belongs to another epoch"];
+const RETRIED = ["the object has been modified", "the cache belongs to another epoch", "the key was taken over"];
 const MERGE = "application/merge-patch+json";
 
 /** A build's own sources. Their types are this checkout's: the builds of one identity agree on the ports. */
@@ -49,6 +55,7 @@ export async function loadBuild(root: string) {
     identity: (await load("shared/controllers/cache/identity.ts")) as typeof identityModule,
     times: (await load("shared/base/times.ts")) as typeof timesModule,
     checkpoint: (await load("shared/node-agent/kubelet/allocation/checkpoint.ts")) as typeof checkpointModule,
+    kubeHttp: (await load("shared/kube/http/kube-http.ts")) as typeof kubeHttpModule,
     labels: (await load("shared/node-agent/kubelet/types/labels.ts")) as typeof labelsModule,
     pod: (await load("shared/node-agent/kubelet/types/pod.ts")) as typeof podModule,
   };
@@ -72,12 +79,63 @@ export interface MixedBuilds {
   stop(): Promise<readonly Closed[]>;
 }
 
-export async function startMixedBuilds(url: string, observer: Build): Promise<MixedBuilds> {
+/** The API server of both builds. */
+interface Server {
+  readonly person: RawClient;
+  kube(build: Build, component: string): Kube;
+  /** Pods created so far. */
+  created(): Promise<number>;
+  stop(): void;
+}
+
+async function serverInMemory(): Promise<Server> {
   const [clock, random] = [createSystemClock(), createSystemRandom()];
   const server = createApiServer({ clock, random });
   const person = rawClientIn(server, "kubectl");
   for (const name of ["default", LEASE.namespace])
     await person.request("POST", "/api/v1/namespaces", { metadata: { name } }).catch(() => undefined);
+  let created = 0;
+  server.onRequest(({ verb, resource, subresource, status }) => {
+    if (verb === "create" && resource === "pods" && subresource === "" && status === 201) created++;
+  });
+  const nodesEnd = new AbortController();
+  void runScriptedNodes(createInProcessKube(server, { component: "nodes" }), { ...NODES, clock, random }, nodesEnd.signal);
+  return {
+    person,
+    kube: (_, component) => createInProcessKube(server, { component }),
+    created: () => Promise.resolve(created),
+    stop: () => {
+      nodesEnd.abort();
+      server.close();
+    },
+  };
+}
+
+/** A control plane with scheduler and nodes. Both builds have all rights. */
+async function serverOf(cluster: Cluster): Promise<Server> {
+  const { adminKubeconfig } = cluster.plane;
+  const access = await kubeHttpConfigFrom(adminKubeconfig, { component: "e2e" });
+  return {
+    person: await rawClientAt(adminKubeconfig, "kubectl"),
+    kube: (build, component) => build.kubeHttp.createKubeHttp({ ...access, component }),
+    created: async () =>
+      (await cluster.audit()).filter(
+        ({ verb, objectRef, responseStatus }) =>
+          verb === "create" &&
+          objectRef?.namespace === "default" &&
+          objectRef.resource === "pods" &&
+          objectRef.subresource === undefined &&
+          responseStatus?.code === 201,
+      ).length,
+    stop: () => undefined,
+  };
+}
+
+/** `cluster`: instead of an API server in memory. */
+export async function startMixedBuilds(url: string, observer: Build, cluster?: Cluster): Promise<MixedBuilds> {
+  const [clock, random] = [createSystemClock(), createSystemRandom()];
+  const server = cluster ? await serverOf(cluster) : await serverInMemory();
+  const { person } = server;
   const digester = observer.digest.createDigester(KEY);
   const queues = memoryBackend({ clock, random, digester, deployment: "mixed", cluster: CLUSTER });
   const idle = memoryBackend({ clock, random, digester, deployment: "mixed", cluster: CLUSTER });
@@ -88,13 +146,7 @@ export async function startMixedBuilds(url: string, observer: Build): Promise<Mi
     const text = `${message} ${JSON.stringify(fields ?? {})}`;
     if (!RETRIED.some((reason) => text.includes(reason))) complaints.push(text);
   };
-  let created = 0;
-  server.onRequest(({ verb, resource, subresource, status }) => {
-    if (verb === "create" && resource === "pods" && subresource === "" && status === 201) created++;
-  });
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: complain };
-  const nodesEnd = new AbortController();
-  void runScriptedNodes(createInProcessKube(server, { component: "nodes" }), { ...NODES, clock, random }, nodesEnd.signal);
 
   const storeOf = (build: Build): Store => {
     const client = new Redis(url);
@@ -112,7 +164,7 @@ export async function startMixedBuilds(url: string, observer: Build): Promise<Mi
       ...{ clock, random, log, digester: build.digest.createDigester(KEY), signer: build.signer.createSigner([KEY], CLUSTER) },
       ...{ store: storeOf(build), queue: queues.queue, doorbells: queues.doorbells, functions: build.functions.functionHandlers },
       sources: (part === "functions" ? queues : idle).sources,
-      kube: (component: string) => createInProcessKube(server, { component }),
+      kube: (component: string) => server.kube(build, component),
     };
     const watchers = part === "watcher" ? 1 : 0;
     const system = build.system.assembleSystem(ports, { cluster: CLUSTER, clusterUid: "cluster-uid", lease: LEASE, watchers });
@@ -155,13 +207,12 @@ export async function startMixedBuilds(url: string, observer: Build): Promise<Mi
     },
     async state() {
       const unread = [...(await store.quarantined()), ...(await store.forgeries())].map((entry) => JSON.stringify(entry));
-      return { epoch: (await store.epoch())?.epoch, created, complaints: [...complaints, ...unread] };
+      return { epoch: (await store.epoch())?.epoch, created: await server.created(), complaints: [...complaints, ...unread] };
     },
     async stop() {
       const closed = (await gates?.stop()) ?? [];
       await Promise.all(systems.map((system) => system.stop()));
-      nodesEnd.abort();
-      server.close();
+      server.stop();
       for (const client of clients) client.disconnect();
       return closed;
     },

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import type { PodAllocation } from "../../shared/node-agent/ports/node-store.ts";
 import { baseCheckout } from "./drill/base.ts";
-import { measured } from "./e2e.ts";
+import { controlPlaneBinaries } from "../envtest/binaries.ts";
+import { measured, startCluster, type Cluster } from "./e2e.ts";
 import { loadBuild, REPLICAS, startMixedBuilds, type Build, type MixedBuilds } from "./mixed-builds.ts";
 import { ensureRedisServer, startRedis, type RedisServer } from "./redis.ts";
 
@@ -23,12 +24,15 @@ export interface SharingUpgrade {
   readonly first: "functions" | "watcher";
   /** The older build has this number of lanes of pods, which makes its epoch another one. All is then replaced within one rollout. */
   readonly podLanes?: number;
+  /** On a control plane with scheduler and nodes, instead of an API server in memory. */
+  readonly isReal?: true;
 }
 
-export async function upgradesThatShareRows({ base, direction, first, podLanes }: SharingUpgrade): Promise<void> {
+export async function upgradesThatShareRows({ base, direction, first, podLanes, isReal }: SharingUpgrade): Promise<void> {
   const lanes = podLanes === undefined ? "" : `, ${podLanes} lanes of pods there`;
-  const title = `${direction} with test/upgrade/${base}${lanes}, ${first} first`;
-  const checkout = ensureRedisServer() ?? (await baseCheckout(base));
+  const title = `${direction} with test/upgrade/${base}${lanes}, ${first} first${isReal ? ", on a control plane" : ""}`;
+  const plane = isReal ? await controlPlaneBinaries() : undefined;
+  const checkout = ensureRedisServer() ?? (plane && "missing" in plane ? plane.missing : undefined) ?? (await baseCheckout(base));
   const missing = typeof checkout === "string" ? checkout : "missing" in checkout ? checkout.missing : undefined;
   if (typeof checkout === "string" || "missing" in checkout) {
     process.stderr.write(`!!!!  ${title} cannot run: ${missing}\n`);
@@ -38,6 +42,7 @@ export async function upgradesThatShareRows({ base, direction, first, podLanes }
 
   describe(title, () => {
     let redis: RedisServer;
+    let cluster: Cluster | undefined;
     let mixed: MixedBuilds;
     let from: Build;
     let to: Build;
@@ -46,12 +51,14 @@ export async function upgradesThatShareRows({ base, direction, first, podLanes }
       const builds = [await loadBuild(checkout.root), await loadBuild(ROOT)] as const;
       [from, to] = direction === "upgrade" ? builds : [builds[1], builds[0]];
       redis = await startRedis();
-      mixed = await startMixedBuilds(redis.url, builds[1]);
+      if (isReal) cluster = await startCluster();
+      mixed = await startMixedBuilds(redis.url, builds[1], cluster);
     });
     afterAll(async () => {
       const closed = ((await mixed?.stop()) ?? []).map(({ fromMs, toMs, why }) => `${((toMs - fromMs) / 1000).toFixed(1)} s (${why})`);
       measured(`${title}: gates were closed for ${closed.join(", ") || "no time"}`);
       await redis?.stop();
+      await cluster?.stop();
       await checkout.remove();
     });
 

@@ -4,7 +4,8 @@
  *
  * HX1 a call owns its connection until its response is complete; there is no queue and no pipelining.
  * HX2 a call ends with the complete response or with an error, which also closes the connection. A complete response wins over a
- *    simultaneous abort or connection error, unless more bytes followed it by the time it is read.
+ *    simultaneous abort or connection error, unless more bytes followed it by the time it is read. So does one that arrived while the
+ *    process was frozen.
  * HX3 a connection is closed, not reused, when its idle time is over, also after the process was frozen.
  * HX4 a value that would break out of its line (a token with a line feed) is rejected before anything is sent, and is not quoted.
  * HX5 before a connection is reused, pending input (bytes or an end) is detected; then the call uses a new connection. A GET whose reused
@@ -18,6 +19,7 @@
 import { isIP } from "node:net";
 import type { Socket } from "node:net";
 
+import { afterPoll, inputDeadline } from "../system/after-poll.ts";
 import { AnswerReader, MalformedAnswerError } from "./http-answer.ts";
 import type { Head } from "./http-answer.ts";
 import { openerOf } from "./http-connect.ts";
@@ -191,11 +193,6 @@ class StaleConnectionError extends Error {
   }
 }
 
-/** Runs `then` after the event loop has polled for input: the first immediate may run in the current iteration. */
-function afterPoll(then: () => void): void {
-  setImmediate(() => setImmediate(then));
-}
-
 interface Owner {
   readonly idleMsMax: number;
   /** Returns whether the connection is kept. */
@@ -275,8 +272,9 @@ class Connection {
   exchange(text: string, { timeoutMs, late, bytesMax, signal, onHead }: Bounds): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const onAbort = (): void => this.#fail(signal?.reason);
-      const timer = setTimeout(() => this.#fail(late()), timeoutMs);
-      this.#begin(text, { reader: new AnswerReader(bytesMax, (head) => onHead?.(head)), resolve, reject, timer, signal, onAbort });
+      const timer = inputDeadline(() => this.#call === call && this.#fail(late()), timeoutMs);
+      const call: Call = { reader: new AnswerReader(bytesMax, (head) => onHead?.(head)), resolve, reject, timer, signal, onAbort };
+      this.#begin(text, call);
     });
   }
 
@@ -284,8 +282,10 @@ class Connection {
     return new Promise((resolve, reject) => {
       const body = new StreamedBody();
       const onAbort = (): void => this.#fail(signal?.reason);
-      const timer = setTimeout(() => this.#fail(late()), timeoutMs);
+      let hasHead = false;
+      const timer = inputDeadline(() => hasHead || this.#fail(late()), timeoutMs);
       const onHead = (head: Head): void => {
+        hasHead = true;
         clearTimeout(timer);
         signal?.removeEventListener("abort", onAbort);
         this.#socket?.pause();

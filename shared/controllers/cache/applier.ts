@@ -11,7 +11,7 @@
  * AP4 an item that travelled without its object (`tooBig`) is read live and stripped here; a call holds few of them.
  * AP5 a message that exceeds its time makes progress on each delivery: a call has 100 items, on redelivery 10, then one, and grows while
  *     calls are quick. Items that an earlier delivery applied are skipped.
- * AP6 each call of a message requires the one before, and what an earlier delivery applied is read after a call of this one (A15).
+ * AP6 each call of a message requires the one before, and what an earlier delivery applied is read before and after a call of this one (A15).
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { compareResourceVersions, controllerIn, isCurrent, messageOf, splitKey } from "@deltaloop/kube/objects";
@@ -439,14 +439,18 @@ class MessageApplier {
       .filter((item) => faultOf(item) === undefined && item.t !== "D" && (item.tooBig || this.#receiveCount > 2))
       .map(({ key, rv }) => ({ resource, key, put: rv, ...list }));
     if (rows.length === 0) return items;
+    const readCurrent = async () => new Map((await this.#cluster.store.readIndex({ rows })).current?.map(({ row }) => [row.key, row.rv]));
+    const before = await readCurrent();
+    if (before.size === 0) return items;
     const begun = await this.#cluster.store.applyPack(this.#header(kind), [], { counts: [], ...this.#part() });
-    // The message was committed already, or its fence is not open. Rows read now need not come from its calls, so nothing is skipped.
+    // Committed before, or not open: nothing is skipped, because nothing vouches for what the reads found.
     if (begun.kind !== "applied") return items;
     this.#parts++;
-    const current = new Map((await this.#cluster.store.readIndex({ rows })).current?.map(({ row }) => [row.key, row.rv]));
+    // A Store that was set back to before the call has lost it, or it shows here what it has lost.
+    const after = await readCurrent();
     return items.filter((item) => {
-      const rv = faultOf(item) === undefined && item.t !== "D" ? current.get(item.key) : undefined;
-      return rv === undefined || !isCurrent(rv, item.rv, list.listRV);
+      const rows = faultOf(item) === undefined && item.t !== "D" ? [before.get(item.key), after.get(item.key)] : [];
+      return rows.length === 0 || rows.some((rv) => rv === undefined || !isCurrent(rv, item.rv, list.listRV));
     });
   }
 

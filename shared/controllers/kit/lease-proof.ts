@@ -6,7 +6,8 @@
  *     returned.
  * LP2 a proof holds for one term and PROOF_MS, and ends with any connection error: the next connection may lead to another API server.
  * LP3 the Lease is read at most once in PROOF_MS while the proof succeeds, and once in RETRY_MS while it fails. If a connection fails
- *     during the read, the response proves nothing: the Lease is read again at once, up to READS_MAX times.
+ *     during the read, or the response is PROOF_MS old (a paused process), it proves nothing: the Lease is read again at once, up to
+ *     READS_MAX times.
  * LP4 an epoch without a term (an older build, shadow mode) needs no proof.
  * LP5 a checkpoint never goes back within an epoch. If `take` returns a smaller one than this process has seen, it marks every resource
  *     SUSPECT.
@@ -85,7 +86,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
       } catch (error) {
         return { sentMs, why: describeError(error) };
       }
-      if (before === failures) return { sentMs };
+      if (before === failures && clock.now() - sentMs < PROOF_MS) return { sentMs };
       if (reads === READS_MAX) return { sentMs, why: "connections keep failing" };
     }
   }

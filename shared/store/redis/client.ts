@@ -1,8 +1,9 @@
 /** Configuration of the ioredis client. */
-import { Cluster, Redis } from "ioredis";
+import { Cluster, Command, Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
 
 import { REDIS_COMMAND_TIMEOUT_MS, REDIS_CONNECT_TIMEOUT_MS } from "@deltaloop/base";
+import { inputDeadline } from "@deltaloop/base/system";
 
 /**
  * Calls are retried for 0.7 s across reconnects. Failing earlier would be worse: a call without a response may have registered an intent
@@ -13,6 +14,23 @@ const TRIES_MAX = 5;
 const [RECONNECT_STEP_MS, RECONNECT_MS_MAX] = [50, 500];
 /** ioredis: the command was not executed, so it is sent again. */
 const RECONNECT_AND_RESEND = 2;
+
+/** What ioredis keeps of a command: it clears the timer with the response. */
+interface TimedCommand {
+  isSettled: boolean;
+  _commandTimeoutTimer?: NodeJS.Timeout;
+  reject(error: Error): void;
+}
+
+/** ioredis' own timer would fail the commands of a process that was paused, although their responses have arrived. */
+Object.assign(Command.prototype, {
+  setTimeout(this: TimedCommand, ms: number): void {
+    const expire = (): void => {
+      if (!this.isSettled) this.reject(new Error("Command timed out"));
+    };
+    this._commandTimeoutTimer ??= inputDeadline(expire, ms);
+  },
+});
 
 /**
  * Connects in the background; earlier calls wait. Auto-pipelining is off: each verb is one command, and when ioredis groups a cluster's

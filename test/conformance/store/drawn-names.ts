@@ -17,6 +17,8 @@ import type { OpenStore } from "../store.ts";
 
 const KEY = "shop/web";
 const REPLICAS = 4;
+/** Longer than the backoff of a first failure, and than a list counts. */
+const RETRIED_MS = 6_000;
 /** Of all functions: each run has its own token. */
 const random = createSeededRandom(1);
 const digester = createDigester("0123456789abcdef0123456789abcdef");
@@ -100,6 +102,24 @@ export function drawnNameCases(open: OpenStore): void {
         },
       };
       await runOnce(harness, api, controller, basis === "the cache");
+      expect(names(api)).toHaveLength(REPLICAS);
+    },
+  );
+
+  it.for(["a live list", "the cache"])(
+    "IT5 names rejected before a rollback of the Store are used again by the next run, on %s: no pod too many",
+    async (basis, { harness, skip }) => {
+      if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
+      const api = await ownerIn(harness, "replicaset");
+      const restore = await harness.fixture.snapshot();
+      api.script = { "create pods": (_, nth) => (nth === 1 ? refusal(403, "Forbidden", "exceeded quota") : undefined) };
+      await runOnce(harness, api, "replicaset", true); // one name is rejected, three are not tried
+      await harness.store.add(harness.epoch, "replicaset", KEY, 0);
+      await harness.fixture.clock.advance(RETRIED_MS);
+      await runOnce(harness, api, "replicaset", true);
+      expect(names(api)).toHaveLength(REPLICAS);
+      await restore();
+      await runOnce(harness, api, "replicaset", basis === "the cache");
       expect(names(api)).toHaveLength(REPLICAS);
     },
   );

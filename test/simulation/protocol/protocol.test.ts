@@ -1,6 +1,9 @@
 // Would catch: a rule of the cache or the work queue that fails only for some order of messages, calls, deaths, and losses of the Store.
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { shareOf } from "../../support/share.ts";
+import { RULES } from "../rules.ts";
 import type { Rule } from "../rules.ts";
 import { describeFailure, runProtocol } from "./run-protocol.ts";
 
@@ -13,6 +16,7 @@ const FRESH = shareOf(
 );
 /** The first seed that fails without a rule; `npm run sim -- --protocol --rules` prints all. */
 const PLANTED: readonly (readonly [Rule, number])[] = [
+  ["A1", 196],
   ["A2", 4],
   ["A3", 35],
   ["A4", 1],
@@ -26,6 +30,7 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["manifestOrder", 2],
   ["manifestParts", 14],
   ["sweep", 1],
+  ["generation", 14],
   ["suspect", 39_999],
   ["needed", 38],
   ["hole", 2],
@@ -37,6 +42,9 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["recover", 446],
   ["settled", 425],
   ["ownerOfIntents", 334],
+  ["uidOfIntents", 38],
+  ["stolen", 38],
+  ["effects", 3_091],
   ["addDuring", 21],
   ["retry", 525],
   ["requeue", 21],
@@ -45,8 +53,92 @@ const PLANTED: readonly (readonly [Rule, number])[] = [
   ["writeThrough", 7],
   ["lease", 130],
   ["sweeper", 4],
-  // `primary` has none: a Store that was set back draws the same names. test/conformance/redis/redis-loss.test.ts shows it.
 ];
+/**
+ * Rules that no seed up to 10,000 needs, why, and the title of a direct test that fails without the rule. `beside`: no seed needs it
+ * with these switched off, either.
+ */
+const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[]; readonly why: string; readonly direct: string }[] = [
+  {
+    rule: "A7",
+    beside: ["flag"],
+    why: "a worker that counts a deleted pod deletes the same one again, which does nothing",
+    direct: "keeps the flag `gone` of a row while its uid is the same",
+  },
+  { rule: "flag", why: "as A7; the pod's event follows", direct: "is not applied if the row has a flag or a tombstone" },
+  {
+    rule: "floor",
+    why: "a watcher asks for no version below what it has read: only the first list of a term may be older",
+    direct: "a new list must reach the greatest watermark of its lanes",
+  },
+  {
+    rule: "fence",
+    why: "leaders open fences one after another",
+    direct: "opens a greater fence, and opening the same fence again has no effect",
+  },
+  {
+    rule: "expected",
+    why: "labels never change: whoever a row's change between read and call concerns is queued for the later one, too",
+    direct: "IX8 stops at a row that changed after it was read",
+  },
+  {
+    rule: "counts",
+    why: "a new ReplicaSet must be delivered, rung and run between the read and the call of one pod's applier",
+    direct: "rejects an orphan with a retry if a matching ReplicaSet was created after the look-up",
+  },
+  {
+    rule: "mayLand",
+    why: "the names of unanswered creates are tried again, and a late call makes the same pod; one that is given up must land within 15 s of a growth",
+    direct: "an unanswered create becomes a planned intent with the time until which it may still take effect",
+  },
+  {
+    rule: "deadline",
+    beside: ["mayLand", "restamp"],
+    why: "as mayLand",
+    direct: "ST2 recovery waits until calls of a dead run can no longer take effect",
+  },
+  { rule: "restamp", why: "as mayLand", direct: "a write-through restarts the deadlines of the run's pending intents" },
+  {
+    rule: "lowers",
+    why: "RECOVER settles the same ops 20 s later",
+    direct: "IT2 [informer T76] a watch event lowers an intent once, by name or uid",
+  },
+  {
+    rule: "ownStatus",
+    why: "costs a run, and `rest` allows 60",
+    direct: "a status write enqueues the Deployment and not its own key",
+  },
+  {
+    rule: "renewal",
+    why: "two runs of a key draw the same names, delete by uid, and settle only their own ops",
+    direct: "WQ2 a renewal extends the lease to its full duration",
+  },
+  { rule: "early", why: "costs a run: it reads the same rows", direct: "WQ3 [informer T63] keeps the earliest time" },
+  { rule: "bells", why: "the sweeper rings 7 s later", direct: "WQ5 [informer T67] a lost doorbell is replaced within 7 s" },
+  {
+    rule: "beat",
+    beside: ["primary"],
+    why: "the next message of a lane, at the latest its heartbeat, leaves a hole in a lane that was set back; runs before it are excused",
+    direct: "a checkpoint older than the last confirmed one shows a rollback of the Store",
+  },
+  {
+    rule: "primary",
+    why: "as beat; and a Store that was set back draws the same names",
+    direct: "after a failover, gates stay closed until the fence is opened on the new primary",
+  },
+  {
+    rule: "gate",
+    why: "drawn names, uids and the rows of dead runs protect what a run decides on an old cache",
+    direct: "after a failover, gates stay closed until the fence is opened on the new primary",
+  },
+  {
+    rule: "damage",
+    why: "no schedule damages the Store",
+    direct: "SL3 [informer T50] marks all other resources SUSPECT if the data of one resource is missing",
+  },
+];
+/** Not in a schedule: its worker deletes by uid, and its Recreate Deployment reads no live pods. `npm run sim -- --off` shows these. */
+const SYSTEM_LEVEL: readonly Rule[] = ["deletePrecondition", "livePods"];
 
 test.each([
   ["fixed", 1, FIXED],
@@ -76,6 +168,14 @@ test.each(FRESH)("new seeds of the protocol simulation, from %i on, violate no i
 test.each(PLANTED)("without rule %s, seed %i of the protocol simulation fails", async (rule, seed) => {
   const { failed } = await runProtocol({ first: seed, last: seed, off: new Set([rule]) });
   expect(failed).not.toEqual([]);
+});
+
+test("each rule has a seed that needs it, or a reason and a direct test", async () => {
+  const folder = join(import.meta.dirname, "..", "..", "conformance", "store");
+  const titles = await Promise.all((await readdir(folder)).map((file) => readFile(join(folder, file), "utf8")));
+  expect(UNSEEN.filter(({ direct }) => !titles.some((text) => text.includes(direct)))).toEqual([]);
+  const all = [...PLANTED.map(([rule]) => rule), ...UNSEEN.map(({ rule }) => rule), ...SYSTEM_LEVEL];
+  expect(all.toSorted()).toEqual(RULES.toSorted());
 });
 
 test("prints a failed seed in at most 40 lines, with the invariant and the command that repeats the seed", async () => {

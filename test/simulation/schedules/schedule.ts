@@ -49,6 +49,7 @@ const LANES: { readonly [K in Kind]: number } = { deployments: 1, replicasets: 1
 const REPLICA_SETS = ["shop/a", "shop/b"] as const satisfies readonly ObjectKey[];
 /** A build with another cache identity has its own epoch. */
 const OLD_EPOCH = "e0";
+const OLD_SEQUENCE = 2;
 const STEPS = 140;
 const QUIET_MS_MAX = 400_000;
 const [TICK_MS, HEARTBEAT_MS, HOLE_RAISE_MS] = [1_000, 15_000, 10_000];
@@ -188,8 +189,11 @@ class Schedule {
       }
       case "restores":
         return this.#setBack(true);
+      // Its watcher counts its own messages.
       case "messages of an old build":
-        return void this.#messages.push(...this.#messages.slice(0, 1).map((message) => ({ ...message, epoch: OLD_EPOCH })));
+        return void this.#messages.push(
+          ...this.#messages.slice(0, 1).map((message) => ({ ...message, epoch: OLD_EPOCH, sequence: message.sequence + OLD_SEQUENCE })),
+        );
       case "doorbells of an old build":
         return void this.#bells.push(...this.#bells.slice(0, 1).map((bell) => ({ ...bell, epoch: OLD_EPOCH })));
     }

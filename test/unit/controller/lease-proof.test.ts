@@ -14,10 +14,11 @@ const it = base.extend("s", async () => {
   const clock = createVirtualClock(1_000_000);
   const log = recordingLog();
   const marked: string[] = [];
-  const state = { terms: "a.4", gets: 0, isAway: false, failing: 0, connectionFailed: (): void => undefined };
+  const state = { terms: "a.4", gets: 0, isAway: false, failing: 0, pausedMs: [] as number[], connectionFailed: (): void => undefined };
   const get = async (): Promise<never> => {
     state.gets++;
     if (state.failing-- > 0) state.connectionFailed();
+    await clock.advance(state.pausedMs.shift() ?? 0);
     if (state.isAway) throw new UnansweredError("away");
     return { metadata: { annotations: { [LEASE_TERMS]: state.terms } } } as never; // all that is read of it
   };
@@ -49,6 +50,12 @@ it("rejects a term that the Lease lists with a smaller count; an older build's e
   await expect(s.proof.require("e1", { term: "a", count: 5 })).rejects.toThrow("does not list a.5");
   await s.proof.require("e1", undefined);
   expect(s.state.gets).toBe(1);
+});
+
+it("LP3 a response that is ten seconds old, because the process was paused, proves nothing, and the Lease is read again", async ({ s }) => {
+  s.state.pausedMs = [PROOF_MS, PROOF_MS - 1];
+  await s.proof.require("e1", TOKEN);
+  expect(s.state.gets).toBe(2);
 });
 
 it("a connection error ends the proof, even for a call in flight", async ({ s: { proof, state } }) => {

@@ -10,6 +10,7 @@ import type { Owner } from "../../../shared/controllers/kit/writes.ts";
 import type { Doorbell } from "../../../shared/store/ports/doorbells.ts";
 import { KubeApiError, TerminalError } from "../../../shared/kube/client/errors.ts";
 import type { CreateRequest, DeleteRequest, PatchRequest } from "../../../shared/kube/client/kube.ts";
+import { LEASE_MS, RENEWAL_MS } from "../../../shared/base/times.ts";
 import type { RetryBudget } from "../../../shared/base/retry-budget.ts";
 import type { DoneResult, Outcome, Snapshot, TakeResult } from "../../../shared/store/ports/store.ts";
 import type { Log } from "../../../shared/base/log.ts";
@@ -98,6 +99,23 @@ async function play({ takes, sync = async () => ({ kind: "done" }), options, ren
   return { did, outcomes, elapsedMs: clock.now(), metrics, refused };
 }
 
+/** As SIGSTOP and SIGCONT: the time jumps, and then timers fire. */
+const paused =
+  (pauseMs: number, mayWrite: boolean[]): SyncHandler =>
+  async (session) => {
+    const { clock } = session;
+    const ended = clock.after(6_000);
+    Object.assign(clock, {
+      now: (
+        (now) => () =>
+          now() + pauseMs
+      )(clock.now),
+    });
+    await ended;
+    mayWrite.push(session.mayWrite());
+    return { kind: "done" };
+  };
+
 const wait =
   (clockMs: number): SyncHandler =>
   async (session) => {
@@ -124,6 +142,16 @@ describe("runKey", () => {
     ]);
     expect(outcomes).toEqual([]);
     expect(metrics.sums["deltaloop_doorbells_total{controller=deployment,result=stopped}"]).toBe(1);
+  });
+
+  it.each([
+    { pauseMs: LEASE_MS - RENEWAL_MS - 1, renewed: true },
+    { pauseMs: LEASE_MS - RENEWAL_MS, renewed: false },
+  ])("renews no lease that expired during a pause of the process of $pauseMs ms: $renewed", async ({ pauseMs, renewed }) => {
+    const mayWrite: boolean[] = [];
+    const { did } = await play({ takes: [ok], sync: paused(pauseMs, mayWrite) });
+    expect(did.some((each) => each.startsWith("renew"))).toBe(renewed);
+    expect(mayWrite).toEqual([renewed]);
   });
 
   it("WK6 starts no call after a renewal reports another active controller, and requeues the key without counting a failure", async () => {

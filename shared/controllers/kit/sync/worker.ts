@@ -211,7 +211,10 @@ interface HeldLease {
   readonly release: () => Promise<void>;
 }
 
-/** Renews every 5 s until released. A failed renewal is retried 5 s later, until the lease expires. */
+/**
+ * Renews every 5 s until released. A failed renewal is retried 5 s later, until the lease expires. An expired lease is not renewed, although
+ * the key may be free: after a pause of the process, the run's reads are as old as the pause.
+ */
 function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): HeldLease {
   let untilMs = takenAtMs + LEASE_MS;
   let isStopped = false;
@@ -224,6 +227,7 @@ function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): Held
         return; // released
       }
       const startedAtMs = ports.clock.now();
+      if (startedAtMs >= untilMs) return;
       try {
         const renewed = await ports.store.renew(taken);
         if (typeof renewed !== "number") {
