@@ -12,7 +12,7 @@ export type { End, Refusal, Summary } from "./explain/summary.ts";
 export { versionAt } from "./explain/versions.ts";
 export type { Moment, Version } from "./explain/versions.ts";
 export { otherEvidence } from "./evidence/other-evidence.ts";
-export type { EventEvidence } from "./evidence/other-evidence.ts";
+export type { EventEvidence, EvidenceObjects } from "./evidence/other-evidence.ts";
 export { templateDifferences } from "./evidence/owner-evidence.ts";
 export { StateCensus } from "./incident/cluster-state.ts";
 export type { ClusterState } from "./incident/cluster-state.ts";

@@ -25,8 +25,8 @@ export interface TimelineInput {
   readonly gaps: readonly Gap[];
 }
 
-/** The page groups pods by node. */
-export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod" | "Node";
+/** Nodes and ResourceQuotas only where a finding concerns them. */
+export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod" | "Node" | "ResourceQuota";
 
 export interface TimelineObject {
   readonly kind: Kind;
@@ -39,7 +39,7 @@ export interface TimelineObject {
   readonly revision?: number;
   readonly images?: readonly string[];
   readonly node?: string;
-  /** For a pod: its states, each valid until the next. */
+  /** For a pod, a Node and a ResourceQuota: its states, each valid until the next. */
   readonly states?: readonly PodStep[];
   /** For an owner: its sizes, each valid until the next. */
   readonly sizes?: readonly SizeStep[];
@@ -102,12 +102,24 @@ export interface TimelineFinding {
   readonly level: "cause" | "wait" | "effect";
   readonly cause: string;
   readonly confidence: "certain" | "likely";
+  /** The first is the most telling one. */
   readonly objects: readonly number[];
   readonly evidence: readonly string[];
   readonly help: readonly string[];
   readonly from: number;
-  /** Absent: the finding persists at the end. */
+  readonly begin: Begin;
+  /** The last moment at which a check found it. Absent: the finding persists at the end. */
   readonly until?: number;
+}
+
+/**
+ * What `from` is: the time at which something was recorded; a time in whole seconds that an object states; a stated time before the
+ * recording; or the time of the first check that found it.
+ */
+export interface Begin {
+  readonly clock: "recorded" | "stated" | "earlier" | "checked";
+  /** What was recorded, or the earlier time. */
+  readonly what?: string;
 }
 
 /** New data of a running cluster. */

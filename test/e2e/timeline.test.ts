@@ -53,11 +53,26 @@ function suite(): void {
     const [quota, counterQuota, paused] = [recorded("refused"), recorded("rc-quota"), recorded("pause-resume")];
     const incident = (name: string): string => join(ROOT, `test/captures/incidents/${name}.jsonl.gz`);
     const [nodeLost, outOfMemory, webhookDown] = [incident("node-lost"), incident("out-of-memory"), incident("webhook-down")];
+    const [imageMissing, quotaFull, rollover] = [incident("image-not-found"), incident("quota"), recorded("rollover")];
     const gap = join(folder, "gap.jsonl");
     const list = { t: "2026-03-01T10:12:00.000Z", r: "pods", k: "listend", rv: "900" };
     writeFileSync(gap, `${readFileSync(crash, "utf8")}${JSON.stringify(list)}\n`);
     const unredacted = pull;
-    const captures = { pull, odd, gap, unredacted, secret, crash, quota, counterQuota, paused, nodeLost, outOfMemory, webhookDown };
+    const captures = {
+      pull,
+      odd,
+      gap,
+      unredacted,
+      secret,
+      crash,
+      quota,
+      counterQuota,
+      paused,
+      nodeLost,
+      outOfMemory,
+      webhookDown,
+      ...{ imageMissing, quotaFull, rollover },
+    };
     for (const [name, capture] of Object.entries(captures)) {
       const html = join(folder, `${name}.html`);
       const more = name === "unredacted" ? ["--no-redact"] : [];
@@ -82,6 +97,7 @@ function suite(): void {
   async function open(name: string, options: BrowserContextOptions = {}): Promise<Page> {
     const context = await browser.newContext({ viewport: { width: 1_280, height: 800 }, ...options });
     context.setDefaultTimeout(ACTION_MS_MAX);
+    await context.addInitScript(RECORD_DRAWING);
     const page = await context.newPage();
     const url = urls[name] ?? "";
     // The worker's code comes from memory.
@@ -115,6 +131,94 @@ function suite(): void {
     expect(await details.getByRole("heading", { level: 2 }).textContent()).toMatch(object);
     expect(await page.locator('[role="treeitem"][aria-selected="true"]').getAttribute("title")).toMatch(object);
     expect(await page.locator(".finding.chosen .more").textContent()).toContain("Evidence");
+  });
+
+  it("says of a finding what began when, why it is certain, and first its impact and the change before it", async () => {
+    const page = await open("imageMissing");
+    const finding = page.locator(".finding.cause").first();
+    const facts = await finding.locator(".impact").innerText();
+    expect(await finding.locator("small").textContent()).toMatch(/^since 20:24:17\.7, when pod\/web-ccb895ccc-5frsl was created$/);
+    expect(facts).toMatch(
+      /^Impact: 1 pod affected, 2 of 2 wanted pods ready\nChange before: 20:24:17\.\d main\.image: server:v1 → missing:1 by kubectl-set/,
+    );
+    await finding.getByRole("button").first().click();
+    expect(await finding.innerText()).toMatch(
+      /Change before[^]*Certain: the cluster itself reports it\. Evidence: container main waits: ImagePullBackOff/,
+    );
+    await finding.getByRole("button", { name: /main\.image/ }).click();
+    const details = page.getByRole("complementary", { name: "Details" });
+    expect(await details.locator("strong").textContent()).toBe("main.image: server:v1 → missing:1");
+  });
+
+  it("says which time an earlier finding has: its end is the last check that found it", async () => {
+    const page = await open("quota");
+    expect(await page.locator(".finding small").first().textContent()).toMatch(/^since [\d:.]+, .*; found last at [\d:.]+$/);
+  });
+
+  it.each([
+    ["nodeLost", "node/node-b", "Ready Unknown (NodeStatusUnknown)"],
+    ["quotaFull", "quota/few", "full: pods 2/2"],
+    ["rollover", undefined, ""],
+  ])("shows in %s a row of the Node or ResourceQuota that a finding concerns", async (name, title, state) => {
+    const page = await open(name);
+    const others = (await titlesOf(page)).filter((each) => /^(?:node|quota)\//.test(each ?? ""));
+    expect(others).toEqual(title === undefined ? [] : [title]);
+    if (title !== undefined) expect(await page.getByTitle(title, { exact: true }).textContent()).toContain(state);
+  });
+
+  it("highlights the time of a finding only on the rows that it affects", async () => {
+    const page = await open("nodeLost");
+    await page.locator(".finding.cause > button").first().click();
+    await page.getByRole("tree").focus();
+    await page.keyboard.press("Home"); // the selected row has a colour of its own
+    const isColoured = async (title: RegExp): Promise<boolean> => {
+      const [canvas, row] = [await page.locator(".lanes > canvas").boundingBox(), await page.getByTitle(title).boundingBox()];
+      if (canvas === null || row === null) throw new Error("nothing is drawn");
+      const [x, y] = [canvas.width * 0.7, row.y - canvas.y + row.height - 3];
+      const alpha = `document.querySelector(".lanes > canvas").getContext("2d").getImageData(${x}, ${y}, 1, 1).data[3] > 0`;
+      return page.evaluate<boolean>(alpha);
+    };
+    const rows = [/-dpvmj$|-dpcb8$/, /-9wrgh$/, /^node\/node-b$/, /-rmqxd$/, /-xzndx$|-xznzx$/];
+    const coloured: boolean[] = [];
+    for (const row of rows) coloured.push(await isColoured(row));
+    expect(coloured).toEqual([true, true, true, false, false]);
+  });
+
+  it.each(["imageMissing", "rollover"])("draws in %s no text over a mark, nor beyond the end", async (name) => {
+    const page = await open(name);
+    await page.getByRole("button", { name: "Zoom out" }).click(); // draws again
+    const { texts, marks, width } = await page.evaluate<Drawing>("window.drawing");
+    expect([texts.length, marks.length].filter((count) => count < 3)).toEqual([]);
+    const covers = texts.filter(
+      ({ text, left, right, y }) =>
+        !/^\d/.test(text) && (right > width || marks.some((mark) => Math.abs(mark.y - y) < 10 && mark.x + 2 > left && mark.x - 2 < right)),
+    );
+    expect(covers).toEqual([]);
+  });
+
+  it("says what changed beside the mark of a change, and in the list of versions", async () => {
+    const page = await open("imageMissing");
+    await page.locator(".finding.cause > button").first().click();
+    const { texts } = await page.evaluate<Drawing>("window.drawing");
+    expect(texts.map(({ text }) => text)).toContain("main.image: server:v1 → missing:1");
+    const versions = await page.getByRole("complementary", { name: "Details" }).locator("summary").allTextContents();
+    expect(versions.join("\n")).toMatch(/ node: node-a$/m);
+    expect(versions.filter((text) => text.endsWith(" changed"))).toEqual([]);
+  });
+
+  it("folds syncs that only write a status, and repeats of a decision", async () => {
+    const page = await open("rollover");
+    await page.getByTitle("deploy/web", { exact: true }).click();
+    const marks = page.getByRole("complementary", { name: "Details" }).locator("ul.marks").first();
+    const titles = await marks.getByRole("listitem").allTextContents();
+    expect(titles.filter((title) => title.includes("sync: status:"))).toEqual([]);
+    const syncs = titles.filter((title) => title.includes(" sync: "));
+    expect(syncs.length).toBeGreaterThan(3);
+    expect(new Set(syncs).size).toBe(syncs.length);
+    const folded = page.locator("details", { hasText: "that only write a status" });
+    expect(await folded.getByRole("listitem").count()).toBe(0);
+    await folded.locator("summary").click();
+    expect(await folded.getByRole("listitem").count()).toBeGreaterThan(3);
   });
 
   it("warns in the page of --no-redact, and only there", async () => {
@@ -344,6 +448,31 @@ function suite(): void {
     expect(CANARIES.filter((each) => texts.join(" ").includes(each))).toEqual([]);
   });
 }
+
+/** What the canvas shows since it was last cleared. */
+interface Drawing {
+  readonly texts: readonly { readonly text: string; readonly left: number; readonly right: number; readonly y: number }[];
+  /** Dots of Events, and the heads of restarts. */
+  readonly marks: readonly { readonly x: number; readonly y: number }[];
+  readonly width: number;
+}
+
+const RECORD_DRAWING = `{
+  const { clearRect, fillText, arc } = CanvasRenderingContext2D.prototype;
+  const isDrawing = (context) => context.canvas.parentElement?.className === "lanes";
+  CanvasRenderingContext2D.prototype.clearRect = function (...args) {
+    if (isDrawing(this)) window.drawing = { texts: [], marks: [], width: args[2] };
+    return clearRect.apply(this, args);
+  };
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    if (isDrawing(this)) window.drawing.texts.push({ text, left: x, right: x + this.measureText(text).width, y });
+    return fillText.call(this, text, x, y);
+  };
+  CanvasRenderingContext2D.prototype.arc = function (x, y, ...more) {
+    if (isDrawing(this)) window.drawing.marks.push({ x, y });
+    return arc.call(this, x, y, ...more);
+  };
+}`;
 
 function slider(page: Page): ReturnType<Page["getByRole"]> {
   return page.getByRole("slider", { name: "Moment" });

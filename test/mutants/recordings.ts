@@ -1,6 +1,6 @@
 /**
- * Prints as one line of JSON what `deltaloop shadow`'s judge sees in test/captures: how many of upstream's writes are not explained, how many ours would
- * have written at rest, and the rules that `deltaloop explain` cites at those syncs. Run in a copy.
+ * Prints as one line of JSON what `deltaloop shadow`'s judge sees in test/captures: how many of upstream's writes are not explained, how many only by
+ * an older state (with a window of zero they are not explained either), how many ours would have written at rest, and the rules that `deltaloop explain` cites at those syncs. Run in a copy.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -32,13 +32,14 @@ const NEAR_MS = 1_000;
 
 const folder = join(import.meta.dirname, "../captures");
 const names = readdirSync(folder).flatMap((file) => (file.endsWith(".watch.jsonl.gz") ? [file.replace(".watch.jsonl.gz", "")] : []));
-let [unexplained, atRest] = [0, 0];
+let [unexplained, older, atRest] = [0, 0, 0];
 const seen: { readonly at: string; readonly cited: readonly string[] }[] = [];
 for (const name of names) {
   const differences: Difference[] = [];
   const { changes, place } = readRecording(name);
   for await (const finding of shadow(changes, place)) {
     const found = differencesIn(finding);
+    if (finding.kind !== "rest" && finding.verdict.kind === "older") older++;
     if (finding.kind === "rest") atRest += found.length;
     else unexplained += found.length;
     differences.push(...found);
@@ -48,7 +49,7 @@ for (const name of names) {
   for (const difference of differences)
     seen.push({ at: `${name} ${difference.controller} ${difference.key} ${difference.atMs}`, cited: sectionsAt(difference, syncs) });
 }
-process.stdout.write(`${JSON.stringify({ unexplained, atRest, seen })}\n`);
+process.stdout.write(`${JSON.stringify({ unexplained, older, atRest, seen })}\n`);
 
 function differencesIn(finding: Finding): readonly Difference[] {
   if (finding.kind === "rest")

@@ -3,7 +3,8 @@
  * all of test/captures, and says what it saw. Where it sees nothing, the same recordings are lived once more (test/golden/closed.test.ts), then
  * upstream's answers to random objects are asked (test/golden/differential.test.ts), and at last the controller's unit tests. Exit code 1: none saw it.
  * Where the judge saw it, `deltaloop explain`'s replay of that recording must cite the rule that the mistake breaks, or the section around it, among the
- * reasons of the syncs at which it was seen.
+ * reasons of the syncs at which it was seen. It also says what shadow would see with a window of zero, in which no older state explains a write: it must
+ * not be more than it sees, or the window hides mistakes.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -36,7 +37,7 @@ const folder = mkdtempSync(join(tmpdir(), "deltaloop-mutants-"));
 const chosen = [...MUTANTS, ...RELEASE_MUTANTS, ...IMPORT_MUTANTS].filter(({ what, file }) =>
   `${file} ${what}`.includes(process.argv[2] ?? ""),
 );
-let [missed, shown, led] = [0, 0, 0];
+let [missed, shown, led, atZero, hidden] = [0, 0, 0, 0, 0];
 try {
   for (const part of ["shared", "cli", "functions", "test", "infra", "package.json", "tsconfig.json", "vitest.config.ts"])
     cpSync(join(ROOT, part), join(folder, part), { recursive: true });
@@ -55,6 +56,9 @@ try {
     const found = isImport ? clean : seen();
     const judge = found.words === clean.words ? (isImport ? IMPORTS : OTHERS).find(({ tests }) => isRed(tests(file))) : { name: "shadow" };
     writeFileSync(path, text);
+    const isSeenAtZero = judge?.name === "shadow" || found.atZero !== clean.atZero;
+    if (isSeenAtZero && !isImport) atZero++;
+    if (isSeenAtZero && judge?.name !== "shadow") hidden++;
     if (judge === undefined) missed++;
     const rule = judge?.name === "shadow" && "rule" in mutant ? (mutant as DecisionMutant).rule : undefined; // of decisions.ts
     const cited = newIn(found, clean);
@@ -67,12 +71,15 @@ try {
         : isLed
           ? `; explain leads to ${rule}`
           : `; explain leads to ${cited.join(", ") || "nothing"}, NOT TO ${rule}`;
-    process.stdout.write(`${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}${isImport ? "" : `: ${found.words}${where}`}\n`);
+    process.stdout.write(
+      `${(judge?.name ?? "UNSEEN").padEnd(12)}  ${what}${isImport ? "" : `: ${found.words}${where}${isSeenAtZero && judge?.name !== "shadow" ? "; HIDDEN BY THE WINDOW" : ""}`}\n`,
+    );
   }
 } finally {
   rmSync(folder, { recursive: true });
 }
 process.stdout.write(`${missed} of ${chosen.length} were not seen; of ${shown} that shadow saw, explain leads to the rule of ${led}\n`);
+process.stdout.write(`with a window of zero shadow sees ${atZero}, of which the window hides ${hidden}\n`);
 if (missed > 0) process.exitCode = 1;
 
 function isRed(tests: string): boolean {
@@ -82,6 +89,8 @@ function isRed(tests: string): boolean {
 
 interface Seen {
   readonly words: string;
+  /** Writes that no state explains with a window of zero. */
+  readonly atZero: number;
   /** Where, and the sections that explain cites there. */
   readonly seen: readonly { readonly at: string; readonly cited: readonly string[] }[];
 }
@@ -92,13 +101,25 @@ function newIn(found: Seen, clean: Seen): readonly string[] {
   return [...new Set(found.seen.filter(({ at }) => !known.has(at)).flatMap(({ cited }) => cited))].toSorted();
 }
 
+/** By recordings.ts. */
+interface Printed {
+  readonly unexplained: number;
+  readonly older: number;
+  readonly atRest: number;
+  readonly seen: Seen["seen"];
+}
+
 function seen(): Seen {
   const { stdout, stderr, status } = spawnSync(process.execPath, ["test/mutants/recordings.ts"], {
     cwd: folder,
     encoding: "utf8",
     maxBuffer: SEEN_BYTES_MAX,
   });
-  if (status !== 0) return { words: `failed: ${stderr.trim().split("\n").at(-1) ?? ""}`, seen: [] };
-  const { unexplained, atRest, seen: places } = JSON.parse(stdout) as { unexplained: number; atRest: number; seen: Seen["seen"] }; // recordings.ts
-  return { words: `${unexplained} of upstream's writes not explained, ${atRest} of ours at rest`, seen: places };
+  if (status !== 0) return { words: `failed: ${stderr.trim().split("\n").at(-1) ?? ""}`, atZero: -1, seen: [] };
+  const { unexplained, older, atRest, seen: places } = JSON.parse(stdout) as Printed;
+  return {
+    words: `${unexplained} of upstream's writes not explained, ${atRest} of ours at rest`,
+    atZero: unexplained + older,
+    seen: places,
+  };
 }

@@ -11,9 +11,10 @@ import type { ReplayedSync } from "@deltaloop/replay/replay";
 import { createDigester } from "@deltaloop/kube/pod-template";
 import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import type { Mark, TimelineInput, TimelineObject, TimelineUpdate } from "@deltaloop/timeline/input";
+import { concernedBy } from "./concerned.ts";
 import { FindingTimes } from "./finding-times.ts";
 import { TimelineCensus } from "./timeline-census.ts";
-import type { Life } from "./timeline-census.ts";
+import type { Life } from "./life.ts";
 import { decides } from "../describe.ts";
 import { findingsIn, Indexes, objectOf, refusalsIn, syncMark, verdictIn } from "./timeline-parts.ts";
 
@@ -141,6 +142,8 @@ export class LiveTimeline {
   /** The new data since the last update. */
   update(nowMs: number): TimelineUpdate {
     const census = this.#census;
+    const isJudged = this.#judge(nowMs);
+    if (isJudged) this.#addConcerned();
     const events = census.newEvents();
     const touched = new Set(census.touched);
     census.touched.clear();
@@ -159,7 +162,6 @@ export class LiveTimeline {
     });
     const gaps = census.gaps.slice(this.#sentGaps);
     this.#sentGaps = census.gaps.length;
-    const isJudged = this.#judge(nowMs);
     return {
       endMs: nowMs - this.#startMs,
       ...{ objects, marks, gaps },
@@ -177,6 +179,15 @@ export class LiveTimeline {
     if (life.owner === undefined || this.#indexes.of(life.owner) !== undefined) return;
     const others = this.#orphans.get(life.owner) ?? new Set();
     this.#orphans.set(life.owner, others.add(life));
+  }
+
+  /** Nodes and ResourceQuotas that a finding concerns get a row. */
+  #addConcerned(): void {
+    for (const { subject, findings } of this.#verdicts)
+      for (const named of findings.flatMap((finding) => concernedBy(finding, subject))) {
+        const life = this.#census.concerned(named);
+        if (life !== undefined && this.#indexes.of(life.uid) === undefined) this.#census.touched.add(life);
+      }
   }
 
   #objectOf(life: Life, from: Sent, to?: Sent): TimelineObject {
@@ -214,7 +225,7 @@ export class LiveTimeline {
   #judged(span: { readonly startMs: number; readonly endMs: number }): Pick<TimelineInput, "verdicts" | "findings"> {
     return {
       verdicts: this.#verdicts.flatMap((verdict) => verdictIn(verdict, this.#indexes) ?? []),
-      findings: findingsIn(this.#verdicts, this.#times, this.#indexes, span),
+      findings: findingsIn(this.#verdicts, this.#times, { indexes: this.#indexes, marks: this.#marks, span }),
     };
   }
 }

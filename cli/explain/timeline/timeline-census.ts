@@ -5,32 +5,12 @@ import type { CachedResource } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { CaptureRecord, Census, EvidenceRecord } from "@deltaloop/replay/capture";
 import { ChangeTracker, messageText, otherEvidence, requestedDifferences, seenOwner, seenPod } from "@deltaloop/replay/explain";
-import type { ObjectChange, Recording, SeenOwner } from "@deltaloop/replay/explain";
-import type { Change, Gap, Kind, Mark, PodStep, SizeStep } from "@deltaloop/timeline/input";
+import type { ObjectChange, Recording } from "@deltaloop/replay/explain";
+import type { Gap, Kind, Mark } from "@deltaloop/timeline/input";
+import { Concerned } from "./concerned.ts";
 import { differencesOf, wholeDifferences } from "./differences.ts";
+import type { Life } from "./life.ts";
 import { podStateOf } from "./pod-state.ts";
-
-/** One object, from its first to its last record. Times are after the first record of the capture. */
-export interface Life {
-  readonly resource: CachedResource;
-  readonly kind: Kind;
-  readonly namespace: string;
-  readonly name: string;
-  readonly uid: string;
-  owner: string | undefined;
-  readonly from: number;
-  until?: number;
-  revision?: number | undefined;
-  images?: readonly string[];
-  node?: string | undefined;
-  readonly states: PodStep[];
-  readonly sizes: SizeStep[];
-  readonly restarts: number[];
-  restartCount: number;
-  readonly changes: Change[];
-  last?: Recording;
-  seen?: SeenOwner;
-}
 
 /** Evidence is read ahead of the records, so its time is absolute. */
 interface EventMark extends Omit<Mark, "object" | "at"> {
@@ -55,6 +35,7 @@ export class TimelineCensus implements Census {
   readonly lives = new Map<string, Life>();
   /** Objects changed since the last update; the sender of updates empties it. */
   readonly touched = new Set<Life>();
+  #concerned: Concerned;
   #events: EventMark[] = [];
   readonly gaps: Gap[] = [];
   readonly changes: ObjectChange[] = [];
@@ -62,11 +43,13 @@ export class TimelineCensus implements Census {
   /** @param options.isWhole keeps values and messages that may be secret */
   constructor(digester: Digester, { isWhole }: { readonly isWhole: boolean }) {
     [this.#digester, this.#isWhole, this.#tracker] = [digester, isWhole, new ChangeTracker(digester)];
+    this.#concerned = new Concerned(digester);
   }
 
   /** @param startMs by default the time of the first record */
   begin(startMs = Infinity): void {
     [this.#tracker, this.#startMs, this.#lastMs, this.#listed] = [new ChangeTracker(this.#digester), startMs, new Map(), new Set()];
+    this.#concerned = new Concerned(this.#digester);
     this.lives.clear();
     this.touched.clear();
     for (const list of [this.#events, this.gaps, this.changes]) list.splice(0);
@@ -82,7 +65,10 @@ export class TimelineCensus implements Census {
     if (type !== "DELETED") this.#step(resource, recording, atMs - this.#startMs);
   }
 
-  seeEvidence({ atMs, resource, kind, type, object }: EvidenceRecord): void {
+  seeEvidence(record: EvidenceRecord): void {
+    const { atMs, resource, kind, type, object } = record;
+    const concerned = this.#concerned.see(record, this.#startMs);
+    if (concerned !== undefined) this.touched.add(concerned);
     if (resource !== "events" || object === undefined || type === "DELETED" || type === "BOOKMARK") return;
     const event = otherEvidence("events", object, this.#digester);
     const uid = event?.involvedObject.uid;
@@ -101,6 +87,11 @@ export class TimelineCensus implements Census {
       ...(source.component !== undefined && { by: source.component }),
       lines: [...(text === undefined ? [] : [text]), ...(count > 1 ? [`${count} times`] : [])],
     });
+  }
+
+  /** The row of a Node or ResourceQuota that a finding concerns. */
+  concerned(named: Parameters<Concerned["row"]>[0]): Life | undefined {
+    return this.#concerned.row(named, this.#startMs);
   }
 
   /** Returns the Events of known objects since the last call, by uid. Events that begin or end a pull also change the state of the pod. */

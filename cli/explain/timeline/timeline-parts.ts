@@ -1,22 +1,25 @@
 /** The parts of a timeline's input, for a capture or a running cluster. */
 import { CONTROLLER_INFO } from "@deltaloop/kube/objects";
-import type { Entry, ObjectChange, Verdict } from "@deltaloop/replay/explain";
+import type { Entry, Explained, ObjectChange, Verdict } from "@deltaloop/replay/explain";
 import type { ReplayedSync } from "@deltaloop/replay/replay";
-import type { Mark, TimelineFinding, TimelineObject, TimelineVerdict } from "@deltaloop/timeline/input";
+import type { Begin, Mark, TimelineFinding, TimelineObject, TimelineVerdict } from "@deltaloop/timeline/input";
 import { decisionsOf, reasonsOf } from "../explain-text.ts";
 import type { Span } from "../explain-text.ts";
 import { changeText, clockOf, effectText } from "../verdict-text.ts";
+import { concernedBy } from "./concerned.ts";
 import type { FindingTimes } from "./finding-times.ts";
-import type { Life } from "./timeline-census.ts";
+import type { Life } from "./life.ts";
 
 /** Indexes of the objects by uid and by name; of several objects with one name the latest counts. */
 export class Indexes {
   readonly #uids = new Map<string, number>();
   readonly #names = new Map<string, number>();
+  readonly lives: Life[] = [];
 
   /** Adds an object. Returns its index. */
-  add({ uid, kind, namespace, name }: Life): number {
-    const index = this.#uids.size;
+  add(life: Life): number {
+    const { uid, kind, namespace, name } = life;
+    const index = this.lives.push(life) - 1;
     this.#uids.set(uid, index);
     this.#names.set(nameOf(kind, namespace, name), index);
     return index;
@@ -46,23 +49,26 @@ function nameOf(kind: string, namespace: string, name: string): string {
 
 const LEVELS: readonly TimelineFinding["level"][] = ["cause", "wait", "effect"];
 
+export interface Drawn {
+  readonly indexes: Indexes;
+  readonly marks: readonly Mark[];
+  readonly span: Span;
+}
+
 /** Causes first; findings that the verdicts no longer show last. */
-export function findingsIn(
-  verdicts: readonly Verdict[],
-  times: FindingTimes,
-  indexes: Indexes,
-  { startMs, endMs }: Span,
-): readonly TimelineFinding[] {
-  const findingOf = (of: Verdict["subject"], finding: Verdict["findings"][number], fromMs: number): TimelineFinding | undefined => {
+export function findingsIn(verdicts: readonly Verdict[], times: FindingTimes, drawn: Drawn): readonly TimelineFinding[] {
+  const { indexes, span } = drawn;
+  const { startMs, endMs } = span;
+  const findingOf = (of: Verdict["subject"], finding: Explained, fromMs: number): TimelineFinding | undefined => {
     const workload = indexes.workload(of);
-    return workload === undefined
-      ? undefined
-      : {
-          ...{ workload, level: finding.level, cause: finding.words.cause, confidence: finding.confidence },
-          objects: finding.objects.flatMap((each) => indexes.named(...splitName(each, of.namespace)) ?? []),
-          ...{ evidence: finding.evidence, help: finding.words.help ?? [] },
-          from: Math.max(0, fromMs - startMs),
-        };
+    if (workload === undefined) return undefined;
+    const own = finding.objects.flatMap((each) => indexes.named(...splitName(each, of.namespace)) ?? []);
+    const beside = concernedBy(finding, of).flatMap(({ kind, namespace, name }) => indexes.named(kind, namespace, name) ?? []);
+    return {
+      ...{ workload, level: finding.level, cause: finding.words.cause, confidence: finding.confidence },
+      ...{ objects: [...own, ...beside], evidence: finding.evidence, help: finding.words.help ?? [] },
+      ...beginOf(finding, fromMs, { drawn, objects: [...own, ...beside.filter((each) => indexes.lives[each]?.kind === "Node")] }),
+    };
   };
   const current = verdicts.flatMap(({ subject: of, findings }) =>
     findings.flatMap((finding) => findingOf(of, finding, times.fromMs(of, finding) ?? endMs) ?? []),
@@ -73,6 +79,62 @@ export function findingsIn(
   });
   return [...current.toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)), ...over];
 }
+
+const SECOND_MS = 1_000;
+/** A change is recorded at most this long after the second that its object states. */
+const RECORDED_MS_MAX = 2_000;
+
+/**
+ * Objects state times in whole seconds, so a finding would begin before what caused it. It begins when its first sign was recorded, if
+ * that is soon after the stated second.
+ */
+function beginOf(
+  { since }: Explained,
+  fromMs: number,
+  { drawn: { indexes, marks, span }, objects }: { readonly drawn: Drawn; readonly objects: readonly number[] },
+): { readonly from: number; readonly begin: Begin } {
+  const from = fromMs - span.startMs;
+  if (since === undefined) return { from: Math.max(0, from), begin: { clock: "checked" } };
+  if (from < -SECOND_MS)
+    return { from: 0, begin: { clock: "earlier", what: new Date(fromMs).toISOString().replace("T", " ").slice(0, 19) } };
+  if (fromMs % SECOND_MS !== 0) return { from: Math.max(0, from), begin: { clock: "recorded" } };
+  const isSoon = ({ at }: { readonly at: number }): boolean => at >= from && at < from + RECORDED_MS_MAX;
+  const signs = objects
+    .flatMap((index) => signsOf(indexes.lives[index]))
+    .concat(
+      marks.flatMap(({ at, kind, object, title, isWarning }) =>
+        objects.includes(object) && (kind === "refusal" || (kind === "event" && isWarning === true))
+          ? [{ at, what: `Event ${title} was recorded` }]
+          : [],
+      ),
+    );
+  const [first] = signs.filter(isSoon).toSorted((a, b) => a.at - b.at);
+  return first === undefined
+    ? { from: Math.max(0, from), begin: { clock: "stated" } }
+    : { from: first.at, begin: { clock: "recorded", what: first.what } };
+}
+
+/** Recorded moments of an object at which a finding may begin. */
+function signsOf(life: Life | undefined): readonly { readonly at: number; readonly what: string }[] {
+  if (life === undefined) return [];
+  const name = `${life.kind.toLowerCase()}/${life.name}`;
+  return [
+    ...life.changes.flatMap(({ at, what, isRequest }) =>
+      what === "created" || what === "deleted"
+        ? [{ at, what: `${name} was ${what}` }]
+        : isRequest
+          ? [{ at, what: `${name} was changed` }]
+          : [],
+    ),
+    ...life.states.flatMap(([at, state, reason], index) =>
+      index > 0 && (BAD.has(state) || life.states[index - 1]?.[1] === "ready")
+        ? [{ at, what: `${name} became ${reason ?? (state === "running" ? "not ready" : state)}` }]
+        : [],
+    ),
+  ];
+}
+
+const BAD: ReadonlySet<string> = new Set(["waiting", "failed", "terminating"]);
 
 /** `pod/web-7f8fb-x2x4z`, as findings name objects. */
 function splitName(text: string, namespace: string): readonly [kind: string, namespace: string, name: string] {
@@ -90,7 +152,7 @@ export function objectOf(life: Life, indexes: Indexes): TimelineObject {
     ...(revision !== undefined && { revision }),
     ...(images !== undefined && { images }),
     ...(node !== undefined && { node }),
-    ...(kind === "Pod" ? { states, restarts } : { sizes }),
+    ...(kind === "Pod" ? { states, restarts } : kind === "Node" || kind === "ResourceQuota" ? { states } : { sizes }),
   };
 }
 
@@ -126,7 +188,10 @@ export function syncMark(entry: Extract<Entry, { kind: "sync" }>, object: number
 export function verdictIn(verdict: Verdict, indexes: Indexes): TimelineVerdict | undefined {
   const object = indexes.workload(verdict.subject);
   if (object === undefined) return undefined;
-  const clock = clockOf(verdict.atMs);
+  const textOf = clockOf(verdict.atMs);
+  // Recorded times have milliseconds, times that objects state have none.
+  const clock = (ms: number): string =>
+    ms % SECOND_MS === 0 ? textOf(ms) : textOf(ms).replace("Z", `.${Math.floor((ms % SECOND_MS) / 100)}Z`);
   return {
     ...{ object, health: verdict.health, effect: effectText(verdict) },
     changed: verdict.changes.map((change) => changeText(change, clock)),

@@ -49,8 +49,9 @@ export function App({ model: base, connection }: AppProps): JSX.Element {
           </p>
         )}
         <p>
-          {new Date(input.startMs).toISOString().slice(0, 10)} {clockText(model, 0, 0)} to {clockText(model, input.endMs, 0)} UTC (
-          {durationText(input.endMs)}), {input.objects.length} objects
+          {input.cluster === undefined ? "recorded" : "since"} {new Date(input.startMs).toISOString().slice(0, 10)} {clockText(model, 0, 0)}{" "}
+          to {clockText(model, input.endMs, 0)} UTC ({durationText(input.endMs)},{" "}
+          {input.cluster === undefined ? "the recorder's clock" : "this machine's clock"}), {input.objects.length} objects
         </p>
       </header>
       {!input.redacted && (

@@ -1,19 +1,21 @@
-/** Adds a lane for each node, with the node's pods below it. */
+/** Shows pods below their nodes: adds a lane for each node that has none. */
 import type { PodStep, SizeStep, TimelineInput, TimelineObject } from "../input.ts";
 
-/** Nodes are appended to the objects, whose indexes therefore stay valid. */
+/** The lanes are appended, so indexes stay valid. */
 export function byNode(input: TimelineInput): TimelineInput {
   const { objects } = input;
   const pods = Map.groupBy(
     objects.filter(({ kind, node }) => kind === "Pod" && node !== undefined),
     ({ node = "" }) => node,
   );
-  const indexes = new Map([...pods.keys()].map((name, n) => [name, objects.length + n]));
+  const known = new Map(objects.flatMap(({ kind, name }, index) => (kind === "Node" ? [[name, index] as const] : [])));
+  const added = [...pods].filter(([name]) => !known.has(name));
+  const indexes = new Map([...known, ...added.map(([name], n) => [name, objects.length + n] as const)]);
   const moved = objects.map((object) => {
     const owner = object.kind === "Pod" ? indexes.get(object.node ?? "") : object.owner;
     return owner === undefined ? object : { ...object, owner };
   });
-  return { ...input, objects: [...moved, ...[...pods].map(([name, own]) => nodeOf(name, own))] };
+  return { ...input, objects: [...moved, ...added.map(([name, own]) => nodeOf(name, own))] };
 }
 
 function nodeOf(name: string, pods: readonly TimelineObject[]): TimelineObject {

@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
 import type { Difference } from "../input.ts";
 import type { Shown } from "./view.ts";
-import { clockText, commandOf, durationText, shortName, sinceText } from "./format.ts";
-import { differenceText, podAt, sizeAt } from "./model.ts";
+import { clockText, commandOf, durationText, shortName, sinceText, stateWords } from "./format.ts";
+import { changeTitle, differenceText, podAt, sizeAt } from "./model.ts";
 import type { Lane, LaneMark } from "./model.ts";
 import { rulePage } from "./rule-page.ts";
 
@@ -22,7 +22,7 @@ export function Details(shown: Shown): JSX.Element {
         {shortName(lane.object)} {lane.object.namespace !== "" && <small>-n {lane.object.namespace}</small>}
       </h2>
       {mark === undefined ? <ObjectDetails {...shown} lane={lane} /> : <MarkDetails {...shown} lane={lane} mark={mark} />}
-      {lane.object.kind !== "Node" && command !== undefined && (
+      {command !== undefined && (
         <>
           <h3>In a terminal</h3>
           <code class="command">{command}</code>
@@ -91,6 +91,8 @@ function ObjectDetails({ model, view, change, lane }: Shown & { readonly lane: L
   const { from, until, node, images = [], revision, changes } = object;
   const earlier = changes.filter(({ at }) => at <= view.at).slice(-CHANGES_MAX);
   const near = folded(marks.filter(({ at }) => at >= view.from && at <= view.to));
+  const routine = near.filter(({ mark }) => mark.isRoutine);
+  const telling = near.filter(({ mark }) => !mark.isRoutine);
   return (
     <>
       <p>{stateText(lane, view.at)}</p>
@@ -101,30 +103,22 @@ function ObjectDetails({ model, view, change, lane }: Shown & { readonly lane: L
         {revision !== undefined && `, revision ${revision}`}
         {images.length > 0 && `, image ${images.join(", ")}`}
       </p>
-      {near.length > 0 && (
-        <>
-          <h3>Marks in sight</h3>
-          <ul class="marks">
-            {near.slice(0, MARKS_MAX).map(({ mark: { id, at, title, kind }, times }) => (
-              <li key={id}>
-                <button type="button" class="link" onClick={() => change({ mark: id, at })}>
-                  {clockText(model, at)} {kind}: {title}
-                  {times > 1 && ` (${times} times)`}
-                </button>
-              </li>
-            ))}
-          </ul>
-          {near.length > MARKS_MAX && <p class="muted">Zoom in for {near.length - MARKS_MAX} more.</p>}
-        </>
+      {near.length > 0 && <h3>Marks in sight</h3>}
+      <MarkList {...{ model, change }} marks={telling} />
+      {routine.length > 0 && (
+        <details>
+          <summary>{routine.length} that only write a status</summary>
+          <MarkList {...{ model, change }} marks={routine} />
+        </details>
       )}
       <h3>Versions until {clockText(model, view.at)}</h3>
-      {earlier.toReversed().map(({ at, what, by, differences }) => (
-        <details key={at} open={earlier.length <= 3}>
+      {earlier.toReversed().map((each, index) => (
+        <details key={earlier.length - index}>
           <summary>
-            {clockText(model, at)} {what}
-            {by === undefined ? "" : ` by ${by}`}
+            {clockText(model, each.at)} {changeTitle(each)}
+            {each.by === undefined ? "" : ` by ${each.by}`}
           </summary>
-          <Differences differences={differences} />
+          <Differences differences={each.differences} />
         </details>
       ))}
       {earlier.length === 0 && <p class="muted">None.</p>}
@@ -132,20 +126,45 @@ function ObjectDetails({ model, view, change, lane }: Shown & { readonly lane: L
   );
 }
 
-/** Adjacent marks of the same words, as syncs repeat a decision until its result is recorded. */
-function folded(marks: readonly LaneMark[]): readonly { readonly mark: LaneMark; readonly times: number }[] {
-  const folds: { mark: LaneMark; times: number }[] = [];
+interface Folded {
+  readonly mark: LaneMark;
+  times: number;
+}
+
+function MarkList({ model, change, marks }: Pick<Shown, "model" | "change"> & { readonly marks: readonly Folded[] }): JSX.Element {
+  return (
+    <>
+      <ul class="marks">
+        {marks.slice(0, MARKS_MAX).map(({ mark: { id, at, title, kind }, times }) => (
+          <li key={id}>
+            <button type="button" class="link" onClick={() => change({ mark: id, at })}>
+              {clockText(model, at)} {kind}: {title}
+              {times > 1 && ` (${times} times)`}
+            </button>
+          </li>
+        ))}
+      </ul>
+      {marks.length > MARKS_MAX && <p class="muted">Zoom in for {marks.length - MARKS_MAX} more.</p>}
+    </>
+  );
+}
+
+/** Adjacent marks of the same words. */
+function folded(marks: readonly LaneMark[]): readonly Folded[] {
+  const folds: Folded[] = [];
   for (const mark of marks) {
     const last = folds.at(-1);
-    if (last?.mark.kind === mark.kind && last.mark.title === mark.title) last.times++;
-    else folds.push({ mark, times: 1 });
+    const times = 1 + (mark.repeats ?? 0);
+    if (last?.mark.kind === mark.kind && last.mark.title === mark.title) last.times += times;
+    else folds.push({ mark, times });
   }
   return folds;
 }
 
 function stateText({ object }: Lane, at: number): string {
-  const pod = object.kind === "Pod" ? podAt(object, at) : undefined;
-  if (pod !== undefined) return `${pod.state}${pod.reason === undefined ? "" : ` (${pod.reason})`} for ${durationText(at - pod.since)}`;
+  const pod = podAt(object, at);
+  if (pod !== undefined)
+    return `${stateWords(pod.state)}${pod.reason === undefined ? "" : ` (${pod.reason})`} for ${durationText(at - pod.since)}`;
   const size = sizeAt(object, at);
   if (size === undefined) return at < object.from ? "not created yet" : "deleted";
   const [, desired, ready, available] = size;

@@ -1,9 +1,9 @@
 /** Draws the visible lanes on a canvas. The work depends on the pixels, not on the number of records. */
-import type { TimelineFinding } from "../input.ts";
-import { ticksOf } from "./format.ts";
-import { drawGlyph, drawRestart } from "./glyph.ts";
+import type { TimelineFinding, TimelineObject } from "../input.ts";
+import { stateWords, ticksOf } from "./format.ts";
+import { apart, drawGlyph, drawRestart, extentOf } from "./glyph.ts";
 import type { Glyph } from "./glyph.ts";
-import { clustersOf, lastAt, leadOf } from "./model.ts";
+import { changeTitle, clustersOf, lastAt, leadOf } from "./model.ts";
 import type { Lane, Model } from "./model.ts";
 import type { Palette } from "./palette.ts";
 import type { View } from "./view.ts";
@@ -24,7 +24,12 @@ export interface Scene {
 }
 
 export function heightOf({ object }: Lane): number {
-  return object.kind === "Pod" ? POD_HEIGHT : OWNER_HEIGHT;
+  return isBar(object) ? POD_HEIGHT : OWNER_HEIGHT;
+}
+
+/** Whether states are drawn, and not sizes. */
+function isBar({ states }: TimelineObject): boolean {
+  return states !== undefined;
 }
 
 /** Returns the glyphs, for clicks. */
@@ -38,12 +43,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly 
   // Nothing is known after the end of a recording; of a running cluster, the last state is the present one.
   const frame = { view, x, palette, width, knownUntil: cluster === undefined ? endMs : Infinity };
   drawGrid(context, scene, x);
-  if (finding !== undefined) {
-    context.globalAlpha = 0.14;
-    context.fillStyle = palette.warning;
-    context.fillRect(x(finding.from), AXIS_HEIGHT, Math.max(2, x(finding.until ?? endMs) - x(finding.from)), height);
-    context.globalAlpha = 1;
-  }
+  const affected = new Set(finding?.objects.map((index) => shownLane(model.lanes[index], rows)));
   const glyphs: Glyph[] = [];
   context.save();
   context.beginPath();
@@ -54,11 +54,19 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly 
       context.fillStyle = palette.select;
       context.fillRect(0, top, width, heightOf(lane));
     }
+    if (finding !== undefined && affected.has(lane)) {
+      context.globalAlpha = 0.2;
+      context.fillStyle = palette.warning;
+      context.fillRect(x(finding.from), top, Math.max(2, x(finding.until ?? endMs) - x(finding.from)), heightOf(lane) - 1);
+      context.globalAlpha = 1;
+    }
     context.fillStyle = palette.line;
     context.fillRect(0, top + heightOf(lane) - 1, width, 1);
-    if (lane.object.kind === "Pod") drawPod(context, lane, top, frame);
+    const own = glyphsOf(lane, top, frame);
+    if (isBar(lane.object)) drawBar(context, lane, { top, glyphs: own }, frame);
     else drawSizes(context, lane, top, frame);
-    glyphs.push(...drawMarks(context, lane, top, frame));
+    drawMarks(context, lane, own, frame);
+    glyphs.push(...own);
   }
   for (const { from, until } of gaps) {
     context.fillStyle = palette.gap;
@@ -69,6 +77,13 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly 
   context.restore();
   drawMoment(context, x(view.at), scene);
   return glyphs;
+}
+
+/** The lane, or the collapsed one that stands for it. */
+function shownLane(lane: Lane | undefined, rows: Scene["rows"]): Lane | undefined {
+  let each = lane;
+  while (each !== undefined && !rows.some((row) => row.lane === each)) each = each.parent;
+  return each;
 }
 
 interface Frame {
@@ -88,7 +103,11 @@ function drawGrid(context: CanvasRenderingContext2D, { model, view, width, heigh
     context.fillStyle = palette.line;
     context.fillRect(Math.round(at), AXIS_HEIGHT - 8, 1, height);
     context.fillStyle = palette.muted;
-    context.fillText(new Date(tick).toISOString().slice(11, step < 1_000 ? 23 : 19), at + 4, AXIS_HEIGHT / 2);
+    const text = new Date(tick).toISOString().slice(11, step < 1_000 ? 23 : 19);
+    const end = at + text.length * 6.5;
+    const moment = x(view.at);
+    // A text is not cut off, nor behind the selected moment.
+    if (end < width && (moment < at || moment > end)) context.fillText(text, at + 4, AXIS_HEIGHT / 2);
   }
   context.fillStyle = palette.line;
   context.fillRect(0, AXIS_HEIGHT - 1, width, 1);
@@ -105,7 +124,21 @@ function drawMoment(context: CanvasRenderingContext2D, at: number, { height, pal
   context.fill();
 }
 
-function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: number, { view, x, palette, width, knownUntil }: Frame): void {
+interface Bar {
+  readonly top: number;
+  /** Labels do not cover them. */
+  readonly glyphs: readonly Glyph[];
+}
+
+function drawBar(
+  context: CanvasRenderingContext2D,
+  { object }: Lane,
+  { top, glyphs }: Bar,
+  { view, x, palette, width, knownUntil }: Frame,
+): void {
+  const covered = [...glyphs.map(extentOf), ...(object.restarts ?? []).map((at) => [x(at) - 4, x(at) + 4] as const)].toSorted(
+    ([a], [b]) => a - b,
+  );
   const { states = [], until = knownUntil, restarts = [], from } = object;
   const [barTop, barHeight] = [top + 3, POD_HEIGHT - 7];
   let begun = -Infinity;
@@ -125,7 +158,7 @@ function drawPod(context: CanvasRenderingContext2D, { object }: Lane, top: numbe
     context.lineWidth = 1;
     if (right - left > 4) context.strokeRect(left + 0.5, barTop + 0.5, right - left - 1, barHeight - 1);
     const place = { left: left + 5, right: right - 3, y: barTop + barHeight / 2 + 0.5, ink: palette.inks[state] };
-    label(context, reason ?? (state === "running" ? "not ready" : state), { ...place, back: palette.backs[state] });
+    label(context, reason ?? stateWords(state), { ...place, back: palette.backs[state], covered });
   }
   for (const restart of restarts) {
     if (restart < view.from || restart > view.to) continue;
@@ -140,16 +173,26 @@ interface LabelPlace {
   readonly ink: string;
   /** Drawn behind the text, so that a pattern does not make it hard to read. */
   readonly back?: string;
+  /** Drawn around the text, which may be on lines. */
+  readonly halo?: string;
+  /** What the text must not touch, from left to right. */
+  readonly covered?: readonly (readonly [left: number, right: number])[];
 }
 
-function label(context: CanvasRenderingContext2D, text: string, { left, right, y, ink, back }: LabelPlace): void {
-  const begin = Math.max(4, left);
+/** Draws the text at the first place that is wide enough. */
+function label(context: CanvasRenderingContext2D, text: string, { left, right, y, ink, back, halo, covered = [] }: LabelPlace): void {
+  let begin = Math.max(4, left);
   // The estimate avoids measuring most texts.
   const width = right - begin < text.length * 4.5 ? Infinity : context.measureText(text).width;
+  for (const [from, to] of covered) if (to > begin && from < begin + width + 3) begin = to + 3;
   if (width > right - begin) return;
   if (back !== undefined) {
     context.fillStyle = back;
     context.fillRect(begin - 3, y - 8, width + 6, 15);
+  }
+  if (halo !== undefined) {
+    [context.strokeStyle, context.lineWidth, context.lineJoin] = [halo, 3, "round"];
+    context.strokeText(text, begin, y);
   }
   context.fillStyle = ink;
   context.fillText(text, begin, y);
@@ -207,22 +250,55 @@ function drawSizes(
     if (index > 0 && steps[index - 1]?.[1] === desired) continue;
     const right = steps.slice(index + 1).find(([, other]) => other !== desired)?.[0] ?? until;
     const place = { left: x(at) + 4, right: Math.min(width, x(right)), y: y(desired) + (desired === 0 ? -7 : 7), ink: palette.text };
-    label(context, `${desired}`, place);
+    label(context, `${desired}`, { ...place, halo: palette.panel });
   }
 }
 
-function drawMarks(
-  context: CanvasRenderingContext2D,
-  { marks, object }: Lane,
-  top: number,
-  { view, x, palette, width }: Frame,
-): readonly Glyph[] {
-  const glyphs: Glyph[] = [];
-  const y = top + (object.kind === "Pod" ? POD_HEIGHT / 2 : MARKS_HEIGHT / 2 + 1);
-  for (const cluster of clustersOf(marks, view, (CLUSTER_PX * (view.to - view.from)) / width)) {
-    const glyph = { x: x(leadOf(cluster)?.at ?? 0), y, marks: cluster };
-    glyphs.push(glyph);
-    drawGlyph(context, glyph, { palette, isSelected: cluster.some(({ id }) => id === view.mark), onBar: object.kind === "Pod" });
+function glyphsOf({ marks, object }: Lane, top: number, { view, x, width }: Frame): readonly Glyph[] {
+  const y = top + (isBar(object) ? POD_HEIGHT / 2 : MARKS_HEIGHT / 2 + 1);
+  const glyphs = apart(clustersOf(marks, view, (CLUSTER_PX * (view.to - view.from)) / width), x, y);
+  return isBar(object) ? glyphs : withTexts(glyphs, width);
+}
+
+const LETTER_PX = 6;
+
+/** Changes with what changed, or at least the new value. Updates of a status behind such a text belong to the group of the change. */
+function withTexts(glyphs: readonly Glyph[], width: number): readonly Glyph[] {
+  const all: Glyph[] = [];
+  for (let index = 0; index < glyphs.length; index++) {
+    const glyph = glyphs[index] as Glyph; // below the length
+    const change = leadOf(glyph.marks)?.change;
+    const to = change?.what === "changed" ? change.differences[0]?.to?.split("/").at(-1) : undefined;
+    const texts = change === undefined ? [] : [changeTitle(change), ...(to === undefined ? [] : [`→ ${to}`])];
+    const isRoutine = ({ marks }: Glyph): boolean => marks.every((mark) => mark.isRoutine);
+    const next = glyphs.findIndex((each, n) => n > index && !isRoutine(each));
+    const [, left] = extentOf(glyph);
+    const right = next === -1 ? width : extentOf(glyphs[next] as Glyph)[0]; // it was found
+    const text = texts.find((each) => left + each.length * LETTER_PX < right);
+    if (text === undefined) {
+      all.push(glyph);
+      continue;
+    }
+    const marks = [...glyph.marks];
+    for (
+      let after = glyphs[index + 1];
+      after !== undefined && isRoutine(after) && after.x < left + text.length * LETTER_PX;
+      after = glyphs[index + 1]
+    ) {
+      marks.push(...after.marks);
+      index++;
+    }
+    all.push({ ...glyph, marks, text });
   }
-  return glyphs;
+  return all;
+}
+
+function drawMarks(context: CanvasRenderingContext2D, { object }: Lane, glyphs: readonly Glyph[], { view, palette }: Frame): void {
+  for (const glyph of glyphs) {
+    const isSelected = glyph.marks.some(({ id }) => id === view.mark);
+    drawGlyph(context, glyph, { palette, isSelected, onBar: isBar(object) });
+    if (glyph.text === undefined) continue;
+    context.fillStyle = palette.change;
+    context.fillText(glyph.text, extentOf(glyph)[1] + 2, glyph.y);
+  }
 }

@@ -1,7 +1,9 @@
 import type { JSX } from "preact";
 import type { TimelineFinding, TimelineObject } from "../input.ts";
 import type { Shown } from "./view.ts";
-import { clockText, shortName } from "./format.ts";
+import { clockText, durationText, shortName } from "./format.ts";
+import { sizeAt } from "./model.ts";
+import type { LaneMark, Model } from "./model.ts";
 import { spanOfFinding } from "./view.ts";
 
 /** Complete workloads are listed, too, where there are few. */
@@ -19,7 +21,10 @@ export function Findings(shown: Shown): JSX.Element {
   const well = input.verdicts.length - listed.length;
   return (
     <>
-      <h2>{bad.length === 0 ? "All complete" : `${bad.length} of ${input.verdicts.length} workloads not complete`}</h2>
+      <h2>
+        {bad.length === 0 ? "All complete" : `${bad.length} of ${input.verdicts.length} workloads not complete`}{" "}
+        <small>{input.cluster === undefined ? `at the end, ${clockText(shown.model, input.endMs)}` : "now"}</small>
+      </h2>
       {[...known, ...others].map((workload) => (
         <Workload key={workload} {...shown} workload={workload} findings={byWorkload.get(workload) ?? []} />
       ))}
@@ -73,8 +78,8 @@ function Workload({ model, view, change, workload, findings }: WorkloadProps): J
         <span class={`health ${health}`}>{health.toUpperCase()}</span> {shortName(object)} <small>-n {object.namespace}</small>
       </h3>
       {effect !== "" && <p>{effect}</p>}
-      {findings.map(([index, finding]) => (
-        <FindingButton key={index} {...{ model, view, change, index, finding }} />
+      {findings.map(([index, finding], place) => (
+        <FindingButton key={index} {...{ model, view, change, index, finding }} isFirst={place === 0 && finding.level === "cause"} />
       ))}
       <Facts title="Changed before" items={changed} />
       <Facts title="Waits for" items={waits} />
@@ -99,6 +104,10 @@ function Facts({ title, items }: { readonly title: string; readonly items: reado
 }
 
 const LEVELS = { cause: "Cause", wait: "Waits", effect: "Effect" } as const;
+const CONFIDENCE = {
+  certain: "Certain: the cluster itself reports it.",
+  likely: "Likely: concluded, because no object states it.",
+} as const;
 
 function FindingButton({
   model,
@@ -106,8 +115,9 @@ function FindingButton({
   change,
   index,
   finding,
-}: Shown & { readonly index: number; readonly finding: TimelineFinding }): JSX.Element {
-  const { cause, level, from, until, objects, evidence, help, confidence, workload } = finding;
+  isFirst,
+}: Shown & { readonly index: number; readonly finding: TimelineFinding; readonly isFirst: boolean }): JSX.Element {
+  const { cause, level, until, objects, evidence, help, confidence, workload } = finding;
   const isChosen = view.finding === index;
   const { endMs } = model.input;
   const choose = (): void => {
@@ -117,8 +127,8 @@ function FindingButton({
       for (let lane = model.lanes[each]; lane !== undefined; lane = lane.parent) closed.delete(lane.index);
     const [lane = workload] = objects;
     change({
-      ...spanOfFinding(finding, endMs),
-      at: until === undefined ? endMs : (from + until) / 2,
+      ...spanOfFinding(finding, changeBefore(model, finding)?.at, endMs),
+      at: until ?? endMs,
       finding: index,
       lane,
       mark: undefined,
@@ -129,13 +139,15 @@ function FindingButton({
     <div class={`finding ${level} ${isChosen ? "chosen" : ""}`}>
       <button type="button" aria-pressed={isChosen} onClick={choose}>
         <strong>{until === undefined ? LEVELS[level] : "Earlier cause"}</strong> {cause}
-        <small>
-          {confidence}, {clockText(model, from)} to {until === undefined ? "the end" : clockText(model, until)}
-        </small>
+        <small>{timesText(model, finding)}</small>
       </button>
+      {(isChosen || isFirst) && <Impact {...{ model, change, finding }} />}
       {isChosen && (
         <div class="more">
-          {evidence.length > 0 && <p>Evidence: {evidence.join("; ")}</p>}
+          <p>
+            <b>{CONFIDENCE[confidence]}</b>
+            {evidence.length > 0 && ` Evidence: ${evidence.join("; ")}`}
+          </p>
           {help.length > 0 && (
             <ul>
               {help.map((each) => (
@@ -151,4 +163,58 @@ function FindingButton({
       )}
     </div>
   );
+}
+
+/** How many pods it concerns, and the last change by a user before it. */
+function Impact({ model, change, finding }: Pick<Shown, "model" | "change"> & { readonly finding: TimelineFinding }): JSX.Element {
+  const { workload, objects, from, until = model.input.endMs } = finding;
+  const object = model.input.objects[workload] as TimelineObject; // a finding has one
+  const pods = objects.filter((index) => model.input.objects[index]?.kind === "Pod").length;
+  // A deleted workload has no size any more.
+  const size = sizeAt({ ...object, until: Infinity }, until);
+  const parts = [
+    ...(pods > 0 ? [`${pods} pod${pods === 1 ? "" : "s"} affected`] : []),
+    ...(size === undefined ? [] : [`${size[2]} of ${size[1]} wanted pods ready`]),
+  ];
+  const cause = changeBefore(model, finding);
+  const { changed = [] } = model.input.verdicts.find((each) => each.object === workload) ?? {};
+  return (
+    <dl class="impact">
+      {parts.length > 0 && (
+        <div>
+          <dt>Impact:</dt> <dd>{parts.join(", ")}</dd>
+        </div>
+      )}
+      <div>
+        <dt>Change before:</dt>{" "}
+        <dd>
+          {cause === undefined ? (
+            (changed[0] ?? "none recorded")
+          ) : (
+            <>
+              <button type="button" class="link" onClick={() => change({ lane: cause.lane, mark: cause.id, at: cause.at })}>
+                {clockText(model, cause.at)} {cause.title}
+              </button>
+              {cause.change?.by !== undefined && ` by ${cause.change.by}`}, {durationText(from - cause.at)} earlier
+            </>
+          )}
+        </dd>
+      </div>
+    </dl>
+  );
+}
+
+function changeBefore({ lanes }: Model, { workload, from }: TimelineFinding): LaneMark | undefined {
+  return lanes[workload]?.marks.findLast(({ kind, at }) => kind === "change" && at <= from);
+}
+
+/** Which moment each time is, because objects state whole seconds of another clock. */
+function timesText(model: Model, { from, until, begin: { clock, what } }: TimelineFinding): string {
+  const since = {
+    recorded: `since ${clockText(model, from)}${what === undefined ? "" : `, when ${what}`}`,
+    stated: `since ${clockText(model, from, 0)}, as the object states in whole seconds`,
+    earlier: `since ${what}, before the recording`,
+    checked: `found first at ${clockText(model, from)}, may have begun earlier`,
+  }[clock];
+  return until === undefined ? since : `${since}; found last at ${clockText(model, until)}`;
 }

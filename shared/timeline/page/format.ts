@@ -1,5 +1,5 @@
 /** Times and names as text. */
-import type { TimelineObject } from "../input.ts";
+import type { PodState, TimelineObject } from "../input.ts";
 import type { Model } from "./model.ts";
 
 /** `10:02:11.5` for a time relative to the start. */
@@ -18,14 +18,27 @@ export function durationText(ms: number): string {
   return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${(ms / 3_600_000).toFixed(1)} h`;
 }
 
-const SHORT = { Deployment: "deploy", ReplicaSet: "rs", ReplicationController: "rc", Pod: "pod", Node: "node" } as const;
+const SHORT = {
+  Deployment: "deploy",
+  ReplicaSet: "rs",
+  ReplicationController: "rc",
+  Pod: "pod",
+  Node: "node",
+  ResourceQuota: "quota",
+} as const;
 
 export function shortName({ kind, name }: TimelineObject): string {
   return `${SHORT[kind]}/${name}`;
 }
 
+/** As `kubectl` would say it: a running pod is not yet, or no longer, ready. */
+export function stateWords(state: PodState): string {
+  return state === "running" ? "not ready" : state;
+}
+
 /** The command that prints the same information in a terminal; for a running cluster: the newest. Undefined if there is none. */
 export function commandOf({ input: { source, cluster } }: Model, object: TimelineObject, at: number): string | undefined {
+  if (object.kind === "Node" || object.kind === "ResourceQuota") return undefined;
   if (cluster !== undefined)
     return cluster.options === undefined
       ? undefined

@@ -10,6 +10,8 @@ export interface Glyph {
   readonly x: number;
   readonly y: number;
   readonly marks: readonly LaneMark[];
+  /** Of a change, where there is space. */
+  readonly text?: string;
 }
 
 /**
@@ -22,8 +24,9 @@ export function drawGlyph(
 ): void {
   const first = leadOf(marks);
   if (first === undefined) return;
-  // Normal Events must not hide a bar.
-  const isSmall = onBar && rankOf(first) === 4;
+  // Normal Events must not hide a bar, and updates of a status not the other decisions.
+  const isSmall = first.isRoutine === true || (onBar && rankOf(first) === 4);
+  const size = isSmall ? 3 : SIZE;
   const colour = first.isWarning ? palette.warning : first.kind === "refusal" ? palette.warning : palette[first.kind];
   [context.fillStyle, context.strokeStyle, context.lineWidth] = [colour, palette.panel, 1.5];
   context.beginPath();
@@ -36,9 +39,9 @@ export function drawGlyph(
     ]);
   else if (first.kind === "sync")
     polygon(context, [
-      [x - SIZE, y + SIZE - 1],
-      [x + SIZE, y + SIZE - 1],
-      [x, y - SIZE],
+      [x - size, y + size - 1],
+      [x + size, y + size - 1],
+      [x, y - size],
     ]);
   else if (first.kind === "shadow") context.rect(x - SIZE + 1, y - SIZE + 1, 2 * SIZE - 2, 2 * SIZE - 2);
   else context.arc(x, y, isSmall ? 2.5 : SIZE - 0.5, 0, 7);
@@ -60,12 +63,39 @@ export function drawGlyph(
     context.arc(x, y, SIZE + 4, 0, 7);
     context.stroke();
   }
-  if (marks.length < 2 || isSmall) return;
-  const text = marks.length > 99 ? "99+" : String(marks.length);
+  const text = countText(marks);
+  if (text === "" || isSmall) return;
   context.font = "bold 9px system-ui, sans-serif";
   context.fillStyle = palette.text;
   context.fillText(text, x + SIZE + 2, y - 3);
   context.font = "11px system-ui, sans-serif";
+}
+
+function countText(marks: readonly LaneMark[]): string {
+  const count = marks.filter(({ isRoutine }) => isRoutine !== true).length;
+  return count < 2 ? "" : count > 99 ? "99+" : String(count);
+}
+
+const DIGIT_PX = 6;
+
+/** The pixels left and right of its time that a group covers. */
+export function extentOf({ x, marks }: Glyph): readonly [left: number, right: number] {
+  return [x - SIZE - 2, x + SIZE + 3 + countText(marks).length * DIGIT_PX];
+}
+
+/** Groups that would cover each other become one, at its most important mark. */
+export function apart(groups: readonly (readonly LaneMark[])[], x: (at: number) => number, y: number): readonly Glyph[] {
+  const glyphs: Glyph[] = [];
+  for (const marks of groups) {
+    let glyph: Glyph = { x: x(leadOf(marks)?.at ?? 0), y, marks };
+    for (let last = glyphs.at(-1); last !== undefined && extentOf(last)[1] > extentOf(glyph)[0]; last = glyphs.at(-1)) {
+      glyphs.pop();
+      const both = [...last.marks, ...glyph.marks];
+      glyph = { x: x(leadOf(both)?.at ?? 0), y, marks: both };
+    }
+    glyphs.push(glyph);
+  }
+  return glyphs;
 }
 
 /** A tick with a head. */

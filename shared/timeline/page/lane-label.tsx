@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import type { Shown } from "./view.ts";
 import { heightOf } from "./draw.ts";
-import { shortName } from "./format.ts";
+import { shortName, stateWords } from "./format.ts";
 import { podAt, sizeAt } from "./model.ts";
 import type { Lane } from "./model.ts";
 import { toggled } from "./view.ts";
@@ -21,13 +21,13 @@ export function LaneLabel({ lane, view, change, top, place, isClosed }: LabelPro
   const facts = [
     object.revision === undefined ? "" : `revision ${object.revision}`,
     (object.images ?? []).map((image) => image.split("/").at(-1)).join(", "),
-    depth === 0 && object.kind !== "Pod" && object.kind !== "Node" ? `-n ${object.namespace}` : "",
+    depth === 0 && object.states === undefined && object.kind !== "Node" ? `-n ${object.namespace}` : "",
   ].filter((fact) => fact !== "");
   const name = parent?.object.kind !== undefined && object.kind === "Pod" ? shortened(object.name, parent.object.name) : shortName(object);
   return (
     <div
       id={`lane-${index}`}
-      class={`label ${object.kind === "Pod" ? "pod" : "owner"} ${isSelected ? "selected" : ""}`}
+      class={`label ${object.states === undefined ? "owner" : "pod"} ${isSelected ? "selected" : ""}`}
       role="treeitem"
       aria-level={depth + 1}
       aria-setsize={place.count}
@@ -57,10 +57,10 @@ function shortened(name: string, owner: string): string {
 }
 
 function StateText({ lane: { object }, at }: { readonly lane: Lane; readonly at: number }): JSX.Element {
-  if (object.kind === "Pod") {
+  if (object.states !== undefined) {
     const moment = podAt(object, at);
     if (moment === undefined) return <span class="state absent">{at < object.from ? "not created" : "deleted"}</span>;
-    return <span class={`state ${moment.state}`}>{moment.reason ?? moment.state}</span>;
+    return <span class={`state ${moment.state}`}>{moment.reason ?? stateWords(moment.state)}</span>;
   }
   const size = sizeAt(object, at);
   if (size === undefined) return <span class="state absent">{at < object.from ? "not created" : "deleted"}</span>;

@@ -7,9 +7,10 @@ import { paletteOf } from "./palette.ts";
 import type { Palette } from "./palette.ts";
 
 const STATES: readonly PodState[] = ["pending", "starting", "pulling", "waiting", "running", "ready", "terminating", "failed"];
-const MARKS: readonly (readonly [LaneMark["kind"], string, boolean?])[] = [
+const MARKS: readonly (readonly [LaneMark["kind"], string, boolean?, true?])[] = [
   ["change", "change by a user"],
   ["sync", "decision of a controller"],
+  ["sync", "that only writes a status", false, true],
   ["event", "Event"],
   ["event", "warning", true],
   ["refusal", "refused request"],
@@ -35,11 +36,11 @@ export function Legend({ model }: { readonly model: Model }): JSX.Element {
           {state === "running" ? "running, not ready" : state}
         </li>
       ))}
-      {MARKS.filter(([kind]) => kind !== "shadow" || isBesideUpstream).map(([kind, words, isWarning = false]) => (
+      {MARKS.filter(([kind]) => kind !== "shadow" || isBesideUpstream).map(([kind, words, isWarning = false, isRoutine]) => (
         <li key={words}>
           <Swatch
             paint={(context, palette) => {
-              const mark = { id: "", lane: 0, at: 0, title: "", kind, isWarning };
+              const mark = { id: "", lane: 0, at: 0, title: "", kind, isWarning, ...(isRoutine && { isRoutine }) };
               drawGlyph(context, { x: WIDTH / 2, y: HEIGHT / 2, marks: [mark] }, { palette });
             }}
           />

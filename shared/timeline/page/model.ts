@@ -1,5 +1,5 @@
 /** The input with the links and orders needed for drawing. */
-import type { Change, Mark, PodState, SizeStep, TimelineInput, TimelineObject } from "../input.ts";
+import type { Change, Difference, Mark, PodState, SizeStep, TimelineInput, TimelineObject } from "../input.ts";
 
 export interface Lane {
   readonly index: number;
@@ -21,6 +21,10 @@ export interface LaneMark {
   readonly kind: "change" | Mark["kind"];
   readonly title: string;
   readonly isWarning: boolean;
+  /** A sync that only writes a status. */
+  readonly isRoutine?: true;
+  /** Repeats of the same decision, until its result was recorded. */
+  readonly repeats?: number;
   readonly mark?: Mark;
   readonly change?: Change;
 }
@@ -57,7 +61,12 @@ export function modelOf(input: TimelineInput): Model {
   };
   for (const root of owned.get(undefined) ?? []) add(root, undefined);
   for (const lane of order) if (lane.parent !== undefined) lane.sizeMax = lane.parent.sizeMax;
-  return { input, lanes, order, namespaces: [...new Set(objects.map(({ namespace }) => namespace))].toSorted() };
+  return {
+    input,
+    lanes,
+    order,
+    namespaces: [...new Set(objects.map(({ namespace }) => namespace))].filter((each) => each !== "").toSorted(),
+  };
 }
 
 /** Owner references that form a cycle are ignored. */
@@ -80,20 +89,55 @@ function marksOf(lane: number, changes: readonly Change[], marks: readonly Mark[
     ),
     ...marks.map((mark, n): LaneMark => {
       const { at, kind, title, isWarning = false } = mark;
-      return { id: `${lane}.m${n}`, lane, at, kind, title, isWarning, mark };
+      const isRoutine = kind === "sync" && !isWarning && title.startsWith("status: ");
+      return { id: `${lane}.m${n}`, lane, at, kind, title, isWarning, mark, ...(isRoutine && { isRoutine }) };
     }),
   ];
-  return all.sort((a, b) => a.at - b.at);
+  return withoutRepeats(all.sort((a, b) => a.at - b.at));
 }
 
-/** `web.image app:v1 → app:v2 and 1 more`. */
-function changeTitle({ what, differences }: Change): string {
+/** Syncs repeat a decision until they see its result. */
+function withoutRepeats(marks: readonly LaneMark[]): readonly LaneMark[] {
+  const kept: LaneMark[] = [];
+  let last = -1;
+  for (const mark of marks) {
+    const before = kept[last];
+    if (mark.kind === "sync" && before?.title === mark.title && before.isWarning === mark.isWarning)
+      kept[last] = { ...before, repeats: (before.repeats ?? 0) + 1 };
+    else {
+      kept.push(mark);
+      if (mark.kind === "sync") last = kept.length - 1;
+    }
+  }
+  return kept;
+}
+
+const VALUE_MAX = 32;
+
+/** `web.image: app:v1 → app:v2 and 1 more`. */
+export function changeTitle({ what, differences }: Change): string {
   const [first] = differences;
-  if (what !== "changed" || first === undefined) return what;
-  return `${differenceText(first)}${differences.length > 1 ? ` and ${differences.length - 1} more` : ""}`;
+  if (what !== "changed") return what;
+  if (first === undefined) return "changed in fields that are not recorded";
+  return `${shortDifference(first)}${differences.length > 1 ? ` and ${differences.length - 1} more` : ""}`;
 }
 
-export function differenceText({ field, from, to }: { readonly field: string; readonly from?: string; readonly to?: string }): string {
+/** Without the registries of images and the ends of long values. */
+function shortDifference({ field, from, to }: Difference): string {
+  const [was, is] = [from, to].map((value) => value?.split("/").at(-1));
+  const [before, after] = was === is ? [from, to] : [was, is];
+  return differenceText({
+    field,
+    ...(before !== undefined && { from: clipped(before) }),
+    ...(after !== undefined && { to: clipped(after) }),
+  });
+}
+
+function clipped(value: string): string {
+  return value.length > VALUE_MAX ? `${value.slice(0, VALUE_MAX - 1)}…` : value;
+}
+
+export function differenceText({ field, from, to }: Difference): string {
   if (from === undefined && to === undefined) return `${field}: value changed (redacted)`;
   if (from === undefined) return `${field}: ${to}`;
   return `${field}: ${from} → ${to ?? "removed"}`;
@@ -127,7 +171,8 @@ export function leadOf(marks: readonly LaneMark[]): LaneMark | undefined {
 }
 
 /** 0 is the most important. */
-export function rankOf({ kind, isWarning }: LaneMark): number {
+export function rankOf({ kind, isWarning, isRoutine }: LaneMark): number {
+  if (isRoutine) return 5;
   return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4, shadow: isWarning ? 1 : 3 }[kind];
 }
 
@@ -150,9 +195,9 @@ export function clustersOf<M extends { readonly at: number }>(
 
 export type PodMoment = { readonly state: PodState; readonly reason?: string; readonly since: number };
 
-/** Undefined while the pod does not exist. */
-export function podAt({ from, until = Infinity, states = [] }: TimelineObject, at: number): PodMoment | undefined {
-  if (at < from || at >= until) return undefined;
+/** Undefined while the object does not exist, and for one without states. */
+export function podAt({ from, until = Infinity, states }: TimelineObject, at: number): PodMoment | undefined {
+  if (at < from || at >= until || states === undefined) return undefined;
   const [since, state, reason] = states[Math.max(0, lastAt(states, at))] ?? [from, "pending"];
   return { state, since, ...(reason !== undefined && { reason }) };
 }

@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { PodState } from "../input.ts";
 import type { Shown } from "./view.ts";
-import { clockText, sinceText } from "./format.ts";
+import { clockText, sinceText, stateWords } from "./format.ts";
 import { podAt } from "./model.ts";
 import type { Lane } from "./model.ts";
 
@@ -34,7 +34,7 @@ export function MomentBar({ model, view, change, lanes }: Shown & { readonly lan
           ? "no pods"
           : counts.map(([state, count]) => (
               <span key={state} class={`count ${state}`}>
-                {count} {state}
+                {count} {stateWords(state)}
               </span>
             ))}
         {shownText !== "" && <span class="muted">{shownText}</span>}

@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
 import type { Shown } from "./view.ts";
-import { clockText, shortName } from "./format.ts";
+import { clockText, shortName, stateWords } from "./format.ts";
 import { podAt, sizeAt } from "./model.ts";
 import type { Lane } from "./model.ts";
 
@@ -90,8 +90,8 @@ export function Tables({ model, view, change, lanes }: Shown & { readonly lanes:
 }
 
 function stateAt({ object }: Lane, at: number): string {
-  const pod = object.kind === "Pod" ? podAt(object, at) : undefined;
-  if (pod !== undefined) return pod.reason ?? pod.state;
+  const pod = podAt(object, at);
+  if (pod !== undefined) return pod.reason ?? stateWords(pod.state);
   const size = sizeAt(object, at);
   if (size === undefined) return at < object.from ? "not created" : "deleted";
   return `${size[2]} of ${size[1]} ready, ${size[3]} available`;

@@ -32,7 +32,8 @@ export interface Shown {
 
 /** Factor of one zoom step. */
 export const ZOOM = 0.6;
-const [SPAN_MIN_MS, MARGIN] = [20, 0.02];
+/** The last marks have their counts and labels at the right. */
+const [SPAN_MIN_MS, MARGIN, END_MARGIN] = [20, 0.02, 0.04];
 /** With more lanes than this, complete workloads are initially collapsed. */
 const OPEN_MAX = 150;
 const KINDS: readonly string[] = ["Deployment", "ReplicaSet", "ReplicationController", "Pod"] satisfies Kind[];
@@ -97,8 +98,8 @@ export function clamp(value: number, least: number, most: number): number {
 
 /** The whole capture with a margin, so that marks at its ends are visible. */
 export function wholeSpan(endMs: number): Pick<View, "from" | "to"> {
-  const margin = Math.max(endMs, SPAN_MIN_MS) * MARGIN;
-  return { from: -margin, to: endMs + margin };
+  const length = Math.max(endMs, SPAN_MIN_MS);
+  return { from: -length * MARGIN, to: endMs + length * END_MARGIN };
 }
 
 /** Limits the span to the capture. */
@@ -147,11 +148,12 @@ export function followed(view: View, before: Model, after: Model): View {
   };
 }
 
-/** A finding with some time around it. */
-export function spanOfFinding({ from, until }: TimelineFinding, endMs: number): Pick<View, "from" | "to"> {
+/** A finding with some time around it, and with the change before it unless that is long ago. */
+export function spanOfFinding({ from, until }: TimelineFinding, changeMs: number | undefined, endMs: number): Pick<View, "from" | "to"> {
   const end = until ?? endMs;
-  const margin = Math.max((end - from) * 0.25, endMs * 0.02, 500);
-  return spanOf(from - margin, end + margin, endMs);
+  const begin = changeMs !== undefined && from - changeMs < 2 * (end - from) ? changeMs : from;
+  const margin = Math.max((end - begin) * 0.25, endMs * 0.02, 500);
+  return spanOf(begin - margin, end + margin, endMs);
 }
 
 /** The visible lanes in order: those that match the filter, and their owners, but none below a collapsed lane. */

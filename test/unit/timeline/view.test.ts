@@ -21,7 +21,19 @@ const INPUT: TimelineInput = {
   ],
   marks: [0, 100, 9_000].map((at) => ({ kind: "event" as const, at, object: 2, title: "Failed" })),
   ...{ verdicts: [], gaps: [] },
-  findings: [{ workload: 0, level: "cause", cause: "no image", confidence: "certain", objects: [2], evidence: [], help: [], from: 0 }],
+  findings: [
+    {
+      workload: 0,
+      level: "cause",
+      cause: "no image",
+      confidence: "certain",
+      objects: [2],
+      evidence: [],
+      help: [],
+      from: 0,
+      begin: { clock: "checked" },
+    },
+  ],
 };
 const MODEL = modelOf(INPUT);
 const WHOLE = initialView(MODEL, "");

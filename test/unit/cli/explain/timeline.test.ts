@@ -88,11 +88,16 @@ describe("the data of a page", () => {
     expect(input.marks.some(({ kind }) => kind === "refusal")).toBe(true);
   });
 
-  it("has a cause from the time when it began, even if its evidence was read later", () => {
+  it("has a cause from its first recorded sign on, even if its evidence was read later, and the Node that it concerns", () => {
     const { input } = pageOf(join(import.meta.dirname, "../../../captures/incidents/node-lost.jsonl.gz"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^node node-b does not report/);
-    expect(new Date(input.startMs + (finding?.from ?? 0)).toISOString()).toBe("2026-11-28T20:42:10.000Z");
+    const node = named(input, /^node-b$/);
+    expect(finding?.objects.map((index) => input.objects[index]?.kind)).toEqual(["Pod", "Pod", "Node"]);
+    expect(node.states?.map(([, state]) => state)).toEqual(["ready", "failed"]);
+    // The condition states 20:42:10, in whole seconds.
+    expect(finding).toMatchObject({ from: node.states?.[1]?.[0], begin: { clock: "recorded" } });
+    expect(new Date(input.startMs + (finding?.from ?? 0)).toISOString()).toMatch(/^2026-11-28T20:42:10\.[1-9]/);
   });
 
   it("has pulls, waiting reasons and restarts of pods", () => {
