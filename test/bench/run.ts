@@ -38,6 +38,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   node: () => import("./node.ts"),
   replay: () => import("./replay.ts"),
   "replay-memory": () => import("./replay-memory.ts"),
+  capture: () => import("./capture.ts"),
   explain: () => import("./explain.ts"),
   side: () => import("./side/side.ts"),
   timeline: () => import("./timeline.ts"),

@@ -119,7 +119,7 @@ function suite(): void {
     await page.waitForTimeout(2_500);
     front.to(port);
     await page.getByText("● live").waitFor();
-    expect(await page.getByTitle("pod/web-b-2").textContent()).toContain("running");
+    expect(await page.getByTitle("pod/web-b-2").textContent()).toContain("not ready");
   });
 
   it("shows no secret, names the command for the cluster, makes no unexpected request, and throws no error", async () => {
