@@ -40,6 +40,7 @@ it("has the costs that `deltaloop cost` prints", async () => {
     return JSON.parse(stdout) as Month; // cli/README.md, cost
   };
   const month = monthOf();
+  const busy = monthOf("--deployments=50", "--rollouts-per-day=20");
   const of = (pattern: RegExp): number => month.items.reduce((sum, { name, idleUsd }) => sum + (pattern.test(name) ? idleUsd : 0), 0);
   const dollars = [...cost.matchAll(/\$(\d+)/g)].map(([, amount]) => Number(amount));
   expect(dollars).toEqual(
@@ -47,7 +48,10 @@ it("has the costs that `deltaloop cost` prints", async () => {
       month.sum.usd,
       of(/^store|^NAT|^its public|^endpoints/),
       monthOf("--param=natGateway=false", "--param=endpoints=false", "--param=store=given").sum.usd,
+      of(/^watchers/),
       month.residents[0]?.usd ?? 0,
+      busy.sum.workUsd,
+      busy.items.find(({ name }) => name === "custom metrics")?.workUsd ?? 0,
     ].map(Math.round),
   );
   expect(cost).toMatch(new RegExp(`time of the Lambda functions is ${Math.round(of(/^Lambda: time/) * 100)} cents`));
@@ -56,8 +60,8 @@ it("has the costs that `deltaloop cost` prints", async () => {
 });
 
 interface Month {
-  readonly sum: { readonly usd: number };
-  readonly items: readonly { readonly name: string; readonly idle: number; readonly idleUsd: number }[];
+  readonly sum: { readonly usd: number; readonly workUsd: number };
+  readonly items: readonly { readonly name: string; readonly idle: number; readonly idleUsd: number; readonly workUsd: number }[];
   readonly residents: readonly { readonly usd: number }[];
 }
 
