@@ -253,7 +253,7 @@ describe("the memory delta queue with injected faults", () => {
       failed: entries(2).map(({ id }) => ({ id, reason: "throttled", permanent: false })),
     });
     const silent = open({ unanswered: 1 }).queue;
-    await expect(silent.send(entries(1))).rejects.toThrow("no answer");
+    await expect(silent.send(entries(1))).rejects.toThrow("no response");
     expect(await drain(silent)).toEqual(["0"]);
   });
 
@@ -298,7 +298,7 @@ describe("memory doorbells with injected faults", () => {
     await twice.ring(bells);
     expect(twice.size("replicaset")).toBe(40);
     const failing = open({ unanswered: 1 });
-    await expect(failing.ring(bells)).rejects.toThrow("no answer");
+    await expect(failing.ring(bells)).rejects.toThrow("no response");
     expect(failing.size("replicaset")).toBeGreaterThan(2);
     expect(failing.size("replicaset")).toBeLessThan(18);
   });
