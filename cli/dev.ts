@@ -37,6 +37,7 @@ import { redisUrl, UsageError, wholeNumber } from "@deltaloop/base";
 import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 
 interface DevFlags extends StartupFlags {
+  readonly yes?: true;
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly act?: true;
@@ -62,8 +63,10 @@ export function registerDev(program: Command): void {
     program
       .command("dev")
       .description("Runs watcher, queue, Redis and functions on this machine against a cluster.")
+      .argument("[file...]", "run the controllers of these files instead")
       .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
       .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
+      .option("--yes", "with files: accept a cluster-admin")
       .option("--open", "draw workloads and decisions live in a page on this machine")
       .option("-v, --verbose", "print debug messages")
       .optionsGroup("Cluster access:")
@@ -80,15 +83,32 @@ export function registerDev(program: Command): void {
       .option("--concurrency <n>", "concurrent invocations of each sync function", wholeNumber("--concurrency", { min: 1, max: 50 }), 5)
       .option("--nodes <n>", "add scripted nodes, which simulate pods", wholeNumber("--nodes", { min: 1, max: 1000 }))
       .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
-      .action(async (flags: DevFlags) => {
-        process.exitCode = await new Dev(flags).run();
+      .action(async (files: readonly string[], flags: DevFlags, command: Command) => {
+        process.exitCode = files.length > 0 ? await runOwn(files, flags, command) : await new Dev(flags).run();
         process.exit();
       }),
     {
       notes: ["Exits with 3 when another controller manager writes to the objects that --act manages."],
-      examples: ["dev", "dev --kubeconfig roles.yaml --context staging", "dev --act --watchers 2"],
+      examples: ["dev", "dev website.ts --act", "dev --kubeconfig roles.yaml --context staging", "dev --act --watchers 2"],
     },
   );
+}
+
+/** Options of `dev` that controllers of files have too. */
+const OWN_OPTIONS = ["act", "anyKubernetes", "context", "kubeconfig", "startupTimeout", "verbose", "yes"];
+
+async function runOwn(files: readonly string[], flags: DevFlags, command: Command): Promise<number> {
+  const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
+  const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
+  if (foreign !== undefined)
+    throw new UsageError(`${foreign.long ?? foreign.flags} is for the built-in controllers: leave it out with files`);
+  const kube = await pinContext({
+    ...(flags.context !== undefined && { context: flags.context }),
+    kubeconfig: kubeconfigPath(flags.kubeconfig),
+  });
+  const { runOwnDev } = await import("./own/dev.ts");
+  const { act = false, yes = false, anyKubernetes = false, verbose = false } = flags;
+  return await runOwnDev(files, { ...flags, kube, act, yes, anyKubernetes, verbose });
 }
 
 class Dev {
@@ -110,6 +130,7 @@ class Dev {
   }
 
   async run(): Promise<number> {
+    if (this.#flags.yes) throw new UsageError("--yes is for controllers of files: name one");
     const signalled = untilSignalled();
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;

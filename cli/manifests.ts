@@ -15,9 +15,7 @@ export function registerManifests(program: Command): void {
     .argument("<file...>", "TypeScript or JavaScript files that export what defineController returns")
     .action(runManifests);
   withDetails(command, {
-    notes: [
-      "No command runs these controllers yet. Roles whose names end in -self serve `self`, `remove` and another kind's status. Leave out what no sync returns.",
-    ],
+    notes: ["Roles whose names end in -self serve `self`, `remove` and another kind's status. Leave out what no sync returns."],
     examples: ["manifests website.ts | kubectl apply -f -"],
   });
 }

@@ -5,8 +5,10 @@ import { settleRecords, deployed } from "@deltaloop/controllers/lambda";
 import type { SqsHandler, FunctionWiring } from "@deltaloop/controllers/lambda";
 import { CORE_CACHE } from "@deltaloop/controllers/registry";
 
-export function createApplyDeltas(wiring: Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges">): SqsHandler {
-  const ports: ApplierPorts = { ...wiring, registry: CORE_CACHE };
+type Wiring = Omit<FunctionWiring, "trace"> & Pick<ApplierPorts, "onChanges"> & Partial<Pick<ApplierPorts, "registry">>;
+
+export function createApplyDeltas(wiring: Wiring): SqsHandler {
+  const ports: ApplierPorts = { registry: CORE_CACHE, ...wiring };
   return (event, context) =>
     settleRecords(
       event,

@@ -10,7 +10,7 @@ export const PACKAGE_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   base: [],
   kube: ["base"],
   store: ["base", "kube"],
-  controllers: ["base", "kube", "store"],
+  controllers: ["base", "kube", "store", "sdk"],
   "node-agent": ["base", "kube"],
   docker: ["node-agent"],
   "api-server": ["base", "kube"],

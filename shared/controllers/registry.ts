@@ -13,7 +13,7 @@ export {
   watcherLease,
 } from "./registry/names.ts";
 export { parameterTexts } from "./registry/parameter-texts.ts";
-export { cacheOf, CORE_CACHE, REGISTRY } from "./registry/registry.ts";
+export { cacheOf, CORE_CACHE, gatewayContractOf, REGISTRY } from "./registry/registry.ts";
 export type { ControllerEntry, Registry } from "./registry/registry.ts";
 export { redisAccessOf } from "./registry/redis-access.ts";
 export { ROLES, rolesOf } from "./registry/rights.ts";

@@ -1,4 +1,4 @@
-export { BUILT_IN, catalogOf, controllerIn, infoIn, ownerIdIn } from "./objects/catalog.ts";
+export { BUILT_IN, catalogOf, controllerIn, infoIn, ownerIdIn, slicesIn } from "./objects/catalog.ts";
 export type { Catalog, CatalogEntry } from "./objects/catalog.ts";
 export type {
   Cached,
@@ -15,7 +15,7 @@ export type {
 export { isKnownSentence, withoutForeignMessages } from "./objects/condition-messages.ts";
 export { getCondition, removeCondition, setDeploymentCondition, setReplicaSetCondition } from "./objects/conditions.ts";
 export { MalformedObjectError, messageOf } from "./objects/errors.ts";
-export { ownerId, ownerOfCached, podOwnerId, primaryAsOwner, sameOwner } from "./objects/owner-id.ts";
+export { mappedSlice, ownerId, ownerOfCached, podOwnerId, primaryAsOwner, sameOwner } from "./objects/owner-id.ts";
 export type { OwnerId } from "./objects/owner-id.ts";
 export { controllerRef, isControlledBy, ownerReferenceTo, referencedKey, sameControllerRef } from "./objects/owner-references.ts";
 export { isActive, isAvailable, isReady, isTerminal, isTerminating } from "./objects/pod.ts";
@@ -51,6 +51,7 @@ export type {
   OwnView,
   Resource,
   ResourceInfo,
+  SliceInfo,
   View,
 } from "./objects/resources.ts";
 export { formatTime, parseTime } from "./objects/time.ts";

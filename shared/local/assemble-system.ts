@@ -15,32 +15,40 @@ import type { KubeReader, KubeWatch, KubeWriter } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import type { Store } from "@deltaloop/store/ports";
 import { HOLE_LIMIT_MS, HOLE_RELIST_MS } from "@deltaloop/base";
-import { CORE_CACHE, syncFunction } from "@deltaloop/controllers/registry";
-import { CONTROLLERS } from "@deltaloop/kube/objects";
+import { cacheOf, CORE_CACHE, gatewayContractOf, REGISTRY, syncFunction } from "@deltaloop/controllers/registry";
+import type { Registry } from "@deltaloop/controllers/registry";
+import type { Catalog, Controller, ControllerName } from "@deltaloop/kube/objects";
 import { startFunctionHost } from "./function-host.ts";
 import type { FunctionHandlers, FunctionHost, FunctionHostOptions } from "./function-host.ts";
 
 /** Creates the handlers. A parameter, since shared/ may not import functions/ (cli/functions/functions.ts does). */
-export type MakeHandlers = (wiring: (functionName: string) => FunctionWiring, onChanges?: ApplierPorts["onChanges"]) => FunctionHandlers;
+export type MakeHandlers<N extends string = Controller> = (
+  wiring: (functionName: string) => FunctionWiring,
+  onChanges?: ApplierPorts["onChanges"],
+) => FunctionHandlers<N>;
 
 type WatcherKube = KubeReader & KubeWriter & KubeWatch;
 
 /** The ports that all components share. */
-export interface SystemPorts extends Pick<
+export interface SystemPorts<N extends string = Controller> extends Pick<
   WatcherPorts,
   "clock" | "random" | "digester" | "signer" | "log" | "store" | "queue" | "doorbells" | "release"
 > {
-  readonly sources: FunctionHostOptions["sources"];
+  readonly sources: FunctionHostOptions<N>["sources"];
   /** The client of one component: `watcher`, or a function by its deployed name. */
   readonly kube: (component: string) => WatcherKube;
-  readonly functions: MakeHandlers;
+  readonly functions: MakeHandlers<N>;
   /** The functions' Store, for tests that count their calls or make them fail. Default `store`. */
   readonly functionStore?: Store;
   readonly functionMetrics?: (functionName: string) => Metrics;
 }
 
 export interface SystemOptions
-  extends Pick<WatcherOptions, "cluster" | "clusterUid" | "batchingWindowMs" | "knowsOwn">, Pick<FunctionHostOptions, "onInvocation"> {
+  extends
+    Pick<WatcherOptions, "cluster" | "clusterUid" | "batchingWindowMs" | "knowsOwn">,
+    Pick<FunctionHostOptions, "onInvocation" | "concurrency" | "syncTimeoutSeconds"> {
+  /** The controllers, whose names are those of the sources and handlers. Default: the built-in ones. */
+  readonly registry?: Registry;
   /** Default `act`. */
   readonly mode?: WriteGateway["mode"];
   /** The Lease that watchers compete for; absent: a watcher leads at once and must be the only one. */
@@ -64,9 +72,9 @@ export interface RunningWatcher {
   readonly ended: Promise<void>;
 }
 
-export interface System {
+export interface System<N extends string = Controller> {
   readonly host: FunctionHost;
-  readonly handlers: FunctionHandlers;
+  readonly handlers: FunctionHandlers<N>;
   /** Adds a watcher. `own` overrides ports, so that a test can inject faults into one watcher. */
   startWatcher(identity: string, own?: Partial<Omit<WatcherPorts, "kube">> & { readonly kube?: WatcherKube }): RunningWatcher;
   /** Stops all components. Under a virtual clock, advance the clock before you await it. */
@@ -76,7 +84,9 @@ export interface System {
 /** Delay before a restart, as of a container. */
 const RESTART_MS = 3_000;
 
-export function assembleSystem(ports: SystemPorts, options: SystemOptions): System {
+export function assembleSystem<N extends string = Controller>(ports: SystemPorts<N>, options: SystemOptions): System<N> {
+  const { registry = REGISTRY } = options;
+  const cache = registry === REGISTRY ? CORE_CACHE : cacheOf(registry);
   const { clock, random, log, digester, functionStore = ports.store } = ports;
   const { cluster, clusterUid, mode = "act", batchingWindowMs, knowsOwn, upkeep, trace } = options;
   const identity = cacheIdentity(digester);
@@ -95,15 +105,21 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
         mode,
         { ...ports, store: functionStore },
         options.lease && { clock, log, metrics, lease: options.lease },
+        (controller) => gatewayContractOf(registry, controller),
       ),
-      ...ownSource(ports.sources, name),
+      ...ownSource(ports.sources, registry, name),
       ...(metrics && { metrics }),
       ...(trace && { trace }),
     };
   };
   const handlers = ports.functions(wiring, options.onChanges);
-  const { onInvocation } = options;
-  const host = startFunctionHost({ sources: ports.sources, handlers, clock, log, ...(onInvocation && { onInvocation }) });
+  const { onInvocation, concurrency, syncTimeoutSeconds } = options;
+  const host = startFunctionHost<N>({
+    ...{ sources: ports.sources, handlers, clock, log },
+    ...(onInvocation && { onInvocation }),
+    ...(concurrency !== undefined && { concurrency }),
+    ...(syncTimeoutSeconds !== undefined && { syncTimeoutSeconds }),
+  });
   const nodes = options.nodes?.(ends.signal);
   nodes?.catch(() => undefined); // stop() waits for it
 
@@ -138,7 +154,7 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
       stop: () => stopped.abort(new Error(`${name} is stopped`)),
       ended: supervise(AbortSignal.any([ends.signal, stopped.signal]), (signal) =>
         runWatcher(
-          { ...outside, kube, lead },
+          { ...outside, kube, lead, registry: cache },
           {
             cluster,
             clusterUid,
@@ -146,7 +162,7 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
             holeRelistMs: options.holeRelistMs ?? HOLE_RELIST_MS,
             ...(batchingWindowMs !== undefined && { batchingWindowMs }),
             ...(knowsOwn !== undefined && { knowsOwn }),
-            ...(upkeep && { upkeep: { ...upkeep, reader: kube, registry: CORE_CACHE } }),
+            ...(upkeep && { upkeep: { ...upkeep, reader: kube, registry: cache } }),
           },
           signal,
         ),
@@ -168,9 +184,13 @@ export function assembleSystem(ports: SystemPorts, options: SystemOptions): Syst
 }
 
 /** The queue whose failed records a function makes visible again after seconds, as deployed ones do. */
-function ownSource({ deltas, doorbells }: SystemPorts["sources"], name: string): Pick<FunctionWiring, "source"> {
-  const controller = CONTROLLERS.find((each) => syncFunction(each) === name);
-  if (controller) return { source: doorbells[controller] };
+function ownSource<N extends string>(
+  { deltas, doorbells }: SystemPorts<N>["sources"],
+  { controllers }: Registry,
+  name: string,
+): Pick<FunctionWiring, "source"> {
+  const controller = controllers.find((each) => syncFunction(each.name) === name);
+  if (controller) return { source: doorbells[controller.name as N] }; // the sources are those of the registry's controllers
   return name === "apply-deltas" ? { source: deltas } : {};
 }
 
@@ -193,6 +213,8 @@ export interface MemoryBackendOptions {
   readonly deployment: string;
   /** Cluster id. */
   readonly cluster: string;
+  /** The controllers. Default: the built-in ones. */
+  readonly catalog?: Catalog;
   /** The Store's data, for tests that read or damage it. */
   readonly data?: MemoryData;
   readonly deltaFaults?: () => DeltaQueueFaults;
@@ -203,14 +225,18 @@ export interface MemoryBackend {
   readonly store: Store;
   readonly queue: MemoryDeltaQueue;
   readonly doorbells: MemoryDoorbells;
-  readonly sources: FunctionHostOptions["sources"];
+  readonly sources: FunctionHostOptions<ControllerName>["sources"];
 }
 
 /** Creates Store and queues in memory. */
 export function memoryBackend(options: MemoryBackendOptions): MemoryBackend {
-  const { clock, random, digester, deployment, cluster, data, deltaFaults, doorbellFaults } = options;
-  const store = createMemoryStore({ deployment, cluster, identity: cacheIdentity(digester), holeLimitMs: HOLE_LIMIT_MS, clock }, data);
+  const { clock, random, digester, deployment, cluster, catalog, data, deltaFaults, doorbellFaults } = options;
+  const own = catalog && { catalog };
+  const store = createMemoryStore(
+    { deployment, cluster, identity: cacheIdentity(digester), holeLimitMs: HOLE_LIMIT_MS, clock, ...own },
+    data,
+  );
   const queue = createMemoryDeltaQueue({ clock, random, ...(deltaFaults && { faults: deltaFaults }) });
-  const doorbells = createMemoryDoorbells({ clock, random, cluster, ...(doorbellFaults && { faults: doorbellFaults }) });
+  const doorbells = createMemoryDoorbells({ clock, random, cluster, ...own, ...(doorbellFaults && { faults: doorbellFaults }) });
   return { store, queue, doorbells, sources: { deltas: queue, doorbells: doorbells.sources } };
 }

@@ -29,6 +29,8 @@ export interface FunctionHostOptions<N extends string = Controller> {
   readonly log: Log;
   /** Maximum concurrency of each sync function, like upstream's `--concurrent-*-syncs`. Default 5. */
   readonly concurrency?: number;
+  /** Default: the timeout of deployed functions. */
+  readonly syncTimeoutSeconds?: number;
   readonly onInvocation?: (invocation: Invocation) => void;
 }
 
@@ -64,7 +66,7 @@ export function startFunctionHost<N extends string = Controller>(options: Functi
       sources.doorbells[controller],
       handlers.sync[controller],
       options.concurrency ?? CONCURRENCY,
-      limits.sync,
+      options.syncTimeoutSeconds ?? limits.sync,
     );
   return { mappings, stop: async () => void (await Promise.all([...mappings.values()].map((mapping) => mapping.stop()))) };
 }

@@ -1,5 +1,5 @@
-export { LEAN_HEAP, startVerb } from "./processes/child-process.ts";
-export type { Child } from "./processes/child-process.ts";
+export { LEAN_HEAP, startMessagingVerb, startVerb } from "./processes/child-process.ts";
+export type { Child, MessagingChild } from "./processes/child-process.ts";
 export { followSecrets, readConfiguration } from "./processes/configuration.ts";
 export { freePort, startLocalRedis } from "./processes/local-redis.ts";
 export type { LocalRedis } from "./processes/local-redis.ts";

@@ -1,6 +1,6 @@
 /**
- * Fields in the hash of an owner's intents that are not intents: the text form of a decision mark, the number of pods that left, and the
- * number of pod names that were drawn. Older builds ignore them.
+ * Fields in the hash of an owner's intents that are not intents: the text form of a decision mark, the number of pods that left, the
+ * number of pod names that were drawn, and last-write records of additional controllers. Older builds ignore them.
  */
 import type { DecisionMark } from "./ports/store.ts";
 
@@ -33,3 +33,6 @@ export function parseMark(text: string | undefined): DecisionMark | undefined {
 export function parseDrawn(text: string | undefined): number | undefined {
   return /^\d{1,15}$/.test(text ?? "") ? Number(text) : undefined;
 }
+
+/** In front of the id of a last-write record (redis/rows.ts). */
+export const RECORD_FIELD = "t:w:";

@@ -10,8 +10,8 @@
  */
 import { hash, hkdfSync } from "node:crypto";
 
-/** The kind of a signed text, so that one kind is never valid as another: Q1 message, row, slice entry, tombstone, manifest part, guard. */
-export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g";
+/** The kind of a signed text, so that one kind is never valid as another: Q1 message, row, slice entry, tombstone, manifest part, guard, last write. */
+export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g" | "w";
 
 /** `former`: an accepted key that no longer signs. `unknown`: no configured key. Only the first two are valid. */
 export type Verdict = "current" | "former" | "unknown" | "forged";

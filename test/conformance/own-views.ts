@@ -2,6 +2,7 @@
  * Additional controllers from the watch to the sync, on any Store: their registry entries, views and handlers are data of this file. The
  * built-in controllers are not registered.
  */
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createApiServer } from "../../shared/api-server/api-server.ts";
 import { createInProcessKube } from "../../shared/api-server/in-process-client.ts";
@@ -13,11 +14,14 @@ import type { AffectedKeys } from "../../shared/controllers/cache/affected-keys.
 import { applyMessage } from "../../shared/controllers/cache/applier.ts";
 import { cacheIdentity } from "../../shared/controllers/cache/identity.ts";
 import { runWatcher } from "../../shared/controllers/cache/watcher/watcher.ts";
-import type { SyncHandler } from "../../shared/controllers/kit/sync/session.ts";
+import type { OwnSync, SyncHandler } from "../../shared/controllers/kit/sync/session.ts";
 import { createSyncFunction } from "../../shared/controllers/lambda/sync-function.ts";
 import { serving } from "../../shared/controllers/lambda/wiring.ts";
 import { cacheOf, type ControllerEntry, type Registry } from "../../shared/controllers/registry/registry.ts";
 import type { Kube } from "../../shared/kube/client/kube.ts";
+import type { CachedObject } from "../../shared/kube/objects/cached.ts";
+import { mappedSlice } from "../../shared/kube/objects/owner-id.ts";
+import type { KubeObject } from "../../shared/kube/objects/wire.ts";
 import { projected } from "../../shared/kube/strip/project.ts";
 import { viewName, type ViewDefinition } from "../../shared/kube/strip/view-definition.ts";
 import { RESOURCES, type OwnController, type Resource } from "../../shared/kube/objects/resources.ts";
@@ -51,11 +55,50 @@ function watching(name: string, resource: Resource): { readonly entry: Controlle
   };
 }
 
+/** Keeps a record per ConfigMap that names its Namespace, and of the Namespace itself; a settled one is not recorded again. */
+const KEEPER = "keeper" as OwnController; // a registry names it
+const KEPT = viewName("configmaps", KEEPER, "k3x9");
+const HOMES = viewName("namespaces", KEEPER, "k3x9");
+const keyOf = ({ metadata: { namespace, name } }: CachedObject): string => `${namespace}/${name}`;
+const KEEPING: { readonly entry: ControllerEntry; readonly views: readonly ViewDefinition[] } = {
+  entry: {
+    name: KEEPER,
+    primary: HOMES,
+    slices: [{ view: KEPT, by: "key" }],
+    reads: [HOMES, KEPT],
+    contract: [],
+    affectedKeys(delta, lookups) {
+      const object = (delta.new ?? delta.old) as CachedObject; // both views have this shape
+      const home = object.metadata.labels?.["home"];
+      const key = delta.resource === HOMES ? keyOf(object) : delta.resource === KEPT && home !== undefined ? `/${home}` : undefined;
+      const primary =
+        key === undefined ? undefined : delta.resource === HOMES ? object : (lookups.get(HOMES, key) as CachedObject | undefined);
+      return key === undefined || primary === undefined
+        ? []
+        : [{ controller: KEEPER, key, uid: primary.metadata.uid, urgency: "act", self: delta.resource === HOMES }];
+    },
+  },
+  views: [
+    { name: HOMES, resource: "namespaces", isMetadataOnly: true, project: (object, digester) => projected(HOMES, object, digester) },
+    {
+      name: KEPT,
+      resource: "configmaps",
+      isMetadataOnly: true,
+      project: (object, digester) => projected(KEPT, object, digester),
+      slice: ({ metadata: { labels } }) => mappedSlice("key", `/${labels?.["home"] ?? ""}`),
+    },
+  ],
+};
+
 const NOTES = watching("web-1", "configmaps");
 const OTHERS = watching("web", "configmaps");
 const TEAMS = watching("team-guard", "namespaces");
 const ALL = [NOTES, OTHERS, TEAMS];
-const REGISTRY: Registry = { controllers: ALL.map(({ entry }) => entry), resources: RESOURCES, views: ALL.map(({ view }) => view) };
+const REGISTRY: Registry = {
+  controllers: [...ALL.map(({ entry }) => entry), KEEPING.entry],
+  resources: RESOURCES,
+  views: [...ALL.map(({ view }) => view), ...KEEPING.views],
+};
 
 export type MakeStore = (options: StoreOptions & { readonly catalog: Catalog }) => Store;
 
@@ -85,6 +128,23 @@ function scene(make: MakeStore, kube: (component: string) => Kube) {
       synced.push(`${name} ${key}: ${primary === undefined ? "gone" : JSON.stringify(labels ?? {})}`);
       return Promise.resolve({ kind: "done" });
     };
+  const keep: OwnSync = {
+    async own(ports, run) {
+      const { primary, slices, records } = run.snapshot;
+      const rows = slices?.get(KEPT) ?? [];
+      const wanted = new Map(rows.map(({ key, uid, rv }) => [key, { uid, sent: "s", content: rv, revertsMs: [1, 2] }]));
+      const old = [...(records?.keys() ?? [])].filter((id) => !wanted.has(id));
+      synced.push(`keeper ${run.key}: ${JSON.stringify([...(records ?? [])].map(([id, { content }]) => [id, content]).toSorted())}`);
+      const isSettled = old.length === 0 && [...wanted].every(([id, record]) => isDeepStrictEqual(records?.get(id), record));
+      if (primary === undefined || isSettled) return { kind: "done" };
+      await ports.store.writeThrough(run, {
+        ...{ resource: HOMES, items: [], counts: [], lower: [], plan: [], gone: [], ownStatus: false },
+        ownerUid: primary.uid,
+        records: [...[...wanted].map(([id, record]) => ({ id, record })), ...old.map((id) => ({ id }))],
+      });
+      return { kind: "again", afterMs: 0 };
+    },
+  };
   const doorbells = {
     ring: (bells: readonly Doorbell[]) => {
       for (const bell of bells) last = last.then(() => sync(bell));
@@ -93,7 +153,9 @@ function scene(make: MakeStore, kube: (component: string) => Kube) {
   };
   const wiring = { clock, random, log: silentLog, digester, ...serving(CLUSTER, kube("sync"), "act", { store, signer, doorbells }) };
   const sync = async ({ controller, key, uid, owner, epoch }: Doorbell): Promise<void> => {
-    const handle = createSyncFunction(wiring, REGISTRY, controller, { [controller]: { sync: handlerOf(controller) } });
+    const handle = createSyncFunction(wiring, REGISTRY, controller, {
+      [controller]: { sync: controller === KEEPER ? keep : handlerOf(controller) },
+    });
     const body = JSON.stringify({ v: 1, c: CLUSTER, ctl: controller, e: epoch, k: key, u: uid, o: owner });
     const record = { messageId: "m", body, attributes: { SentTimestamp: String(clock.now()), ApproximateReceiveCount: "1" } };
     await handle({ Records: [record] } as never, { getRemainingTimeInMillis: () => 60_000 } as never);
@@ -141,6 +203,7 @@ function scene(make: MakeStore, kube: (component: string) => Kube) {
   );
   return {
     store,
+    ring: (bell: Doorbell) => doorbells.ring([bell]),
     synced,
     bodies,
     watches,
@@ -218,6 +281,42 @@ export function ownViewsConformance(where: string, make: MakeStore, connect = em
       }
       expect((await s.store.readLane(TEAMS.view.name, 0)).rows.map(({ key }) => key)).toContain("/kube-system");
       expect([...s.watches].sort()).toEqual(["configmaps, metadata only", "namespaces, metadata only"]);
+    });
+
+    it("take last-write records with the slices of a key, and lose them with their primary", async () => {
+      const to = { resource: "configmaps", namespace: "default" } as const;
+      const home = await user.create({
+        ...{ resource: "namespaces", namespace: "", fieldManager: "user" },
+        body: { apiVersion: "v1", kind: "Namespace", metadata: { name: "home" } },
+      });
+      const make = async (name: string) =>
+        await user.create({
+          ...to,
+          fieldManager: "user",
+          body: { apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: "default", name, labels: { home: "home" } } },
+        });
+      const [a, b] = [await make("a"), await make("b")];
+      const settled = (objects: readonly KubeObject[]) =>
+        reached(
+          `keeper /home: ${JSON.stringify(objects.map(({ metadata: { name, resourceVersion } }) => [`default/${name}`, resourceVersion]))}`,
+        );
+      await settled([a, b]);
+      await user.delete({ ...to, name: "a", preconditions: { uid: a.metadata.uid } });
+      await settled([b]);
+      const {
+        record: { epoch },
+      } = (await s.store.lineage()).current ?? expect.fail("no epoch");
+      const run = { epoch, controller: KEEPER, key: "/home", token: "another run" };
+      const written = await s.store.writeThrough(run, {
+        ...{ resource: HOMES, items: [], counts: [], lower: [], plan: [], gone: [], ownStatus: false },
+        ownerUid: "the uid of an earlier primary",
+        records: [{ id: "default/late", record: { uid: "u", sent: "s", content: "c", revertsMs: [] } }],
+      });
+      expect(written.kind).toBe("ok");
+      s.synced.splice(0);
+      await s.store.add(epoch, KEEPER, "/home", 0).then((bell) => (bell ? s.ring(bell) : undefined));
+      await settled([b]);
+      expect(home.metadata.uid).not.toBe("");
     });
 
     it("receive no message with the values of a ConfigMap", () => {

@@ -1,8 +1,8 @@
 /**
- * Manifests and writes of user controllers on a real API server. Catches: a CRD or role that it refuses, a right that is missing, and a
- * create whose fields stay when the code drops them.
+ * User controllers on a real API server. Catches: a CRD or role that it refuses, a right that is missing, a create whose fields stay when
+ * the code drops them, a request without a reason, and an object of another owner that is touched.
  */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 import { upgradePatch } from "../../shared/sdk/writes.ts";
 import type { ObjectBody } from "../../shared/sdk/writes.ts";
-import { deltaloop, eventually, startCluster, whereRealPartsAre } from "../support/e2e.ts";
+import { deltaloop, eventually, ROOT, startCluster, whereRealPartsAre } from "../support/e2e.ts";
 import type { Cluster } from "../support/e2e.ts";
 
 const MANAGER = "deltaloop-site";
@@ -117,6 +117,259 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       const { uid } = (await stored()).metadata;
       await cluster.kubectl("delete", resource);
       await expect(applied("late.json", { ...less, metadata: { ...metadata, uid } })).rejects.toThrow("uid mismatch");
+    });
+  });
+
+  describe("deltaloop dev FILE", () => {
+    const SITE = "websites.demo.example.com";
+    /** As the example, with fields that the test drops and a sync that can hang. */
+    const labels = "{ app: name, ...(EXTRA ? { extra: EXTRA } : {}) }";
+    const code = (extra: string): Promise<string> =>
+      readFile(join(ROOT, "examples/controllers/website.ts"), "utf8").then((text) =>
+        fileOf(
+          "site.ts",
+          text
+            .replace("const labels = { app: name };", `const EXTRA = ${JSON.stringify(extra)}; const labels = { app: name };`)
+            .replace("Service({ metadata: { name }", `Service({ metadata: { name, labels: ${labels} }`)
+            .replace("apply: [deployment, service]", 'apply: image === "alone" ? [deployment] : [deployment, service]')
+            .replaceAll("@deltaloop/sdk/kinds", join(ROOT, "shared/sdk/kinds.ts"))
+            .replaceAll("@deltaloop/sdk", join(ROOT, "shared/sdk/index.ts"))
+            .replace(
+              "  sync({ object, owned, condition }) {",
+              '  async sync({ object, owned, condition }) {\n    if (object.spec.image === "slow") await new Promise((end) => setTimeout(end, 3_000));',
+            ),
+        ),
+      );
+    const started: ReturnType<typeof deltaloop>[] = [];
+    async function dev(path: string, ...flags: readonly string[]) {
+      const running = deltaloop(["dev", path, "--kubeconfig", cluster.plane.adminKubeconfig, ...flags]);
+      started.push(running);
+      await eventually("ready", () => running.output().includes("ready: "));
+      return running;
+    }
+    const stop = async (running: ReturnType<typeof deltaloop>): Promise<void> => {
+      process.kill(running.pid, "SIGTERM");
+      await running.exited;
+    };
+    afterAll(async () => {
+      for (const { pid, exited } of started)
+        if ((await Promise.race([exited, Promise.resolve(undefined)])) === undefined) process.kill(pid, "SIGKILL");
+    });
+    const site = (name: string, spec: object = { image: "nginx" }) =>
+      cluster.apply({ apiVersion: "demo.example.com/v1", kind: "Website", metadata: { name, namespace: "default" }, spec });
+    const field = (of: string, path: string): Promise<string> => cluster.kubectl("get", of, "-o", `jsonpath={${path}}`);
+    const writesOf = async (): Promise<readonly string[]> =>
+      (await cluster.audit()).flatMap(({ verb, userAgent = "", requestURI, objectRef }) =>
+        userAgent.includes("sync-website") && !["get", "list", "watch"].includes(verb)
+          ? [`${verb} ${objectRef?.resource} ${requestURI}`]
+          : [],
+      );
+
+    it("prints in shadow mode each write with its reason, and sends nothing", async () => {
+      await site("shown");
+      const running = await dev(await code(""));
+      await eventually("a line", () => running.output().includes("would create Deployment default/shown (missing)"));
+      expect(running.output()).toContain("create Service default/shown (missing), status (desired state changed)");
+      await stop(running);
+      expect(await writesOf()).toEqual([]);
+      await cluster.kubectl("delete", SITE, "shown");
+    });
+
+    it("refuses credentials of a cluster-admin without --yes, and prints what it would write", async () => {
+      const refused = deltaloop(["dev", await code(""), "--act", "--kubeconfig", cluster.plane.adminKubeconfig]);
+      expect((await refused.exited).code).toBe(2);
+      expect(refused.output()).toContain("website may: create, patch, delete deployments.apps");
+      expect(refused.output()).toMatch(/these credentials may do everything.*--yes/);
+    });
+
+    describe("--act", () => {
+      let running: ReturnType<typeof deltaloop>;
+      beforeAll(async () => {
+        running = await dev(await code("old"), "--act", "--yes");
+      });
+      const settled = async (key: string): Promise<void> =>
+        void (await eventually(`${key} is settled`, () => {
+          const lines = running
+            .output()
+            .split("\n")
+            .filter((line) => line.includes(` ${key} `));
+          return /→ nothing/.test(lines.at(-1) ?? "");
+        }));
+
+      it("creates what a primary wants, and reports it in the status", async () => {
+        await site("a");
+        await eventually(
+          "both objects",
+          async () => (await field("deployment/a", ".spec.replicas")) === "1" && (await field("service/a", ".spec.selector.app")) === "a",
+        );
+        await eventually("the status", async () => (await field("website/a", ".status.conditions[0].reason")) === "Replicas");
+        expect(await field("service/a", ".metadata.ownerReferences[0].kind")).toBe("Website");
+      });
+
+      it("reverts an edit of its own field, and leaves a field of another manager", async () => {
+        await cluster.kubectl(
+          "patch",
+          "deployment",
+          "a",
+          "--type=merge",
+          "-p",
+          '{"spec":{"replicas":7},"metadata":{"annotations":{"mine":"yes"}}}',
+        );
+        await eventually("the replicas", async () => (await field("deployment/a", ".spec.replicas")) === "1");
+        expect(await field("deployment/a", ".metadata.annotations.mine")).toBe("yes");
+      });
+
+      it("creates a deleted Service again", async () => {
+        const uid = await field("service/a", ".metadata.uid");
+        await cluster.kubectl("delete", "service", "a");
+        await eventually("another Service", async () => ![uid, ""].includes(await field("service/a", ".metadata.uid").catch(() => "")));
+      });
+
+      it("applies a change of the primary", async () => {
+        await cluster.kubectl("patch", SITE, "a", "--type=merge", "-p", '{"spec":{"replicas":2}}');
+        await eventually("two replicas", async () => (await field("deployment/a", ".spec.replicas")) === "2");
+      });
+
+      it("sends nothing in a sync of a settled key", async () => {
+        await settled("default/a");
+        const before = (await writesOf()).length;
+        const lines = running.output().split("\n").length;
+        // A field of no schema that the controller sees, in the status of what it owns: the key is synced and needs no write.
+        await cluster.kubectl(
+          "patch",
+          "deployment",
+          "a",
+          "--subresource=status",
+          "--type=merge",
+          "-p",
+          '{"status":{"observedGeneration":99}}',
+        );
+        await eventually("a sync", () => running.output().split("\n").length > lines);
+        await settled("default/a");
+        expect((await writesOf()).slice(before)).toEqual([]);
+      });
+
+      it("does not touch an object whose name is taken, reports it, and continues once the name is free", async () => {
+        await cluster.kubectl("create", "service", "clusterip", "taken", "--tcp=80");
+        const before = await field("service/taken", ".metadata.resourceVersion");
+        await site("taken");
+        await eventually("the Event", async () => (await cluster.kubectl("get", "events")).includes("NameTaken"));
+        await eventually(
+          "the condition",
+          async () => (await field("website/taken", '.status.conditions[?(@.type=="Applied")].status')) === "False",
+        );
+        expect(await field("service/taken", ".metadata.resourceVersion")).toBe(before);
+        await cluster.kubectl("delete", "service", "taken");
+        await eventually(
+          "its own Service",
+          async () => (await field("service/taken", ".metadata.ownerReferences[0].name").catch(() => "")) === "taken",
+        );
+        await eventually(
+          "no condition",
+          async () => (await field("website/taken", '.status.conditions[?(@.type=="Applied")].status')) === "",
+        );
+      });
+
+      it("reaches the same state when its function host is killed in the middle of a sync", async () => {
+        await site("killed", { image: "slow" });
+        const pid = Number(/function host started pid=(\d+)/.exec(running.output())?.[1]);
+        await new Promise((resolve) => setTimeout(resolve, 1_000));
+        process.kill(pid, "SIGKILL");
+        await eventually("the failure", () => running.output().includes("the function host ended (SIGKILL)"));
+        await eventually("both objects", async () =>
+          (await cluster.kubectl("get", "deployment/killed", "service/killed", "-o", "name")).includes("service/killed"),
+        );
+      });
+
+      it("prunes what is no longer wanted, and nothing else", async () => {
+        await site("alone");
+        await eventually("its Service", async () => (await cluster.kubectl("get", "services", "-o", "name")).includes("service/alone"));
+        await cluster.kubectl("patch", SITE, "alone", "--type=merge", "-p", '{"spec":{"image":"alone"}}');
+        await eventually("no Service", async () => !(await cluster.kubectl("get", "services", "-o", "name")).includes("service/alone"));
+        expect(await field("deployment/alone", ".metadata.name")).toBe("alone");
+        expect(running.output()).toContain("prune Service default/alone (no longer desired)");
+        await settled("default/alone");
+      });
+
+      it("drops a field that the code drops, although a process that was killed created it", async () => {
+        expect(await field("service/a", ".metadata.labels.extra")).toBe("old");
+        await site("between");
+        await eventually("one object", async () => (await field("deployment/between", ".metadata.name").catch(() => "")) !== "");
+        process.kill(running.pid, "SIGKILL");
+        await running.exited;
+        running = await dev(await code(""), "--act", "--yes");
+        await eventually(
+          "no label",
+          async () =>
+            (await field("service/a", ".metadata.labels.extra")) === "" && (await field("service/a", ".metadata.labels.app")) === "a",
+        );
+        await eventually(
+          "the Service",
+          async () => (await field("service/between", ".metadata.ownerReferences[0].name").catch(() => "")) === "between",
+        );
+        await settled("default/between");
+        const creates = (await writesOf()).filter((write) => write.startsWith("create ") && !write.includes("events"));
+        expect(new Set(creates.map((write) => write.split(" ")[1]))).toEqual(new Set(["deployments", "services"]));
+      });
+
+      it("leaves the deletion of what it owns to the garbage collector", async () => {
+        await cluster.kubectl("delete", SITE, "a");
+        await eventually(
+          "neither",
+          async () =>
+            (await cluster.kubectl("get", "deployments,services", "-l", "app=a", "-o", "name")) === "" &&
+            (await field("deployment/a", ".metadata.name").catch(() => "gone")) === "gone",
+        );
+        expect(running.output()).not.toContain("sync failed");
+      });
+    });
+
+    it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and leaving `where`", async () => {
+      const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/controllers/${name}.ts`);
+      const running = deltaloop(["dev", ...files, "--act", "--yes", "--kubeconfig", cluster.plane.adminKubeconfig]);
+      started.push(running);
+      await eventually("ready", () => running.output().includes("ready: "));
+      const namespace = (labels: object) => cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: "team", labels } });
+      await cluster.kubectl("create", "secret", "generic", "pull", "-n", "registry", "--from-literal=key=CANARY-1");
+      await namespace({ "example.com/team": "a", "example.com/pulls": "yes" });
+      await eventually("three objects", async () =>
+        (await cluster.kubectl("get", "networkpolicy/deny", "resourcequota/team", "secret/pull", "-n", "team", "-o", "name")).includes(
+          "secret/pull",
+        ),
+      );
+      await cluster.kubectl("delete", "secret", "pull", "-n", "registry");
+      await cluster.kubectl("create", "secret", "generic", "pull", "-n", "registry", "--from-literal=key=CANARY-2");
+      const copied = async () =>
+        Buffer.from(await cluster.kubectl("get", "secret", "pull", "-n", "team", "-o", "jsonpath={.data.key}"), "base64").toString();
+      await eventually("the new value", async () => (await copied()) === "CANARY-2");
+      await cluster.kubectl("label", "namespace", "team", "example.com/team-");
+      await eventually(
+        "no quota",
+        async () => !(await cluster.kubectl("get", "resourcequota", "-n", "team", "-o", "name")).includes("quota/team"),
+      );
+      expect(await copied()).toBe("CANARY-2");
+      expect(running.output()).not.toContain("CANARY");
+
+      const template = { metadata: { labels: { app: "timed" } }, spec: { containers: [{ name: "c", image: "i" }] } };
+      const metadata = { name: "timed", namespace: "default", annotations: { "example.com/replicas": "00:00=4" } };
+      await cluster.apply({
+        apiVersion: "apps/v1",
+        kind: "Deployment",
+        metadata,
+        spec: { replicas: 1, selector: { matchLabels: { app: "timed" } }, template },
+      });
+      await eventually("four replicas", async () => (await field("deployment/timed", ".spec.replicas")) === "4");
+      await cluster.kubectl("annotate", "deployment", "timed", "example.com/replicas-");
+      await eventually(
+        "no entry of its manager",
+        async () =>
+          !(await cluster.kubectl("get", "deployment", "timed", "-o", "yaml", "--show-managed-fields")).includes(
+            "deltaloop-scheduled-scaler",
+          ),
+      );
+      expect(await field("deployment/timed", ".spec.replicas")).toBe("4");
+      await stop(running);
+      expect(running.output()).not.toContain("sync failed");
     });
   });
 });

@@ -38,6 +38,7 @@ export interface Answers<R extends View = CachedResource> {
   readonly hold?: WriteThrough["hold"];
   readonly gone?: WriteThrough["gone"];
   readonly marks?: WriteThrough["marks"];
+  readonly records?: WriteThrough["records"];
   readonly ownStatus?: boolean;
   readonly left?: number;
   /** Returns the outcome with which the same step ends the run (WQ8), from the objects as they will be cached. Called once. */
@@ -74,6 +75,7 @@ export async function writeThrough<R extends View>(ports: WriteThroughPorts, run
       counts,
       ...ops,
       ...(answers.marks && answers.marks.length > 0 && { marks: answers.marks }),
+      ...(answers.records && { records: answers.records }),
       ownerUid: answers.ownerUid,
       ownStatus: answers.ownStatus ?? false,
       ...(answers.left !== undefined && { left: answers.left }),

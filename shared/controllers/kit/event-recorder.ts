@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import type { Digester } from "@deltaloop/kube/pod-template";
 import { combinedMessage, eventName, eventNanos, msOfNanos } from "@deltaloop/kube/events";
 import type { Correlated } from "@deltaloop/kube/events";
-import { RESOURCES, formatTime } from "@deltaloop/kube/objects";
-import type { Controller } from "@deltaloop/kube/objects";
+import { RESOURCES, formatTime, isBuiltIn } from "@deltaloop/kube/objects";
+import type { Controller, ControllerName } from "@deltaloop/kube/objects";
 import type { ToldHappening } from "@deltaloop/store/ports";
 import type { EventNote, Owner } from "./writes.ts";
 
@@ -15,16 +15,25 @@ const EVENT_COMPONENT: { readonly [C in Controller]: string } = {
   replicationcontroller: "replication-controller",
 };
 
+function componentOf(controller: ControllerName): string {
+  return isBuiltIn(controller) ? EVENT_COMPONENT[controller] : `deltaloop-${controller}`;
+}
+
+/** The object that an Event is about. */
+export type EventOwner =
+  | Owner
+  | (Omit<Owner, "resource"> & { readonly resource: string; readonly apiVersion: string; readonly kind: string });
+
 /** An Event note of a run, and the time it was emitted. */
 export interface ToldNote {
-  readonly owner: Owner;
+  readonly owner: EventOwner;
   readonly note: EventNote;
   readonly atMs: number;
 }
 
 /** The run that emits Events. */
 export interface Teller {
-  readonly controller: Controller;
+  readonly controller: ControllerName;
   /** The run's token. Together with the note's number in the run it makes Event names unique. */
   readonly token: string;
   /** Version of the object that the run read. */
@@ -37,12 +46,19 @@ export function happeningsOf(notes: readonly ToldNote[], { controller, token }: 
   const groups = new Map<string, { readonly source: string; readonly group: string }>();
   return notes.map(({ owner, note, atMs }, index) => {
     const { resource, namespace, name, uid } = owner;
-    const whole = [EVENT_COMPONENT[controller], resource, namespace, name, uid, note.type, note.reason];
+    const whole = [componentOf(controller), resource, namespace, name, uid, note.type, note.reason];
     const id = JSON.stringify(whole);
     const known = groups.get(id) ?? { source: digester.event(whole.slice(0, -1)), group: digester.event(whole) };
     groups.set(id, known);
     return { ...known, key: digester.event([...whole, note.message]), nanos: eventNanos(atMs, salt + index) };
   });
+}
+
+/** Where Events about cluster-scoped objects are. Source: client-go tools/record/event.go makeEvent. */
+const EVENT_NAMESPACE = "default";
+
+function namespaceOf({ namespace }: EventOwner): string {
+  return namespace === "" ? EVENT_NAMESPACE : namespace;
 }
 
 export type EventRequest =
@@ -63,7 +79,8 @@ export function eventRequests(notes: readonly ToldNote[], correlated: readonly C
   for (const [i, each] of notes.entries()) {
     const event = correlated[i];
     if (event === undefined || event.isHeldBack) continue;
-    const { namespace, name: object } = each.owner;
+    const { name: object } = each.owner;
+    const namespace = namespaceOf(each.owner);
     const { message } = each.note;
     const counted = {
       count: event.count,
@@ -88,12 +105,12 @@ function eventBody(
   { nanos, isCombined }: Correlated,
   { controller, resourceVersion }: Teller,
 ): object {
-  const { apiVersion, kind } = RESOURCES[owner.resource];
-  const component = EVENT_COMPONENT[controller];
+  const { apiVersion, kind } = "kind" in owner ? owner : RESOURCES[owner.resource];
+  const component = componentOf(controller);
   return {
     apiVersion: "v1",
     kind: "Event",
-    metadata: { name: eventName(owner.name, nanos), namespace: owner.namespace },
+    metadata: { name: eventName(owner.name, nanos), namespace: namespaceOf(owner) },
     involvedObject: {
       apiVersion,
       kind,

@@ -4,7 +4,7 @@ import type { Release } from "@deltaloop/kube/releases";
 import type { Controller } from "@deltaloop/kube/objects";
 import type { CacheRegistry } from "../cache/cache-registry.ts";
 import type { Clock, Log } from "@deltaloop/base";
-import type { Doorbells, Snapshot, Store, Taken } from "@deltaloop/store/ports";
+import type { AnyTaken, Doorbells, Snapshot, Store, Taken } from "@deltaloop/store/ports";
 import type { KubeReader } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
 import type { LeaseProof } from "./lease-proof.ts";
@@ -56,6 +56,9 @@ export interface Run extends Taken {
    */
   mayWrite(): boolean;
 }
+
+/** One take of one key of an additional controller. */
+export type OwnRun = Omit<Run, "controller"> & AnyTaken;
 
 export type Succeeded = { readonly kind: "done" } | { readonly kind: "again"; readonly afterMs: number };
 

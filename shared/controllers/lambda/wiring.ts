@@ -7,6 +7,7 @@ import type { LeaseProof } from "../kit/lease-proof.ts";
 import type { WriteGateway } from "../kit/write-gateway/gateway.ts";
 import type { TraceLine } from "../kit/run.ts";
 import { createWriteGateway } from "../kit/write-gateway/write-gateway.ts";
+import type { GatewayContract } from "../kit/write-gateway/write-gateway.ts";
 import type { Clock, Log, Random } from "@deltaloop/base";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
 import type { Metrics } from "@deltaloop/base/metrics";
@@ -56,8 +57,9 @@ export function serving(
   mode: WriteGateway["mode"],
   { store, signer, doorbells }: Pick<ClusterWiring, "store" | "signer" | "doorbells">,
   options?: ProofOptions,
+  contractOf: (controller: ControllerName) => GatewayContract | undefined = () => undefined,
 ): Pick<FunctionWiring, "cluster" | "clusters"> {
-  const gateway: ClusterWiring["gateway"] = (controller) => createWriteGateway(kube, controller, mode);
+  const gateway: ClusterWiring["gateway"] = (controller) => createWriteGateway(kube, controller, mode, contractOf(controller));
   const proof = options && createLeaseProof({ ...options, reader: kube, store }, options.lease);
   const requireCurrent = async (): Promise<void> => {
     const { current } = await store.lineage();

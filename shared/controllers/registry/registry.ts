@@ -10,6 +10,7 @@ import type { AffectedKeys } from "../cache/affected-keys.ts";
 import type { CacheRegistry } from "../cache/cache-registry.ts";
 import { CONTRACT } from "../kit/write-gateway/contract.ts";
 import type { ContractRow } from "../kit/write-gateway/contract.ts";
+import type { GatewayContract } from "../kit/write-gateway/write-gateway.ts";
 import { deploymentAffectedKeys } from "../deployment/affected-keys.ts";
 import { replicaSetAffectedKeys } from "../replicaset/affected-keys.ts";
 import { replicationControllerAffectedKeys } from "../replication/conversion.ts";
@@ -75,6 +76,14 @@ export function cacheOf({ controllers, resources, views = [] }: Registry): Cache
     affectedKeys: controllers.map(({ affectedKeys }) => affectedKeys),
     views: new Map(views.map((view) => [view.name, view])),
   };
+}
+
+/** What the write gateway admits for an additional controller; undefined for a built-in one, whose contract it has. */
+export function gatewayContractOf({ controllers, resources, views = [] }: Registry, name: string): GatewayContract | undefined {
+  const entry = controllers.find((each) => each.name === name);
+  const view = views.find((each) => each.name === entry?.primary);
+  const info = view && resources[view.resource];
+  return entry && info && { rows: entry.contract, primary: { apiVersion: info.apiVersion, kind: info.kind, isOwn: true } };
 }
 
 /** The same part of the built-in controllers' registry. */

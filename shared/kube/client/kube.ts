@@ -46,6 +46,8 @@ export interface KubeList {
 export interface ManagedWrite extends CallOptions {
   /** Manager in `managedFields`. Default: the adapter's. */
   readonly fieldManager?: string;
+  /** Refuses unknown and repeated fields, which the server otherwise drops. */
+  readonly fieldValidation?: "Strict";
 }
 
 /**
@@ -83,11 +85,18 @@ export interface CreateRequest extends ManagedWrite {
   readonly body: object;
 }
 
-export type PatchType = "application/merge-patch+json" | "application/strategic-merge-patch+json" | "application/json-patch+json";
+export type PatchType =
+  | "application/merge-patch+json"
+  | "application/strategic-merge-patch+json"
+  | "application/json-patch+json"
+  /** Server-side apply; the body is JSON, which is YAML too. */
+  | "application/apply-patch+yaml";
 
 export interface PatchRequest extends Target, ManagedWrite {
   readonly subresource?: "status";
   readonly type: PatchType;
+  /** Of a server-side apply: takes fields over from other managers. */
+  readonly force?: true;
   readonly body: object;
 }
 

@@ -1,4 +1,4 @@
-import type { KubeWriter } from "../client/kube.ts";
+import type { KubeWriter, ManagedWrite } from "../client/kube.ts";
 import type { RetryBudget } from "@deltaloop/base";
 import type { Call, KubeCalls } from "./calls.ts";
 import { resourcePath } from "./path.ts";
@@ -10,15 +10,20 @@ export function createWriter(client: KubeCalls): KubeWriter {
   const send = (call: Call, retryBudget: RetryBudget | undefined): Promise<unknown> =>
     client.json({ ...call, query: { ...call.query, timeout: serverTimeout(client, retryBudget) }, ...(retryBudget && { retryBudget }) });
 
+  const managed = ({ fieldManager = client.fieldManager, ...others }: Omit<ManagedWrite, "retryBudget"> & { readonly force?: true }) => ({
+    fieldManager,
+    ...others,
+  });
+
   return {
-    async create({ resource, namespace, of, body, fieldManager = client.fieldManager, retryBudget }) {
+    async create({ resource, namespace, of, body, retryBudget, ...write }) {
       const path = resourcePath(resource, namespace, of?.name, of?.subresource);
-      return asObject(await send({ method: "POST", path, query: { fieldManager }, body }, retryBudget));
+      return asObject(await send({ method: "POST", path, query: managed(write), body }, retryBudget));
     },
 
-    async patch({ resource, namespace, name, subresource, type, body, fieldManager = client.fieldManager, retryBudget }) {
+    async patch({ resource, namespace, name, subresource, type, body, retryBudget, ...write }) {
       const path = resourcePath(resource, namespace, name, subresource);
-      return asObject(await send({ method: "PATCH", path, query: { fieldManager }, body, contentType: type }, retryBudget));
+      return asObject(await send({ method: "PATCH", path, query: managed(write), body, contentType: type }, retryBudget));
     },
 
     async delete({ resource, namespace, name, preconditions, gracePeriodSeconds, retryBudget }) {

@@ -1,5 +1,5 @@
 /** Controllers and views by name, as plain data: what Stores, watcher and applier know of a registry. */
-import { podOwnerId, primaryAsOwner } from "./owner-id.ts";
+import { mappedSlice, podOwnerId, primaryAsOwner } from "./owner-id.ts";
 import type { OwnerId } from "./owner-id.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, isBuiltIn, RESOURCES, splitKey } from "./resources.ts";
 import type { ControllerInfo, ControllerName, ObjectKey, View } from "./resources.ts";
@@ -21,9 +21,9 @@ export interface CatalogEntry extends ControllerInfo {
 /** @throws {RangeError} for two controllers of one name */
 export function catalogOf(all: readonly CatalogEntry[]): Catalog {
   const entries = new Map(
-    all.map(({ name, kind, primary, dependents, reads }): readonly [ControllerName, CatalogEntry] => [
+    all.map(({ name, kind, primary, dependents, slices, reads }): readonly [ControllerName, CatalogEntry] => [
       name,
-      { name, kind, primary, ...(dependents !== undefined && { dependents }), reads },
+      { name, kind, primary, ...(dependents !== undefined && { dependents }), ...(slices && { slices }), reads },
     ]),
   );
   if (entries.size < all.length) throw new RangeError("two controllers have the same name");
@@ -50,6 +50,19 @@ export function ownerIdIn(catalog: Catalog, controller: ControllerName, key: Obj
   if (isBuiltIn(controller)) return primaryAsOwner(controller, key, uid);
   const { namespace, name } = splitKey(key);
   return podOwnerId(namespace, { kind: infoIn(catalog, controller).kind, name, uid });
+}
+
+/** The names of the slices that a snapshot of the key has besides its dependents. */
+export function slicesIn(
+  catalog: Catalog,
+  controller: ControllerName,
+  key: ObjectKey,
+  uid: string,
+): readonly { readonly view: View; readonly slice: OwnerId }[] {
+  return (infoIn(catalog, controller).slices ?? []).map(({ view, by }) => ({
+    view,
+    slice: by === "owner" ? ownerIdIn(catalog, controller, key, uid) : mappedSlice(by, key),
+  }));
 }
 
 /** The built-in controllers. */

@@ -34,6 +34,11 @@ export function ownerId(namespace: string, uid: string): OwnerId {
   return idOf([namespace, uid]);
 }
 
+/** The slice of what a primary watches: by its key, or by namespace or cluster. */
+export function mappedSlice(by: "key" | "namespace" | "cluster", key: ObjectKey): OwnerId {
+  return idOf([by, by === "key" ? key : by === "namespace" ? splitKey(key).namespace : ""]);
+}
+
 /** Whether two pods have the same controller, or both have none. */
 export function sameOwner(a: CachedOwner | undefined, b: CachedOwner | undefined): boolean {
   return a?.uid === b?.uid && a?.kind === b?.kind && a?.name === b?.name;

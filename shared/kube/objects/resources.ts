@@ -89,10 +89,18 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
   runtimeclasses: { path: "apis/node.k8s.io/v1", apiVersion: "node.k8s.io/v1", group: "node.k8s.io", kind: "RuntimeClass" },
 };
 
+/** The rows of a view that belong to one key: those it owns, those that name it, or those of its namespace or of the cluster. */
+export interface SliceInfo<R extends string = View> {
+  readonly view: R;
+  readonly by: "owner" | "key" | "namespace" | "cluster";
+}
+
 export interface ControllerInfo<R extends string = View> {
   readonly primary: R;
   /** The view whose slice (by controller owner) belongs to a snapshot of the primary. */
   readonly dependents?: R;
+  /** Further views of a snapshot; only additional controllers have them. */
+  readonly slices?: readonly SliceInfo<R>[];
   /** Views that must be synced before a key of this controller is taken (informer §11.6). */
   readonly reads: readonly R[];
 }
@@ -105,7 +113,7 @@ const INFO = {
 
 /** The built-in controllers: each has a primary resource, a work queue and a sync function. */
 export type Controller = keyof typeof INFO;
-export const CONTROLLER_INFO: { readonly [C in Controller]: Required<ControllerInfo<CachedResource>> } = INFO;
+export const CONTROLLER_INFO: { readonly [C in Controller]: Required<Omit<ControllerInfo<CachedResource>, "slices">> } = INFO;
 // A literal has the keys of its type and no others.
 export const CONTROLLERS = Object.keys(INFO) as readonly Controller[];
 

@@ -54,6 +54,42 @@ export function startVerb(verb: string, parameters: readonly string[], environme
   );
 }
 
+/** A verb that exchanges messages with this process instead of lines. */
+export interface MessagingChild extends Pick<Child, "pid"> {
+  readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+  onMessage(listener: (message: unknown) => void): void;
+  /** Does nothing once the child has ended. */
+  send(message: object): void;
+  kill(): void;
+}
+
+/**
+ * Starts a verb that runs code of others: without deltaloop's keys in its environment, and with its output on standard error. It is killed
+ * when this process ends, because its code may never look whether a pipe has closed.
+ */
+export function startMessagingVerb(verb: string, parameters: readonly string[]): MessagingChild {
+  const [main] = process.argv.slice(1);
+  if (main === undefined) throw new Error("process.argv has no program file");
+  const child = spawn(process.execPath, [main, verb, ...parameters], {
+    stdio: ["ignore", 2, 2, "ipc"],
+    serialization: "advanced",
+    detached: true,
+    env: environmentOfOthers(),
+  });
+  if (child.pid !== undefined) killOnParentExit(child, child.pid);
+  child.on("error", () => undefined); // `exited` settles
+  return {
+    pid: child.pid ?? 0,
+    exited: new Promise((resolve) => {
+      child.once("exit", (code, signal) => resolve({ code, signal }));
+      child.once("error", () => resolve({ code: 127, signal: null }));
+    }),
+    onMessage: (listener) => void child.on("message", listener),
+    send: (message) => void (child.connected && child.send(message, () => undefined)),
+    kill: () => void child.kill("SIGKILL"),
+  };
+}
+
 /** Starts another program in its own process group, without deltaloop's keys in its environment. It ends when this process ends. */
 export function startProgram(file: string, parameters: readonly string[]): Child {
   const program = spawn(file, parameters, { stdio: ["pipe", "pipe", "inherit"], detached: true, env: environmentOfOthers() });

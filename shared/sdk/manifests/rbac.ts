@@ -10,7 +10,7 @@ const RBAC = "rbac.authorization.k8s.io";
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
 /** One right. */
-interface Right {
+export interface Right {
   readonly group: string;
   /** With a subresource: `websites/status`. */
   readonly resource: string;
@@ -31,7 +31,7 @@ export const NAMESPACE_MANIFEST: Manifest = {
 };
 
 /** The rights that a definition needs. */
-function rightsOf({ primary, owns, watches, reads, where }: Definition): readonly Right[] {
+export function rightsOf({ primary, owns, watches, reads, where }: Definition): readonly Right[] {
   const right = ({ group, plural }: KindData, verbs: readonly string[], subresource?: string): Right => ({
     group,
     resource: subresource === undefined ? plural : `${plural}/${subresource}`,

@@ -5,6 +5,7 @@
 import type { View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { ItemChange, ItemOutcome, NamespaceCount } from "./index-store.ts";
+import type { RecordChange } from "./last-writes.ts";
 import type { DoneResult, Outcome, AnyTaken } from "./taken.ts";
 
 /**
@@ -90,6 +91,8 @@ export interface WriteThrough {
     readonly uid: string;
     readonly mark: DecisionMark;
   }[];
+  /** Last-write records of the primary, stored only if the Store has it with `ownerUid` after the items. Skipped on `retry`. */
+  readonly records?: readonly RecordChange[];
   /** The items are the response to the primary's own status write. */
   readonly ownStatus: boolean;
   /**

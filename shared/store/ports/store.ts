@@ -88,6 +88,7 @@ export type * from "./taken.ts";
 export type * from "./work-queue.ts";
 export type * from "./intents.ts";
 export type * from "./key-use.ts";
+export type * from "./last-writes.ts";
 export type * from "./events.ts";
 export type * from "./tallies.ts";
 export type { ForeignWrite, ForeignWrites, GuardState, GuardStore, ResumeRequest, Stop, StopState } from "./guard-store.ts";

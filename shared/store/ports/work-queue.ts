@@ -1,9 +1,10 @@
 /** The work queue: keys that are due, and runs (informer §12). */
-import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
+import type { OwnerId, ControllerName, ObjectKey, View } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 import type { Forged, Row } from "./index-store.ts";
 import type { Stop } from "./guard-store.ts";
 import type { DecisionMark, Intent } from "./intents.ts";
+import type { LastWriteRecord } from "./last-writes.ts";
 import type { TakenLineage } from "./lineage.ts";
 import type { DoneResult, Outcome, AnyTaken } from "./taken.ts";
 
@@ -26,6 +27,10 @@ export interface Snapshot {
   /** Objects of the dependents' resource in the namespace without a controller owner. */
   readonly orphans: readonly Row[];
   readonly intents: readonly Intent[];
+  /** The rows of each of the controller's `slices`. */
+  readonly slices?: ReadonlyMap<View, readonly Row[]>;
+  /** What the run's controller last wrote, by the id under which it was stored. Absent: nothing. */
+  readonly records?: ReadonlyMap<string, LastWriteRecord>;
   /** Absent if no fence was opened for pods. */
   readonly pods?: PodCache;
   /** What allows the owner's creates and deletes to be based on the cache. Absent: the owner's pods were not listed yet. */

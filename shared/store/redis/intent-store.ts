@@ -1,13 +1,13 @@
 /** Intents and write-through (informer §13). */
 import { ownerIdIn } from "@deltaloop/kube/objects";
-import { markText } from "../decision-mark.ts";
+import { markText, RECORD_FIELD } from "../decision-mark.ts";
 import { laneOf } from "../lane.ts";
 import type { Intent, IntentStore, AnyTaken, WriteThrough, WriteThroughResult } from "../ports/store.ts";
 import { changeArgs, outcomeArgs, parseBells, parseDone, parseOutcomes } from "./changes.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Context } from "./context.ts";
 import { sliceName } from "./keys.ts";
-import { US } from "./rows.ts";
+import { recordText, US } from "./rows.ts";
 
 /** A field that holds the number and deadline of a token's pending ops, not an op. */
 const TOKEN_FIELD = "t:";
@@ -81,6 +81,11 @@ async function writeThrough(
         uid,
         intentsSlot: table.slot(names.intents(ownerIdIn(context.catalog, controller, key, uid))),
         text: markText(mark),
+      })),
+      records: (write.records ?? []).map(({ id, record }) => ({
+        uid: write.ownerUid,
+        field: RECORD_FIELD + id,
+        text: record === undefined ? "" : recordText(context.seal(run.epoch), owner, id, record),
       })),
       ...changeArgs(names, table, {
         catalog: context.catalog,

@@ -4,6 +4,7 @@
  *     v:  rv 0x1F uid 0x1F owner 0x1F signature 0x1F flags
  *     s:  flags 0x1F rv 0x1F uid 0x1F signature 0x1F object as JSON, without fields that the key and the row have
  *     t:  rv 0x1F uid 0x1F signature
+ *     i:  field `t:w:<id>`: signature, and a last-write record as JSON
  *
  * flags: `g<ms>`: flagged as gone (deleted, DELETED event not seen yet) at that time. Only scripts set it, and the signature does not cover
  * it.
@@ -13,8 +14,10 @@
  */
 import type { Cached, CachedPod, CachedReplicaSet, OwnerId, View, ObjectKey } from "@deltaloop/kube/objects";
 import { splitKey } from "@deltaloop/kube/objects";
+import { RECORD_FIELD } from "../decision-mark.ts";
+import { SIGNATURE_CHARACTERS } from "../signer.ts";
 import type { Signer } from "../signer.ts";
-import type { Forged, ItemChange, Row } from "../ports/store.ts";
+import type { Forged, ItemChange, LastWriteRecord, Row } from "../ports/store.ts";
 
 export const US = "\x1f";
 
@@ -95,6 +98,27 @@ export function openEntry(
 export function isGenuineTombstone({ signer, epoch }: Seal, resource: View, key: ObjectKey, text: string): boolean {
   const [rv = "", uid = "", signature = ""] = text.split(US);
   return isGood(signer.verify("t", [epoch, resource, key, uid, rv], signature));
+}
+
+/** The text of a last-write record of `owner`. */
+export function recordText({ signer, epoch }: Seal, owner: OwnerId, id: string, record: LastWriteRecord): string {
+  const text = JSON.stringify(record);
+  return signer.sign("w", [epoch, owner, id, text]) + text;
+}
+
+/** The genuine records among the fields of an owner's intents. */
+export function openRecords(
+  { signer, epoch }: Seal,
+  owner: OwnerId,
+  pairs: readonly (readonly [field: string, text: string])[],
+): ReadonlyMap<string, LastWriteRecord> {
+  const genuine = pairs.flatMap(([field, text]) => {
+    const [id, record] = [field.slice(RECORD_FIELD.length), text.slice(SIGNATURE_CHARACTERS)];
+    if (!field.startsWith(RECORD_FIELD) || !isGood(signer.verify("w", [epoch, owner, id, record], text.slice(0, SIGNATURE_CHARACTERS))))
+      return [];
+    return [[id, JSON.parse(record) as LastWriteRecord] as const]; // signed, so recordText wrote it
+  });
+  return new Map(genuine);
 }
 
 function isGood(verdict: ReturnType<Signer["verify"]>): boolean {

@@ -1,7 +1,7 @@
 /** The work queue (informer §12). */
 import { DRAWN_FIELD, LEFT_FIELD, MARK_FIELD, parseDrawn, parseMark } from "../decision-mark.ts";
 import { laneOf } from "../lane.ts";
-import { compareResourceVersions, infoIn, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
+import { compareResourceVersions, infoIn, ownerIdIn, slicesIn, splitKey } from "@deltaloop/kube/objects";
 import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../ports/doorbells.ts";
 import type { Forged, Intent, Outcome, ParkedKey, Row, Snapshot, AnyTaken, TakeResult, WorkQueue } from "../ports/store.ts";
@@ -16,7 +16,7 @@ import { openStop } from "./stop-store.ts";
 import { parseIntents } from "./intent-store.ts";
 import { NO_SLICE, sliceName } from "./keys.ts";
 import type { Call, EpochKeys } from "./keys.ts";
-import { expectedText, openPlaced, openSlice, US } from "./rows.ts";
+import { expectedText, openPlaced, openRecords, openSlice, US } from "./rows.ts";
 
 export function createWorkQueue(context: Context): WorkQueue {
   const runKeys = ({ epoch, controller }: AnyTaken): { readonly queue: readonly string[] } => ({
@@ -93,10 +93,11 @@ export function createWorkQueue(context: Context): WorkQueue {
 
 async function take(context: Context, run: AnyTaken, known: { readonly uid?: string; readonly owner?: OwnerId }): Promise<TakeResult> {
   const names = context.names.of(run.epoch);
-  const { primary: resource, dependents, reads } = infoIn(context.catalog, run.controller);
+  const { primary: resource, dependents, slices: further, reads } = infoIn(context.catalog, run.controller);
   const seal = context.seal(run.epoch);
   const { namespace } = splitKey(run.key);
   const owner = known.uid === undefined ? undefined : ownerIdIn(context.catalog, run.controller, run.key, known.uid);
+  const more = known.uid === undefined ? [] : slicesIn(context.catalog, run.controller, run.key, known.uid);
   const { reply: answer } = await context.runByLanes(() => {
     const table = context.keys("take", {
       queue: names.queue(run.controller),
@@ -112,6 +113,7 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
       token: run.token,
       known: known.uid === undefined && known.owner === undefined ? "" : `${known.uid ?? ""}${US}${known.owner ?? ""}`,
       ...gateArgs(context, names, table, reads),
+      more: more.map(({ view, slice }) => ({ slot: table.slot(names.slice(view, slice)) })),
     });
   });
   const reply = asList(answer);
@@ -136,12 +138,19 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
       const orphans = openSlice(seal, { ...place, owner: undefined, slice: sliceName(undefined, namespace) }, asPairs(reply[5]));
       const { primary, forged } = primaryOf(context, run, known, { entry: reply[3], row: reply[7] });
       const fields = asPairs(reply[6]);
-      const unbelieved = [...forged, ...own.forged, ...orphans.forged];
+      const slices = more.map(({ view, slice }, i) =>
+        openSlice(seal, { ...place, resource: view, owner: slice, slice }, asPairs(asList(reply[15])[i])),
+      );
+      const unbelieved = [...forged, ...own.forged, ...orphans.forged, ...slices.flatMap((opened) => opened.forged)];
       const snapshot: Snapshot = {
         ...(primary && { primary }),
         dependents: own.rows,
         orphans: orphans.rows,
         intents: parseIntents(fields),
+        ...(further && {
+          slices: new Map(more.map(({ view }, i) => [view, slices[i]?.rows ?? []])),
+          records: openRecords(seal, owner ?? "", fields),
+        }),
         failures: asNumber(reply[2]),
         ...unendedOf(reply[8]),
         ...basisOf(new Map(fields), place.nowMs, reply.slice(9, 13)),

@@ -1,21 +1,22 @@
 /** The Events of a run: recorded while it runs, sent when its handler has ended. */
 import { correlate, noCorrelations } from "@deltaloop/kube/events";
 import type { Correlated } from "@deltaloop/kube/events";
+import { isBuiltIn } from "@deltaloop/kube/objects";
 import { describeError, isNotFound } from "@deltaloop/kube/client";
 import type { ToldHappening } from "@deltaloop/store/ports";
 import { eventRequests, happeningsOf } from "../event-recorder.ts";
-import type { EventRequest, Teller, ToldNote } from "../event-recorder.ts";
+import type { EventOwner, EventRequest, Teller, ToldNote } from "../event-recorder.ts";
 import type { RunGateway } from "../write-gateway/gateway.ts";
 import { loggedNote } from "../logged.ts";
-import type { Run, SyncPorts } from "../run.ts";
-import type { EventNote, Owner } from "../writes.ts";
+import type { OwnRun, Run, SyncPorts } from "../run.ts";
+import type { EventNote } from "../writes.ts";
 
 export class RunEvents {
   readonly #ports: SyncPorts;
-  readonly #run: Run;
+  readonly #run: Run | OwnRun;
   readonly #notes: ToldNote[] = [];
 
-  constructor(ports: SyncPorts, run: Run) {
+  constructor(ports: SyncPorts, run: Run | OwnRun) {
     this.#ports = ports;
     this.#run = run;
   }
@@ -24,11 +25,11 @@ export class RunEvents {
     return this.#notes.length > 0;
   }
 
-  note(owner: Owner, notes: readonly EventNote[]): void {
+  note(owner: EventOwner, notes: readonly EventNote[]): void {
     const { trace, clock, gateway } = this.#ports;
     const { controller, key } = this.#run;
     for (const note of notes) {
-      trace?.({ controller, key, kind: "event", note: loggedNote(note) });
+      if (isBuiltIn(controller)) trace?.({ controller, key, kind: "event", note: loggedNote(note) });
       if (gateway.mode === "act") this.#notes.push({ owner, note, atMs: clock.now() });
     }
   }

@@ -11,7 +11,7 @@ import { RunCalls } from "../perform/calls.ts";
 import type { AnswersOf, ListOptions } from "../perform/calls.ts";
 import type { BuildReplicaSet, BuildRollback, ListedWrite, Performed, StatusOptions, WriteOf } from "../performed.ts";
 import type { Reason } from "../reason.ts";
-import type { Run, SyncPorts, SyncResult } from "../run.ts";
+import type { OwnRun, Run, SyncPorts, SyncResult } from "../run.ts";
 import type { EventNote, Owner } from "../writes.ts";
 
 /** Created by the worker for one run. It has no gateway: only `perform` and `emit` send anything. */
@@ -64,9 +64,14 @@ export interface OpenSession extends SyncSession {
 /** A handler may also throw: the key is then retried with back-off. */
 export type SyncHandler = (session: SyncSession) => Promise<SyncResult>;
 
+/** The sync of an additional controller. It has the run's ports: its gateway admits what the registry entry allows. */
+export interface OwnSync {
+  readonly own: (ports: SyncPorts, run: OwnRun) => Promise<SyncResult>;
+}
+
 /** How the keys of one controller are synced. */
 export interface KeySync {
-  readonly sync: SyncHandler;
+  readonly sync: SyncHandler | OwnSync;
   /** A key that has failed this often is dropped at its next failure. Absent: never. */
   readonly maxRetries?: number;
 }

@@ -46,7 +46,7 @@ import { withProof } from "../proven-ports.ts";
 import { recover } from "./recover.ts";
 import type { Run, SyncPorts, SyncResult } from "../run.ts";
 import { createSession } from "./session.ts";
-import type { SyncHandler } from "./session.ts";
+import type { OwnSync, SyncHandler } from "./session.ts";
 
 export interface WorkerPorts extends SyncPorts {
   readonly store: SyncPorts["store"] & Pick<WorkQueue, "take" | "renew" | "done">;
@@ -76,7 +76,7 @@ export async function runKey(
   ports: WorkerPorts,
   controller: ControllerName,
   bell: Doorbell,
-  sync: SyncHandler,
+  sync: SyncHandler | OwnSync,
   options: WorkerOptions = {},
 ): Promise<void> {
   const taken: AnyTaken = { epoch: bell.epoch, controller, key: bell.key, token: newToken(ports.random) };
@@ -91,7 +91,7 @@ export async function runKey(
     waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
   const { lineage, release } = take;
-  // A handler of an additional controller only reads; its session writes nothing yet.
+  // An additional controller's run; only what is generic about it is used here, and its handler gets it as an OwnRun.
   const run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }), ...(release && { release }) } as Run;
   ports.trace?.({ controller: run.controller, key: run.key, kind: "started" });
   const { metrics } = ports;
@@ -255,13 +255,14 @@ function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): Held
 async function believing(
   ports: SyncPorts,
   run: Run,
-  handler: SyncHandler,
+  handler: SyncHandler | OwnSync,
 ): Promise<{ readonly result: SyncResult; readonly done?: DoneResult }> {
   const mend = async (forged: readonly Forged[]): Promise<{ readonly result: SyncResult }> => {
     await repair(ports, run, forged);
     return { result: { kind: "again", afterMs: MENDED_MS } };
   };
   if (run.snapshot.forged) return mend(run.snapshot.forged);
+  if ("own" in handler) return { result: await handler.own(ports, run) };
   const session = createSession(ports, run);
   try {
     const result = await handler(session);
@@ -284,7 +285,7 @@ interface Ended {
 async function endOf(
   ports: WorkerPorts,
   run: Run,
-  handler: SyncHandler,
+  handler: SyncHandler | OwnSync,
   { maxRetries = Infinity }: WorkerOptions,
   isStopped: () => boolean,
 ): Promise<Ended> {

@@ -1,7 +1,5 @@
 /** Binds a call to its run (GW4–GW8 of gateway.ts): pure comparisons, each with the text of its rejection. */
 import { isEventNameOf } from "@deltaloop/kube/events";
-import { CONTROLLER_INFO, RESOURCES } from "@deltaloop/kube/objects";
-import type { Controller } from "@deltaloop/kube/objects";
 import type { ContractRow } from "./contract.ts";
 import type { RunOwner, SeenRow } from "./gateway.ts";
 import { valueAt } from "./json-pointer.ts";
@@ -17,11 +15,20 @@ export interface BoundCall {
 
 const ONE_OWNER = "/metadata/ownerReferences/0";
 
+/** The kind of a controller's primaries. */
+export interface PrimaryKind {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** An additional controller's: primaries may be cluster-scoped, and their objects are owned by all parts of a reference. */
+  readonly isOwn?: true;
+}
+
 /** The first broken rule, or undefined. Names paths and fields, never a value. */
-export function bindingProblem(contract: ContractRow, controller: Controller, owner: RunOwner, call: BoundCall): string | undefined {
-  if (owner.namespace === "" || owner.name === "" || owner.uid === "") return "the run has no owner";
-  if (call.namespace !== owner.namespace) return "the request's namespace is not the owner's";
-  const { apiVersion, kind } = RESOURCES[CONTROLLER_INFO[controller].primary];
+export function bindingProblem(contract: ContractRow<string>, primary: PrimaryKind, owner: RunOwner, call: BoundCall): string | undefined {
+  const { apiVersion, kind, isOwn = false } = primary;
+  const isInCluster = isOwn && owner.namespace === "";
+  if ((owner.namespace === "" && !isOwn) || owner.name === "" || owner.uid === "") return "the run has no owner";
+  if (call.namespace !== owner.namespace && !(isInCluster && contract.of !== "self")) return "the request's namespace is not the owner's";
   const reference = { apiVersion, kind, name: owner.name, uid: owner.uid };
   switch (contract.of) {
     case "new":
@@ -32,14 +39,14 @@ export function bindingProblem(contract: ContractRow, controller: Controller, ow
       return foreignNamespace(call) ?? different(call.body, "/involvedObject", { ...reference, namespace: owner.namespace });
     case "self":
       if (call.name !== owner.name) return "the request's name is not the owner's";
-      return different(call.body, "/metadata", { uid: owner.uid });
+      return uidIn(call.body) === owner.uid ? undefined : "/metadata/uid is not the owner's";
     case "orphan":
       if (call.row?.controller !== undefined) return "its row names a controller";
-      return rowProblem(owner, call) ?? different(call.body, ONE_OWNER, reference);
+      return rowProblem(call) ?? different(call.body, ONE_OWNER, reference);
     case "released":
-      return rowProblem(owner, call) ?? ownedProblem(contract, reference, call) ?? different(call.body, ONE_OWNER, { uid: owner.uid });
+      return rowProblem(call) ?? ownedProblem(contract, reference, isOwn, call) ?? different(call.body, ONE_OWNER, { uid: owner.uid });
     case "owned":
-      return rowProblem(owner, call) ?? ownedProblem(contract, reference, call);
+      return rowProblem(call) ?? ownedProblem(contract, reference, isOwn, call);
     default:
       return contract.of satisfies never;
   }
@@ -51,26 +58,33 @@ function foreignNamespace({ namespace, body }: BoundCall): string | undefined {
   return named === undefined || named === namespace ? undefined : "/metadata/namespace is not the owner's";
 }
 
-function rowProblem(owner: RunOwner, { name, body, row }: BoundCall): string | undefined {
+/** Of an object, of the preconditions of a delete, or of the test that a JSON patch begins with. */
+function uidIn(body: object): unknown {
+  return valueAt(body, "/metadata/uid") ?? valueAt(body, "/uid") ?? valueAt(body, "/0/value");
+}
+
+function rowProblem({ namespace, name, body, row }: BoundCall): string | undefined {
   if (row === undefined) return "the cache has no row of the object";
-  if (row.namespace !== owner.namespace) return "its row is of another namespace";
+  if (row.namespace !== namespace) return "its row is of another namespace";
   if (row.name !== name) return "its row has another name";
-  return (valueAt(body, "/metadata/uid") ?? valueAt(body, "/uid")) === row.uid ? undefined : "its row has another uid";
+  return uidIn(body) === row.uid ? undefined : "its row has another uid";
 }
 
 /**
  * Why the object's row does not show the run's owner as its controller. As upstream, a ReplicaSet's owner is compared by uid alone, a pod's
- * by the whole owner reference.
+ * by the whole owner reference, and so is that of an object of an additional controller.
  */
 function ownedProblem(
-  { resource }: ContractRow,
+  { resource }: ContractRow<string>,
   reference: { readonly kind: string; readonly name: string; readonly uid: string },
+  isOwn: boolean,
   { row }: BoundCall,
 ): string | undefined {
   const controller = row?.controller;
   if (controller === undefined) return "its row names no controller";
   const isOwner =
-    controller.uid === reference.uid && (resource !== "pods" || (controller.kind === reference.kind && controller.name === reference.name));
+    controller.uid === reference.uid &&
+    ((resource !== "pods" && !isOwn) || (controller.kind === reference.kind && controller.name === reference.name));
   return isOwner ? undefined : "its row names another controller";
 }
 

@@ -1,5 +1,5 @@
 /** The write gateway (described in gateway.ts): checks the contract and the run's owner before it calls a KubeWriter. */
-import { isBuiltIn } from "@deltaloop/kube/objects";
+import { CONTROLLER_INFO, isBuiltIn, RESOURCES } from "@deltaloop/kube/objects";
 import type { ControllerName, KubeObject } from "@deltaloop/kube/objects";
 import { TerminalError } from "@deltaloop/kube/client";
 import type { KubeWriter } from "@deltaloop/kube/client";
@@ -8,16 +8,27 @@ import type { ContractRow } from "./contract.ts";
 import type { Answer, RunOwner, WriteGateway } from "./gateway.ts";
 import { strayPointer, valueAt } from "./json-pointer.ts";
 import { bindingProblem } from "./run-binding.ts";
-import type { BoundCall } from "./run-binding.ts";
+import type { BoundCall, PrimaryKind } from "./run-binding.ts";
 
-export function createWriteGateway(writer: KubeWriter, controller: ControllerName, mode: WriteGateway["mode"]): WriteGateway {
+/** What a controller may write: its registry entry's contract, and the kind of its primaries. */
+export interface GatewayContract {
+  readonly rows: readonly ContractRow<string>[];
+  readonly primary: PrimaryKind;
+}
+
+export function createWriteGateway(
+  writer: KubeWriter,
+  controller: ControllerName,
+  mode: WriteGateway["mode"],
+  contract = builtInContract(controller),
+): WriteGateway {
   // The same name in every function, because several functions may sync keys of one controller.
   const fieldManager = `deltaloop-${controller}`;
   return {
     mode,
     forRun: (owner) => {
       const send = async (call: Asked, execute: () => Promise<KubeObject | undefined>): Promise<Answer> => {
-        admit(controller, owner, call);
+        admit(controller, contract, owner, call);
         if (mode === "shadow") return { kind: "notSent" };
         return { kind: "stored", object: await execute() };
       };
@@ -33,11 +44,11 @@ export function createWriteGateway(writer: KubeWriter, controller: ControllerNam
 interface Asked extends Pick<ContractRow, "verb" | "resource" | "subresource" | "type">, BoundCall {}
 
 /** @throws {TerminalError} with the first broken rule; names paths and objects, never a value */
-function admit(controller: ControllerName, owner: RunOwner, call: Asked): void {
+function admit(controller: ControllerName, allowed: GatewayContract | undefined, owner: RunOwner, call: Asked): void {
   const { verb, resource, subresource, type, body } = call;
   const target = `${verb} ${resource}${subresource === undefined ? "" : `/${subresource}`}${type === undefined ? "" : ` (${type})`}`;
-  if (!isBuiltIn(controller)) throw new TerminalError(`${controller} has no contract, so nothing may be written for it: ${target}`);
-  const candidates = CONTRACT[controller].filter(
+  if (allowed === undefined) throw new TerminalError(`${controller} has no contract, so nothing may be written for it: ${target}`);
+  const candidates = allowed.rows.filter(
     (row) => row.verb === verb && row.resource === resource && row.subresource === subresource && row.type === type,
   );
   const problems = candidates.map((row) => problemOf(row, body));
@@ -46,7 +57,7 @@ function admit(controller: ControllerName, owner: RunOwner, call: Asked): void {
     throw new TerminalError(
       `the contract of ${controller} does not allow ${target}${problems.length > 0 ? `: ${problems.join("; ")}` : ""}`,
     );
-  const problem = bindingProblem(contract, controller, owner, call);
+  const problem = bindingProblem(contract, allowed.primary, owner, call);
   if (problem === undefined) return;
   const { namespace, name } = owner;
   throw new TerminalError(
@@ -54,7 +65,11 @@ function admit(controller: ControllerName, owner: RunOwner, call: Asked): void {
   );
 }
 
-function problemOf(row: ContractRow, body: object): string | undefined {
+function builtInContract(controller: ControllerName): GatewayContract | undefined {
+  return isBuiltIn(controller) ? { rows: CONTRACT[controller], primary: RESOURCES[CONTROLLER_INFO[controller].primary] } : undefined;
+}
+
+function problemOf(row: ContractRow<string>, body: object): string | undefined {
   for (const pointer of row.require) {
     const value = valueAt(body, pointer);
     if (value === undefined || value === "") return `${row.what}: ${pointer} is missing`;
@@ -66,9 +81,9 @@ function problemOf(row: ContractRow, body: object): string | undefined {
   return stray === undefined ? undefined : `${row.what}: ${stray} may not be written`;
 }
 
-const ALLOWED = new WeakMap<ContractRow, ReadonlySet<string>>();
+const ALLOWED = new WeakMap<ContractRow<string>, ReadonlySet<string>>();
 
-function allowedBy(row: ContractRow): ReadonlySet<string> {
+function allowedBy(row: ContractRow<string>): ReadonlySet<string> {
   const allowed = ALLOWED.get(row) ?? new Set(row.allow);
   ALLOWED.set(row, allowed);
   return allowed;

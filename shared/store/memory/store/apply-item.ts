@@ -181,6 +181,7 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
     step.epoch.marks.delete(owner);
     step.epoch.left.delete(owner);
     step.epoch.drawn.delete(owner);
+    step.epoch.records.delete(owner);
     notePredecessor(step.resource, item);
   }
   if (item.type === "put") {

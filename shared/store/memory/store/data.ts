@@ -16,6 +16,7 @@ import type {
   GuardState,
   Checkpoint,
   Intent,
+  LastWriteRecord,
   ManifestRow,
   LaneTally,
   QuarantineEntry,
@@ -56,6 +57,7 @@ export interface EpochData {
   readonly marks: Map<OwnerId, DecisionMark>;
   readonly left: Map<OwnerId, number>;
   readonly drawn: Map<OwnerId, number>;
+  readonly records: Map<OwnerId, Map<string, LastWriteRecord>>;
   /** When each periodic job is due next. */
   readonly turns: Map<string, number>;
   /** The last checkpoint and its fence. */
@@ -183,6 +185,7 @@ export function newEpoch(catalog: Catalog, record: EpochRecord, token?: TermToke
     marks: new Map(),
     left: new Map(),
     drawn: new Map(),
+    records: new Map(),
     quarantine: [],
     turns: new Map(),
     checkpoint: undefined,

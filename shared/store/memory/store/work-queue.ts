@@ -4,7 +4,15 @@
  * `ready` is a set, so adds collapse; a run first removes its key, so an add during the run stays (WQ1). `runs` has one entry per key; only
  * the holder of its token may continue (WQ2).
  */
-import { compareResourceVersions, infoIn, maxResourceVersion, minResourceVersion, ownerIdIn, splitKey } from "@deltaloop/kube/objects";
+import {
+  compareResourceVersions,
+  infoIn,
+  maxResourceVersion,
+  minResourceVersion,
+  ownerIdIn,
+  slicesIn,
+  splitKey,
+} from "@deltaloop/kube/objects";
 import type { OwnerId, ControllerName, ObjectKey, View } from "@deltaloop/kube/objects";
 import type { DoneResult, Effect, Outcome, ParkedKey, Snapshot, AnyTaken, TakenLineage, TakeResult, WorkQueue } from "../../ports/store.ts";
 import type { Doorbell } from "../../ports/doorbells.ts";
@@ -166,7 +174,7 @@ function snapshotOf(epoch: EpochData, run: AnyTaken, owner: OwnerId | undefined,
   const counts = { failures: queue.failures.get(run.key) ?? 0, ...unendedOf(queue, run.key) };
   const nothing: Snapshot = { dependents: [], orphans: [], intents: [], ...counts };
   if (owner === undefined) return nothing;
-  const { primary, dependents } = infoIn(epoch.catalog, run.controller);
+  const { primary, dependents, slices: further } = infoIn(epoch.catalog, run.controller);
   const primaries = epoch.resources.get(primary);
   const row = primaries && laneOfKey(primaries, run.key).rows.get(run.key);
   const data = resourceOf(epoch, dependents);
@@ -174,12 +182,20 @@ function snapshotOf(epoch: EpochData, run: AnyTaken, owner: OwnerId | undefined,
     dependents === undefined ? { rows: [], forged: [] } : openSlice(dependents, data, slice, readSlice(data, slice), nowMs);
   const [own, orphans] = [open(owner), open(sliceName(undefined, splitKey(run.key).namespace))];
   const spoilt = primaries && row && forgedEntry(primaries, row);
-  const forged = [...(spoilt ? [spoilt] : []), ...own.forged, ...orphans.forged];
+  const slices = slicesIn(epoch.catalog, run.controller, run.key, queue.primaries.get(run.key)?.uid ?? "").map(({ view, slice }) => {
+    const found = resourceOf(epoch, view);
+    return [view, openSlice(view, found, slice, readSlice(found, slice), nowMs)] as const;
+  });
+  const forged = [...(spoilt ? [spoilt] : []), ...own.forged, ...orphans.forged, ...slices.flatMap(([, opened]) => opened.forged)];
   return {
     ...(row && !spoilt && { primary: row }),
     dependents: own.rows,
     orphans: orphans.rows,
     intents: intentsOf(epoch, owner),
+    ...(further && {
+      slices: new Map(slices.map(([view, { rows }]) => [view, rows])),
+      records: new Map(epoch.records.get(owner)),
+    }),
     ...counts,
     ...basisOf(epoch, run, owner, nowMs),
     ...(forged.length > 0 && { forged }),

@@ -5,7 +5,7 @@ import type { WriteThrough, WriteThroughResult, ItemOutcome, AnyTaken } from "..
 import { applyItem, countsMoved, putRow } from "./apply-item.ts";
 import type { Step } from "./apply-item.ts";
 import { assertDistinct } from "./apply.ts";
-import { laneOfKey, queueOf } from "./data.ts";
+import { addTo, laneOfKey, queueOf, removeFrom } from "./data.ts";
 import type { EpochData, MemoryData } from "./data.ts";
 import { restamp, settle } from "./intents.ts";
 import { createRing } from "./ring.ts";
@@ -51,6 +51,7 @@ export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThroug
   const owner = ownerIdIn(epoch.catalog, run.controller, run.key, write.ownerUid);
   if (!moved) settle(epoch, owner, run, write, nowMs);
   if (!moved) mark(epoch, write, owner);
+  if (!moved) keepRecords(epoch, run, write, owner);
   restamp(epoch, owner, run.token, nowMs);
   const news = flagged > 0 || outcomes.some((outcome) => outcome !== "same");
   if (news && !write.ownStatus && addKey(queueOf(epoch, run.controller), run.key, nowMs, nowMs)) ring.note(run.controller, run.key);
@@ -69,6 +70,14 @@ function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThroug
   const since = (epoch.left.get(owner) ?? 0) - left;
   if (since > 0) epoch.left.set(owner, since);
   else epoch.left.delete(owner);
+}
+
+function keepRecords(epoch: EpochData, { controller, key }: AnyTaken, { records = [], ownerUid }: WriteThrough, owner: OwnerId): void {
+  const isKnown = queueOf(epoch, controller).primaries.get(key)?.uid === ownerUid;
+  for (const { id, record } of records) {
+    if (record === undefined) removeFrom(epoch.records, owner, id);
+    else if (isKnown) addTo(epoch.records, owner, id, Object.freeze({ ...record }));
+  }
 }
 
 /**

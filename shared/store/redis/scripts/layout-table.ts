@@ -47,7 +47,7 @@ export const LAYOUTS = {
   sweep: { keys: {}, args: { ...GATE, ...READERS } },
   take: {
     keys: { queue: "queue", primarySlice: "key", dependents: "key", orphans: "key", intents: "key", primaryRows: "key", counts: "key" },
-    args: { key: "text", token: "text", known: "text", ...GATE },
+    args: { key: "text", token: "text", known: "text", ...GATE, more: ["slot"] },
   },
 
   // index
@@ -135,6 +135,7 @@ export const LAYOUTS = {
       slices: ["owner", "slot"],
       left: "number",
       marks: ["queueBase", "key", "uid", "intentsSlot", "text"],
+      records: ["uid", "field", "text"],
       ...CHANGES,
     },
   },

@@ -3,7 +3,7 @@
 -- ARGV  key · token · resource · term: as `take` returned it (LN4), "": not compared · termFence · ownStatus · laneCount: as the caller assumes
 --       outcome: how the run ends, as in done.lua, or "" · delayMs · lowered: ops
 --       planned: ops, state = mayLand 0|1, or h to hold it pending · gone · slices: owner uid or "-<namespace>", slot
---       left: decrement of t:left by an own status · marks: of owners
+--       left: decrement of t:left by an own status · marks: of owners · records: of the owner, text "" removes one
 --       CHANGES (lib/index.lua)
 -- Returns { "otherEpoch" } · { "lanes", resource, number } · { "slices", owner, … }: nothing is done, repeat the call with these slices
 --         { "applied", doorbells, outcomes, or with an end as done.lua } · { "retry", doorbells, outcomes, items done }: no op is changed
@@ -89,6 +89,14 @@ if not moved then
   for at = marksAt, marksEnd, MARKS_SIZE do
     local u = call("HGET", KEYS[tonumber(ARGV[at + MARKS_QUEUE_BASE]) + U], ARGV[at + MARKS_KEY])
     if uidIs(u, ARGV[at + MARKS_UID]) then call("HSET", KEYS[tonumber(ARGV[at + MARKS_INTENTS_SLOT])], MARK, ARGV[at + MARKS_TEXT]) end
+  end
+  for at = recordsAt, recordsEnd, RECORDS_SIZE do
+    local field, value = ARGV[at + RECORDS_FIELD], ARGV[at + RECORDS_TEXT]
+    if value == "" then
+      call("HDEL", intentsKey, field)
+    elseif uidIs(call("HGET", KEYS[queueBase + U], key), ARGV[at + RECORDS_UID]) then
+      call("HSET", intentsKey, field, value)
+    end
   end
   if ownStatus and left and left > 0 then
     if call("HINCRBY", intentsKey, LEFT, -left) <= 0 then call("HDEL", intentsKey, LEFT) end

@@ -2,12 +2,12 @@
 -- KEYS  queue: of the controller · primarySlice: of the primary · dependents: their slice · orphans: their slice · intents: of the owner
 --       primaryRows: v of the primary's lane · counts: n of the primaries. without a known uid dependents and intents are `-` and are not read
 -- ARGV  key · token · known: "uid 0x1F ownerUid" as the caller has them, "" for neither
---       GATE (lib/gate.lua): the resources that the controller reads
+--       GATE (lib/gate.lua): the resources that the controller reads · more: further slices of an additional controller, slots
 -- Returns { "otherEpoch" } · { "stopped", field and text of the stop } · { "gated", reason } · { "lanes", resource, number } · { "busy" } · { "empty" }
 --         { "notYet", doorbell } · { "moved", "uid 0x1F ownerUid" or "" }
 --         { "ok", lease end, failures, primary's entry or false, dependents, orphans, intents (field, value, …),
 --           primary's row or false, starts right before that never ended, fence, SUSPECT marks and least watermark of pods, version by which
---           an earlier primary of the key was gone or "", lineage, release of the cluster or "" }
+--           an earlier primary of the key was gone or "", lineage, release of the cluster or "", the further slices if there are any }
 --         { "recover", lease end, failures, primary's entry, expired intents, primary's row or false, starts that never ended, lineage }
 
 local refused = otherEpoch()
@@ -98,7 +98,13 @@ local pods = { fence = "", suspects = 0, W = "0" }
 for _, resource in ipairs(gateResources) do
   if resource.name == "pods" then pods = resource end
 end
-return {
+local reply = {
   "ok", leaseUntil, failures, entry, call("HGETALL", dependentsKey), call("HGETALL", orphansKey), intents, row, unended,
   pods.fence, pods.suspects, pods.W, predecessorGone(call("HGET", countsKey, PREDECESSORS), key), lineageReply(), release,
 }
+if moreCount > 0 then
+  local slices = {}
+  for at = moreAt, moreEnd, MORE_SIZE do slices[#slices + 1] = call("HGETALL", KEYS[tonumber(ARGV[at + MORE_SLOT])]) end
+  reply[16] = slices
+end
+return reply

@@ -1,0 +1,92 @@
+/**
+ * `deltaloop own-host`: runs the `sync` functions of user controllers, started by `dev`. It has no credentials and no keys: it gets
+ * snapshots, asks its parent for live reads, and returns results. So its end at any moment is a sync that failed.
+ */
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Command } from "commander";
+import { messageOf } from "@deltaloop/kube/objects";
+import { printable } from "@deltaloop/base/output";
+import { createContext } from "@deltaloop/sdk/context";
+import type { VisibleObject } from "@deltaloop/sdk/context";
+import type { Controller } from "@deltaloop/sdk";
+import type { FromHost, ToHost } from "./own/messages.ts";
+
+export function registerOwnHost(program: Command): void {
+  program
+    .command("own-host", { hidden: true })
+    .description("Runs the functions of your own controllers; a component of `dev`.")
+    .argument("<file...>", "files that export controllers")
+    .action(runOwnHost);
+}
+
+/** `signal` aborts so long before the process is killed. */
+const ABORT_MS = 50_000;
+
+async function runOwnHost(files: readonly string[]): Promise<void> {
+  const say = (message: FromHost): void => void process.send?.(message);
+  const controllers = new Map<string, Controller>();
+  for (const file of files) {
+    const exports = (await import(pathToFileURL(resolve(file)).href)) as Readonly<Record<string, unknown>>; // a module
+    for (const value of Object.values(exports)) if (isController(value)) controllers.set(value.name, value);
+  }
+  const reads = new Map<number, (answer: Extract<ToHost, { readonly kind: "read" }>) => void>();
+  let lastRead = 0;
+
+  async function sync({ id, controller, key, snapshot, nowMs }: Extract<ToHost, { readonly kind: "sync" }>): Promise<unknown> {
+    const found = controllers.get(controller);
+    if (found === undefined) throw new Error(`no controller ${controller}`);
+    const live = async (of: Parameters<Parameters<typeof createContext>[2]["live"]>[0], name: string, namespace: string) => {
+      const read = ++lastRead;
+      const answer = Promise.withResolvers<VisibleObject | undefined>();
+      reads.set(read, ({ object, error }) => (error === undefined ? answer.resolve(object) : answer.reject(new Error(error))));
+      const { group, version, kind, plural, scope } = of;
+      say({ kind: "live", id, read, of: { group, version, kind, plural, scope }, name, namespace });
+      const object = await answer.promise;
+      say({ kind: "runs", id });
+      return object;
+    };
+    const log = {
+      info: (message: string, fields: Readonly<Record<string, string | number | boolean>> = {}): void => {
+        const shown = Object.entries(fields).map(([name, value]) => ` ${name}=${value}`);
+        process.stderr.write(`${printable(`${controller} ${key}: ${message}${shown.join("")}`)}\n`);
+      },
+    };
+    say({ kind: "runs", id });
+    const signal = AbortSignal.timeout(ABORT_MS);
+    return await found.sync(createContext(found.definition, snapshot, { now: new Date(nowMs), signal, log, live }));
+  }
+
+  process.on("message", (message: ToHost) => {
+    if (message.kind === "read") {
+      reads.get(message.read)?.(message);
+      reads.delete(message.read);
+      return;
+    }
+    const { id } = message;
+    sync(message)
+      .then((result) => say({ kind: "returned", id, result }))
+      .catch((error: unknown) => say({ kind: "failed", id, error: failureOf(error, files) }));
+  });
+  process.on("disconnect", () => process.exit());
+  // The parent decides when this process ends.
+  for (const signal of ["SIGINT", "SIGHUP", "SIGTERM"] as const) process.on(signal, () => undefined);
+  // A promise that the developer's code does not await must not end the other keys' syncs.
+  process.on("unhandledRejection", (error) => process.stderr.write(`${printable(`unhandled rejection: ${failureOf(error, files)}`)}\n`));
+  say({ kind: "ready" });
+}
+
+function isController(value: unknown): value is Controller {
+  return typeof value === "object" && value !== null && Symbol.for("deltaloop.controller") in value;
+}
+
+/** `TypeError: … at website.ts:14:31`. */
+function failureOf(error: unknown, files: readonly string[]): string {
+  if (!(error instanceof Error)) return messageOf(error);
+  const place = files.flatMap((file) => {
+    const url = pathToFileURL(resolve(file)).href;
+    const [, at] = /^:(\d+:\d+)/.exec((error.stack ?? "").split(url)[1] ?? "") ?? [];
+    return at === undefined ? [] : [` at ${file}:${at}`];
+  });
+  return `${error.name === "Error" ? "" : `${error.name}: `}${error.message}${place[0] ?? ""}`;
+}

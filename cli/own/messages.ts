@@ -1,0 +1,29 @@
+/** What `dev` and its function host send each other. Values are cloned, so dates stay dates. */
+import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
+import type { KindId } from "@deltaloop/sdk/definitions";
+
+export type ToHost =
+  | {
+      readonly kind: "sync";
+      readonly id: number;
+      readonly controller: string;
+      readonly key: string;
+      readonly snapshot: Snapshot;
+      readonly nowMs: number;
+    }
+  | { readonly kind: "read"; readonly id: number; readonly read: number; readonly object?: VisibleObject; readonly error?: string };
+
+export type FromHost =
+  | { readonly kind: "ready" }
+  /** Before the code of a key runs: a key whose code never returns is the last one. */
+  | { readonly kind: "runs"; readonly id: number }
+  | {
+      readonly kind: "live";
+      readonly id: number;
+      readonly read: number;
+      readonly of: KindId;
+      readonly name: string;
+      readonly namespace: string;
+    }
+  | { readonly kind: "returned"; readonly id: number; readonly result: unknown }
+  | { readonly kind: "failed"; readonly id: number; readonly error: string };

@@ -1,0 +1,418 @@
+/**
+ * Sends the own writes of one sync, and stores what was sent.
+ *
+ * OW1 nothing is created, pruned or removed before the primary was read live in this run: gone, another uid or being deleted ends the sync.
+ * OW2 every answer is written through together with the record of its write, so that the same write is not sent again.
+ * OW3 an object is pruned only if every write before it has succeeded.
+ * OW4 a name that is taken, and an object that another user controller manages, are held: nothing is sent for them until a back-off ends.
+ * OW5 an own write is repeated safely, so none has an intent. A create whose answer was lost finds its object.
+ */
+import { controllerRef } from "@deltaloop/kube/objects";
+import type { CachedObject, KubeObject, ObjectKey } from "@deltaloop/kube/objects";
+import type { CreateRequest, DeleteRequest, PatchRequest } from "@deltaloop/kube/client";
+import type { RecordChange, Row } from "@deltaloop/store/ports";
+import { apiVersionOf } from "@deltaloop/sdk/definitions";
+import { afterAnswer, afterTaken, contestedBackOffMs, idText, managerOf, recordOf, sentText, upgradePatch } from "@deltaloop/sdk/writes";
+import type { LastWrite, ObjectBody, ObjectId, OwnAnswer, OwnWrite } from "@deltaloop/sdk/writes";
+import { writeThrough } from "../cache/write-through.ts";
+import { cachedAs } from "../cache/cache-registry.ts";
+import { LeaseEndsError } from "../kit/errors.ts";
+import { RunEvents } from "../kit/perform/events.ts";
+import type { OwnRun, SyncPorts } from "../kit/run.ts";
+import type { EventNote } from "../kit/writes.ts";
+import type { Answer, RunGateway, SeenRow } from "../kit/write-gateway/gateway.ts";
+import { answerOf, isOutdated } from "./answers.ts";
+import { cachedOf, keyOfId } from "./observed.ts";
+import type { OwnObserved } from "./observed.ts";
+import { ownFields, seenOf } from "./project.ts";
+import type { OwnControllerEntry } from "./registry.ts";
+import { resourceOfKind } from "./resources.ts";
+import type { OwnViewOf } from "./views.ts";
+
+const APPLY = "application/apply-patch+yaml";
+
+/** How a write ended for the writes after it. */
+type Sent =
+  | { readonly kind: "next" }
+  /** The write is held (OW4): other objects are still written, but nothing is pruned. */
+  | { readonly kind: "held" }
+  /** The decision is outdated: the key is synced again. */
+  | { readonly kind: "again"; readonly why: string };
+
+export type PerformedOwn =
+  | { readonly kind: "done"; readonly isHeld: boolean }
+  /** The primary is gone or being deleted: nothing else is sent, not even an Event. */
+  | { readonly kind: "gone" }
+  | { readonly kind: "again"; readonly why: string };
+
+export class OwnCalls {
+  readonly #ports: SyncPorts;
+  readonly #run: OwnRun;
+  readonly #entry: OwnControllerEntry;
+  readonly #observed: OwnObserved;
+  readonly #row: Row;
+  readonly #gateway: RunGateway;
+  readonly #events: RunEvents;
+  readonly #records: Map<string, LastWrite>;
+  /** The primary's version after this run's last write on it. */
+  #version: string;
+
+  constructor(ports: SyncPorts, run: OwnRun, entry: OwnControllerEntry, observed: OwnObserved, row: Row) {
+    this.#ports = ports;
+    this.#run = run;
+    this.#entry = entry;
+    this.#observed = observed;
+    this.#row = row;
+    const { namespace, name, uid, resourceVersion } = observed.primary;
+    this.#gateway = ports.gateway.forRun({ namespace, name, uid });
+    this.#events = new RunEvents(ports, run);
+    this.#records = new Map(observed.records);
+    this.#version = resourceVersion;
+  }
+
+  async perform(writes: readonly OwnWrite[], needsLiveRead: boolean, isHeldBefore: boolean): Promise<PerformedOwn> {
+    if (needsLiveRead) {
+      const read = await this.#readPrimary();
+      if (read !== "same") return read === "gone" ? { kind: "gone" } : { kind: "again", why: "the primary changed" };
+    }
+    let isHeld = isHeldBefore;
+    for (const write of writes) {
+      if (isHeld && write.kind === "prune") continue; // OW3
+      const sent = await this.#send(write);
+      if (sent.kind === "again") return sent;
+      isHeld ||= sent.kind === "held";
+    }
+    return { kind: "done", isHeld };
+  }
+
+  emit(notes: readonly EventNote[]): void {
+    const { kind, views } = { kind: this.#entry.definition.primary, views: this.#entry.views };
+    const { namespace, name, uid } = this.#observed.primary;
+    const about = { resource: views[0].resource, apiVersion: apiVersionOf(kind), kind: kind.kind, namespace, name, uid };
+    this.#events.note(about, notes);
+  }
+
+  /** Never fails. */
+  sendEvents(): Promise<void> {
+    return this.#events.send(() => this.#gateway);
+  }
+
+  /** Removes records of what no longer exists and is no longer wanted. */
+  async forget(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0)
+      await this.#save(
+        this.#entry.views[0],
+        {},
+        ids.map((id) => ({ id })),
+      );
+  }
+
+  /** After `where` no longer matches: the fields that `self` set stay, and belong to nobody. */
+  async release(): Promise<void> {
+    if (ownFields(cachedOf(this.#row)).isManaged !== true) return;
+    const { definition, views } = this.#entry;
+    const live = await this.#readLive(views[0], this.#observed.primary);
+    if (live?.metadata.uid !== this.#observed.primary.uid) return;
+    const manager = managerOf(definition.name);
+    const entries = (live as unknown as ObjectBody).metadata["managedFields"];
+    const others = (Array.isArray(entries) ? entries : []).filter(
+      (entry: { readonly manager?: string; readonly subresource?: string }) => entry.manager !== manager || entry.subresource === "status",
+    );
+    const answer = await this.#jsonPatch(views[0], this.#observed.primary, live, [
+      { op: "replace", path: "/metadata/managedFields", value: others.length === 0 ? [{}] : others },
+      { op: "replace", path: "/metadata/resourceVersion", value: live.metadata.resourceVersion },
+    ]);
+    await this.#save(views[0], { object: storedBy(answer) }, [{ id: "self" }]);
+  }
+
+  async #readPrimary(): Promise<"same" | "changed" | "gone"> {
+    const [view] = this.#entry.views;
+    const live = await this.#readLive(view, this.#observed.primary);
+    if (live === undefined || live.metadata.uid !== this.#observed.primary.uid || live.metadata.deletionTimestamp !== undefined)
+      return "gone";
+    if (live.metadata.resourceVersion === this.#row.rv) return "same";
+    const cached = this.#project(view, live);
+    if (sentText(seenOf(cached)) === sentText(seenOf(cachedOf(this.#row)))) {
+      this.#version = live.metadata.resourceVersion;
+      return "same";
+    }
+    await this.#save(view, { object: live }, []);
+    return "changed";
+  }
+
+  async #readLive({ resource }: OwnViewOf, { namespace, name }: { readonly namespace: string; readonly name: string }) {
+    return await this.#ports.reader.get(resource, namespace, name);
+  }
+
+  #viewOf(id: ObjectId): OwnViewOf {
+    const view = this.#entry.views.find((each) => each.role === "owned" && each.resource === resourceOfKind(id.kind));
+    if (view === undefined) throw new TypeError(`${id.kind.kind} is not owned`); // wantedBy has refused it
+    return view;
+  }
+
+  async #send(write: OwnWrite): Promise<Sent> {
+    if (!this.#run.mayWrite()) throw new LeaseEndsError();
+    const { name } = this.#entry.definition;
+    let answer = await this.#attempt(write, false);
+    let next = afterAnswer(write, answer, name);
+    if (next.kind === "force") {
+      answer = await this.#attempt(write, true);
+      next = afterAnswer(write, answer, name);
+      if (next.kind === "force") next = { kind: "decideAgain" };
+    }
+    if (next.kind === "look" && write.kind === "create") {
+      const found = await this.#readLive(this.#viewOf(write.id), write.id);
+      next = afterTaken(write, found as ObjectBody | undefined);
+      // Created by an earlier run, whose answer was lost: what it sent then is unknown, so it has no record and is applied next.
+      if (next.kind === "record") {
+        await this.#save(this.#viewOf(write.id), { object: found }, []);
+        return { kind: "next" };
+      }
+    }
+    switch (next.kind) {
+      case "record":
+        await this.#keep(write, next.object as unknown as KubeObject);
+        return { kind: "next" };
+      case "done":
+        return { kind: "next" };
+      case "backOff":
+        await this.#hold(write, next.event, next.message);
+        return { kind: "held" };
+      case "look":
+      case "force":
+      case "decideAgain":
+        await this.#refresh(write);
+        return { kind: "again", why: `${describe(write)} was refused: the object has changed` };
+    }
+  }
+
+  /** One request; its refusals as answers. */
+  async #attempt(write: OwnWrite, isForced: boolean): Promise<OwnAnswer> {
+    try {
+      return await this.#call(write, isForced);
+    } catch (error) {
+      return answerOf(error, write);
+    }
+  }
+
+  async #call(write: OwnWrite, isForced: boolean): Promise<OwnAnswer> {
+    const force = isForced ? { force: true as const } : {};
+    switch (write.kind) {
+      case "create": {
+        const { resource } = this.#viewOf(write.id);
+        const request: CreateRequest = { resource, namespace: write.id.namespace, body: write.body, fieldValidation: "Strict" };
+        return okOf(await this.#gateway.create(request));
+      }
+      case "apply": {
+        if (!(await this.#turned(write))) return { kind: "changed" };
+        const body = { ...write.body, metadata: { ...write.body.metadata, uid: write.uid } };
+        const request = this.#patchOf(this.#viewOf(write.id), write.id, body);
+        return okOf(await this.#gateway.patch({ ...request, ...force }, this.#seen(write.id)));
+      }
+      case "prune": {
+        const view = this.#viewOf(write.id);
+        const request: DeleteRequest = {
+          ...{ resource: view.resource, namespace: write.id.namespace, name: write.id.name },
+          preconditions: { uid: write.uid, resourceVersion: write.resourceVersion },
+        };
+        const answer = await this.#gateway.delete(request, this.#seen(write.id));
+        const object = answer.kind === "stored" ? answer.object : undefined;
+        const isEnding = object?.metadata.deletionTimestamp !== undefined;
+        const change = isEnding ? { object } : { gone: [{ key: keyOfId(write.id), uid: write.uid }] };
+        await this.#save(view, change, [{ id: idText(write.id) }]);
+        return { kind: "gone" };
+      }
+      case "self":
+      case "status": {
+        const { primary } = this.#observed;
+        const { metadata, ...fields } = write.body as { readonly metadata?: object; readonly [field: string]: unknown }; // wantedBy has checked it
+        const identity = {
+          name: primary.name,
+          ...(primary.namespace !== "" && { namespace: primary.namespace }),
+          uid: write.uid,
+          resourceVersion: this.#version,
+        };
+        const { apiVersion, kind } = {
+          apiVersion: apiVersionOf(this.#entry.definition.primary),
+          kind: this.#entry.definition.primary.kind,
+        };
+        const body =
+          write.kind === "self"
+            ? { apiVersion, kind, metadata: { ...metadata, ...identity }, ...fields }
+            : { apiVersion, kind, metadata: identity, status: write.body };
+        const request = this.#patchOf(this.#entry.views[0], primary, body);
+        return okOf(
+          await this.#gateway.patch({ ...request, ...force, ...(write.kind === "status" && { subresource: "status" as const }) }),
+        );
+      }
+      case "remove": {
+        const { namespace, name } = this.#observed.primary;
+        const preconditions = { uid: write.uid, resourceVersion: this.#version };
+        await this.#gateway.delete({ resource: this.#entry.views[0].resource, namespace, name, preconditions }, undefined);
+        return { kind: "gone" };
+      }
+    }
+  }
+
+  #patchOf(
+    { resource }: OwnViewOf,
+    { namespace, name }: { readonly namespace: string; readonly name: string },
+    body: object,
+  ): PatchRequest {
+    return { resource, namespace, name, type: APPLY, body, fieldValidation: "Strict" };
+  }
+
+  /** Turns the entry of a create into one of an apply, so that fields that the code drops disappear. Returns false for another object. */
+  async #turned(write: Extract<OwnWrite, { readonly kind: "apply" }>): Promise<boolean> {
+    const row = this.#observed.rows.get(idText(write.id));
+    if (row === undefined || ownFields(cachedOf(row)).isCreated !== true) return true;
+    const view = this.#viewOf(write.id);
+    const live = await this.#readLive(view, write.id);
+    if (live?.metadata.uid !== write.uid) return false;
+    const patch = upgradePatch(live as unknown as ObjectBody, managerOf(this.#entry.definition.name)); // a whole object
+    if (patch === undefined) return true;
+    try {
+      const turned = storedBy(await this.#jsonPatch(view, write.id, live, patch, this.#seen(write.id)));
+      this.#turnedVersions.set(idText(write.id), turned?.metadata.resourceVersion ?? "");
+      return true;
+    } catch (error) {
+      if (isOutdated(error)) return false;
+      throw error;
+    }
+  }
+
+  /** Versions of objects after `#turned`, which is no revert. */
+  readonly #turnedVersions = new Map<string, string>();
+
+  async #jsonPatch(
+    { resource }: OwnViewOf,
+    { namespace, name }: { readonly namespace: string; readonly name: string },
+    live: KubeObject,
+    patch: readonly object[],
+    row?: SeenRow,
+  ): Promise<Answer> {
+    const body = [{ op: "test", path: "/metadata/uid", value: live.metadata.uid }, ...patch];
+    return await this.#gateway.patch({ resource, namespace, name, type: "application/json-patch+json", body }, row);
+  }
+
+  #seen(id: ObjectId): SeenRow | undefined {
+    const row = this.#observed.rows.get(idText(id));
+    const controller = row && controllerRef(cachedOf(row).metadata);
+    return row && { namespace: id.namespace, name: id.name, uid: row.uid, ...(controller && { controller }) };
+  }
+
+  /** OW2. */
+  async #keep(write: OwnWrite, object: KubeObject): Promise<void> {
+    if (write.kind === "prune" || write.kind === "remove") return;
+    const view = "id" in write ? this.#viewOf(write.id) : this.#entry.views[0];
+    const id = recordId(write);
+    const own = ownFields(this.#project(view, object));
+    const { uid, resourceVersion } = object.metadata;
+    const readVersion = "readVersion" in write ? (this.#turnedVersions.get(id) ?? write.readVersion) : this.#version;
+    const record = recordOf(
+      {
+        sent: this.#ports.digester.content(sentText(write.body)),
+        isRevert: "isRevert" in write && write.isRevert,
+        ...(write.kind !== "create" && { readVersion }),
+      },
+      { uid, resourceVersion, content: (write.kind === "status" ? own.status : own.content) ?? "" },
+      this.#records.get(id),
+      this.#ports.clock.now(),
+    );
+    if (!("id" in write)) this.#version = resourceVersion;
+    const ended = this.#records.has(heldId(id)) ? [{ id: heldId(id) }] : [];
+    await this.#save(view, { object }, [{ id, record }, ...ended]);
+  }
+
+  /** OW4. */
+  async #hold(write: OwnWrite, reason: "NameTaken" | "Contested", message: string): Promise<void> {
+    const id = heldId(recordId(write));
+    const before = this.#records.get(id);
+    const heldMs = [...(before?.revertsMs ?? []), this.#ports.clock.now()].slice(-HELD_TIMES_MAX);
+    this.emit([{ type: "Warning", reason, message }]);
+    const record: LastWrite = { uid: this.#observed.primary.uid, sent: reason, content: "", revertsMs: heldMs };
+    await this.#save(this.#entry.views[0], {}, [{ id, record }]);
+  }
+
+  /** Reads what a refused write was about, so that the next decision sees it. */
+  async #refresh(write: OwnWrite): Promise<void> {
+    const [view, id] =
+      "id" in write ? ([this.#viewOf(write.id), write.id] as const) : ([this.#entry.views[0], this.#observed.primary] as const);
+    const live = await this.#readLive(view, id);
+    const row = "id" in write ? this.#observed.rows.get(idText(write.id)) : undefined;
+    if (live !== undefined) return await this.#save(view, { object: live }, []);
+    if (row !== undefined) await this.#save(view, { gone: [{ key: row.key, uid: row.uid }] }, []);
+  }
+
+  #project({ name }: OwnViewOf, object: KubeObject): CachedObject {
+    return cachedAs(this.#ports.registry, name, object, this.#ports.digester) as CachedObject; // a view of this module
+  }
+
+  async #save(
+    view: OwnViewOf,
+    {
+      object,
+      gone,
+    }: { readonly object?: KubeObject | undefined; readonly gone?: readonly { readonly key: ObjectKey; readonly uid: string }[] },
+    records: readonly RecordChange[],
+  ): Promise<void> {
+    await writeThrough(this.#ports, this.#run, {
+      resource: view.name,
+      objects: object === undefined ? [] : [object],
+      ownerUid: this.#observed.primary.uid,
+      ...(gone && { gone }),
+      ...(records.length > 0 && { records }),
+    });
+    for (const { id, record } of records) {
+      if (record === undefined) this.#records.delete(id);
+      else this.#records.set(id, record);
+    }
+  }
+}
+
+/** Enough for the longest back-off. */
+const HELD_TIMES_MAX = 8;
+const HELD = "held:";
+
+function heldId(id: string): string {
+  return `${HELD}${id}`;
+}
+
+/** An object that is held, and until when. */
+export interface Held {
+  readonly id: string;
+  readonly reason: string;
+  readonly untilMs: number;
+}
+
+/** Objects for which nothing is sent now (OW4). */
+export function heldBy(records: ReadonlyMap<string, LastWrite>, nowMs: number): readonly Held[] {
+  return [...records].flatMap(([id, { sent, revertsMs }]) => {
+    if (!id.startsWith(HELD)) return [];
+    const untilMs = (revertsMs.at(-1) ?? 0) + contestedBackOffMs(revertsMs.length);
+    return untilMs > nowMs ? [{ id: id.slice(HELD.length), reason: sent, untilMs }] : [];
+  });
+}
+
+export function recordId(write: OwnWrite): string {
+  return "id" in write ? idText(write.id) : write.kind;
+}
+
+/** `create Deployment shop/a`, `status`. */
+export function describe(write: OwnWrite): string {
+  if (!("id" in write)) return write.kind;
+  const { kind, namespace, name } = write.id;
+  return `${write.kind} ${kind.kind} ${namespace === "" ? "" : `${namespace}/`}${name}`;
+}
+
+function okOf(answer: Answer): OwnAnswer {
+  const object = storedBy(answer);
+  if (object === undefined) throw new Error("the API server answered a write without the object");
+  return { kind: "ok", object: object as unknown as ObjectBody }; // a whole object
+}
+
+/** @throws {Error} if nothing was sent, which is a bug: shadow mode ends before any call */
+function storedBy(answer: Answer): KubeObject | undefined {
+  if (answer.kind === "notSent") throw new Error("a shadow run made a call");
+  return answer.object;
+}

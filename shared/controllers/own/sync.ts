@@ -1,0 +1,241 @@
+/** One sync of a user controller: snapshot, `sync`, decision, writes. The function itself runs elsewhere, behind `OwnFunctions`. */
+import { messageOf } from "@deltaloop/kube/objects";
+import type { ObjectKey } from "@deltaloop/kube/objects";
+import type { Snapshot, VisibleObject } from "@deltaloop/sdk/context";
+import { apiVersionOf } from "@deltaloop/sdk/definitions";
+import type { KindId } from "@deltaloop/sdk/definitions";
+import { decideWrites, wantedBy } from "@deltaloop/sdk/writes";
+import type { OwnWrite, Wanted } from "@deltaloop/sdk/writes";
+import type { OwnRun, SyncPorts, SyncResult } from "../kit/run.ts";
+import type { KeySync } from "../kit/sync/session.ts";
+import type { EventNote } from "../kit/writes.ts";
+import { cachedOf, observe, snapshotOf } from "./observed.ts";
+import type { OwnObserved } from "./observed.ts";
+import { describe, heldBy, OwnCalls, recordId } from "./perform.ts";
+import type { Held } from "./perform.ts";
+import { ownFields } from "./project.ts";
+import type { OwnControllerEntry } from "./registry.ts";
+import { resourceOfKind } from "./resources.ts";
+
+/** Runs the functions that developers write. */
+export interface OwnFunctions {
+  /** @returns what `sync` returned, not yet checked. @throws {Error} what it threw, or why it never ended */
+  sync(call: OwnCall): Promise<unknown>;
+}
+
+export interface OwnCall {
+  readonly controller: string;
+  readonly key: ObjectKey;
+  readonly snapshot: Snapshot;
+  readonly nowMs: number;
+  /** A quorum read of the whole object. */
+  live(kind: KindId, name: string, namespace: string): Promise<VisibleObject | undefined>;
+}
+
+/** One sync, for its line of output. */
+export interface OwnReport {
+  readonly controller: string;
+  readonly key: ObjectKey;
+  /** Each write with its reason; in shadow mode those that would be sent. */
+  readonly writes: readonly { readonly what: string; readonly why: string }[];
+  readonly isShadow: boolean;
+  readonly durationMs: number;
+  /** Why it ends early, or what failed. */
+  readonly note?: string;
+  readonly failures: number;
+}
+
+export interface OwnSyncOptions {
+  readonly functions: OwnFunctions;
+  readonly report: (report: OwnReport) => void;
+}
+
+/** Reverts end their object's turn for this long, so that two writers do not alternate. */
+const CONTESTED_MS = 300_000;
+const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+export function ownKeySync(entry: OwnControllerEntry, options: OwnSyncOptions): KeySync {
+  return { sync: { own: (ports, run) => syncOwn(entry, options, ports, run) } };
+}
+
+async function syncOwn(entry: OwnControllerEntry, options: OwnSyncOptions, ports: SyncPorts, run: OwnRun): Promise<SyncResult> {
+  const startedMs = ports.clock.now();
+  const isShadow = ports.gateway.mode === "shadow";
+  const say = (writes: readonly OwnWrite[], note?: string): void =>
+    options.report({
+      ...{ controller: entry.name, key: run.key, isShadow, durationMs: ports.clock.now() - startedMs, failures: run.snapshot.failures },
+      writes: writes.map((write) => ({ what: describe(write), why: write.why })),
+      ...(note !== undefined && { note }),
+    });
+  const row = run.snapshot.primary;
+  if (row === undefined || row.gone || cachedOf(row).metadata.deletionTimestamp !== undefined) return { kind: "done" };
+  const observed = observe(entry, row, run.snapshot);
+  const isOut = ownFields(cachedOf(row)).isOut === true;
+  try {
+    const returned = isOut ? { apply: [] } : await options.functions.sync(callOf(entry, ports, run, snapshotOf(entry, row, run.snapshot)));
+    return await act(entry, ports, run, { observed, row, returned, isOut, say });
+  } catch (error) {
+    say([], `sync failed: ${messageOf(error)}`);
+    throw error;
+  }
+}
+
+function callOf(entry: OwnControllerEntry, { reader, clock }: SyncPorts, { key }: OwnRun, snapshot: Snapshot): OwnCall {
+  return {
+    controller: entry.name,
+    key,
+    snapshot,
+    nowMs: clock.now(),
+    live: async (kind, name, namespace) => {
+      const found = await reader.get(resourceOfKind(kind), namespace, name);
+      // a whole object, of which the controller's types name what they use
+      return found && ({ ...found, apiVersion: apiVersionOf(kind), kind: kind.kind } as unknown as VisibleObject);
+    },
+  };
+}
+
+interface Acting {
+  readonly observed: OwnObserved;
+  readonly row: NonNullable<OwnRun["snapshot"]["primary"]>;
+  readonly returned: unknown;
+  readonly isOut: boolean;
+  readonly say: (writes: readonly OwnWrite[], note?: string) => void;
+}
+
+async function act(
+  entry: OwnControllerEntry,
+  ports: SyncPorts,
+  run: OwnRun,
+  { observed, row, returned, isOut, say }: Acting,
+): Promise<SyncResult> {
+  const { definition } = entry;
+  const nowMs = ports.clock.now();
+  const checked = wantedBy(definition, observed.primary, returned);
+  if ("problems" in checked) throw new Error(checked.problems.join("; "));
+  const asked = isOut ? {} : askedBy(returned, nowMs, definition.resync);
+  const held = heldBy(observed.records, nowMs);
+  const wanted = withApplied(entry, checked.wanted, held, observed, row, nowMs);
+  const digest = (text: string): string => ports.digester.content(text);
+  const decided = decideWrites(definition, wanted, observed, digest, nowMs);
+  const isIncomplete = held.length > 0 || decided.contested.length > 0;
+  const writes = decided.writes.filter(
+    (write) => !held.some(({ id }) => id === recordId(write)) && !(isIncomplete && write.kind === "prune"),
+  );
+  const again = soonest([asked.againMs, ...held.map(({ untilMs }) => untilMs - nowMs), ...decided.contested.map(() => CONTESTED_MS)]);
+  if (ports.gateway.mode === "shadow") {
+    say(writes);
+    return again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
+  }
+  const calls = new OwnCalls(ports, run, entry, observed, row);
+  try {
+    const performed = await calls.perform(writes, decided.needsLiveRead && writes.some(isGuarded), isIncomplete);
+    if (performed.kind === "gone") {
+      say([], "the primary is gone");
+      return { kind: "done" };
+    }
+    if (performed.kind === "again") {
+      say(writes, performed.why);
+      return { kind: "again", afterMs: OUTDATED_MS };
+    }
+    if (isOut) await calls.release();
+    calls.emit([...(asked.events ?? []), ...decided.contested.map(contestedNote)]);
+    await calls.forget(staleRecords(wanted, observed));
+    say(writes);
+    if (performed.isHeld && !isIncomplete) return { kind: "again", afterMs: 0 };
+    return again === undefined ? { kind: "done" } : { kind: "again", afterMs: again };
+  } finally {
+    await calls.sendEvents();
+  }
+}
+
+/** An outdated decision is repeated this soon; what was read live is written through, and usually enqueues the key at once. */
+const OUTDATED_MS = 100;
+
+function isGuarded({ kind }: OwnWrite): boolean {
+  return kind === "create" || kind === "prune" || kind === "remove";
+}
+
+function contestedNote(id: string): EventNote {
+  return { type: "Warning", reason: "Contested", message: `another writer keeps changing ${id}: find it in managedFields` };
+}
+
+/** `Applied=False` while a name is taken, if the status has conditions. */
+function withApplied(
+  { definition: { primary } }: OwnControllerEntry,
+  wanted: Wanted,
+  held: readonly Held[],
+  { primary: { generation } }: OwnObserved,
+  row: Acting["row"],
+  nowMs: number,
+): Wanted {
+  const [first] = held;
+  if (first === undefined || wanted.status === undefined || primary.crd?.status?.properties?.["conditions"] === undefined) return wanted;
+  const listOf = (
+    status: unknown,
+  ): readonly { readonly type?: string; readonly status?: string; readonly lastTransitionTime?: string }[] => {
+    const conditions = (status as { readonly conditions?: unknown } | undefined)?.conditions;
+    return Array.isArray(conditions) ? conditions : [];
+  };
+  const before = listOf(cachedOf(row).status).find(({ type }) => type === "Applied");
+  const lastTransitionTime =
+    before?.status === "False" && before.lastTransitionTime !== undefined
+      ? before.lastTransitionTime
+      : `${new Date(nowMs).toISOString().slice(0, -".000Z".length)}Z`;
+  const condition = {
+    type: "Applied",
+    status: "False",
+    reason: first.reason,
+    message: held.map(({ id, reason }) => `${id}: ${reason}`).join(", "),
+    lastTransitionTime,
+    observedGeneration: generation,
+  };
+  const others = listOf(wanted.status).filter(({ type }) => type !== "Applied");
+  return { ...wanted, status: { ...wanted.status, conditions: [...others, condition] } };
+}
+
+/** Records of objects that are neither there nor wanted. */
+function staleRecords({ apply, keep }: Wanted, { records, rows }: OwnObserved): readonly string[] {
+  if (apply === undefined) return [];
+  const wanted = new Set([...apply.map(({ id }) => `${id.kind.kind}.${id.kind.group}/${id.namespace}/${id.name}`), ...keep]);
+  return [...records.keys()].filter((id) => {
+    const object = id.startsWith("held:") ? id.slice("held:".length) : id;
+    return object !== "self" && object !== "status" && !wanted.has(object) && !rows.has(object);
+  });
+}
+
+interface Asked {
+  readonly againMs?: number;
+  readonly events?: readonly EventNote[];
+}
+
+/** `again`, `resync` and `events` of a result. @throws {Error} with one line */
+function askedBy(returned: unknown, nowMs: number, resync: string | undefined): Asked {
+  const { again, events } = (returned ?? {}) as { readonly again?: unknown; readonly events?: unknown }; // wantedBy has refused other types
+  const againMs = soonest([
+    again === undefined ? undefined : again instanceof Date ? again.getTime() - nowMs : durationMs("again", again),
+    resync === undefined ? undefined : durationMs("resync", resync),
+  ]);
+  return { ...(againMs !== undefined && { againMs }), ...(events !== undefined && { events: notesOf(events) }) };
+}
+
+function notesOf(events: unknown): readonly EventNote[] {
+  if (!Array.isArray(events)) throw new Error("`events` must be a list");
+  return events.map((event: unknown): EventNote => {
+    const { type, reason, message } = (event ?? {}) as Readonly<Record<string, unknown>>;
+    if ((type === "Normal" || type === "Warning") && typeof reason === "string" && typeof message === "string")
+      return { type, reason, message };
+    throw new Error("`events` has an entry without type (Normal or Warning), reason and message");
+  });
+}
+
+function durationMs(field: string, text: unknown): number {
+  const [, number, unit = ""] = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(String(text)) ?? [];
+  const ms = Number(number) * (UNITS_MS[unit] ?? NaN);
+  if (Number.isFinite(ms)) return ms;
+  throw new Error(`\`${field}\` must be a Date or a duration such as "10m", not "${String(text)}"`);
+}
+
+function soonest(all: readonly (number | undefined)[]): number | undefined {
+  const times = all.filter((ms): ms is number => ms !== undefined && Number.isFinite(ms));
+  return times.length === 0 ? undefined : Math.max(0, Math.min(...times));
+}
