@@ -95,7 +95,8 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   const atMs = flags.at === undefined ? undefined : momentIn("--at", flags.at, startMs, endMs);
   if (flags.show !== undefined) return show(capture, subjectIn(flags.show, census, flags.namespace), atMs ?? endMs);
   const untilMs = flags.until === undefined ? undefined : momentIn("--until", flags.until, startMs, endMs);
-  if (flags.step && (!process.stdin.isTTY || flags.output)) throw new UsageError("--step waits for Enter and needs a terminal, without -o");
+  if (flags.step && (!process.stdin.isTTY || flags.output))
+    throw new UsageError("--step waits for Enter: it needs a terminal and excludes -o");
   const keys = keysIn(census, flags);
   if (flags.closed) return closed(capture, file, flags, keys);
   const near = atMs === undefined ? undefined : new AroundMoment(atMs);

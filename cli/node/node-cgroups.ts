@@ -69,9 +69,7 @@ export function addCgroupFlags(command: Command): Command {
 export function cgroupPolicy(flags: CgroupFlags): CgroupPolicy {
   const enforce = enforcements(flags.enforceNodeAllocatable);
   if (enforce.length > 0 && !flags.cgroupsPerQos)
-    throw new UsageError(
-      "--enforce-node-allocatable is not supported unless --cgroups-per-qos is true: give none, or no --cgroups-per-qos",
-    );
+    throw new UsageError("--enforce-node-allocatable needs --cgroups-per-qos=true: set it to none, or leave out --cgroups-per-qos");
   return {
     perQos: flags.cgroupsPerQos,
     enforce,

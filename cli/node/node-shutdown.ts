@@ -7,7 +7,7 @@ import { durationOption } from "./duration-option.ts";
 
 /** Options as commander parses them. */
 export interface ShutdownFlags {
-  /** Grace period in milliseconds, like that for critical pods. */
+  /** Whole grace period in milliseconds; `criticalMs` of it are for critical pods. */
   readonly shutdownGracePeriod: number;
   readonly shutdownGracePeriodCriticalPods: number;
   readonly shutdownGracePeriodByPodPriority: readonly ShutdownGracePeriod[];

@@ -94,7 +94,10 @@ describe.skipIf(NO_REDIS !== undefined)("the guard's stored stops and resumes", 
     expect(await harness.store.take(harness.run("deployment", "shop/web"), {})).toEqual({ kind: "stopped", stop: { kind: "unbelieved" } });
     const state = await harness.store.guard();
     expect(state.stop).toEqual({ kind: "unbelieved" });
-    expect(await harness.store.gate("deployment")).toMatchObject({ open: false, reason: expect.stringContaining("without a valid signature") });
+    expect(await harness.store.gate("deployment")).toMatchObject({
+      open: false,
+      reason: expect.stringContaining("without a valid signature"),
+    });
     expect(await harness.store.resume({ seen: state, forgivenMs: 0 })).toBe("resumed");
     expect(await taken()).toBe("empty");
   });

@@ -25,7 +25,7 @@ if (missing === undefined) {
       close: () => bus.end(),
     };
   });
-} else it.skip(`Logind: systemd's programs: ${missing}`);
+} else it.skip(`Logind (needs systemd's programs; ${missing})`);
 
 async function withBus(act: (bus: PrivateBus) => Promise<void>): Promise<void> {
   const bus = await startPrivateBus();

@@ -112,7 +112,7 @@ describe("after npm ci, node_modules/.bin/node", () => {
   });
 });
 
-describe("a Node that is too old", () => {
+describe("a Node.js version that is too old", () => {
   const pretend = (version: string): string =>
     `data:text/javascript,${encodeURIComponent(`Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`)}`;
   const run = (version: string, ...parameters: readonly string[]) =>

@@ -59,7 +59,7 @@ export function viewsOf(definition: Definition): readonly [OwnViewOf, ...OwnView
   ];
 }
 
-/** Letters and digits, as names of views have. */
+/** Only letters and digits, because the text becomes part of a name of a view. */
 function nameHash(text: string): string {
   return hash("sha256", text, "hex").slice(0, 12);
 }

@@ -90,8 +90,7 @@ export const PARAMETERS: readonly string[] = [...COUNTED, ...FREE];
  */
 export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const unknown = Object.keys(parameters).filter((name) => !PARAMETERS.includes(name));
-  if (unknown.length > 0)
-    throw new UsageError(`${unknown.join(", ")}: not a parameter of a deployment; the parameters are ${PARAMETERS.join(", ")}`);
+  if (unknown.length > 0) throw new UsageError(`${unknown.join(", ")}: unknown stack parameter; known are ${PARAMETERS.join(", ")}`);
   const of = <T extends string>(name: string, ...known: readonly [T, ...T[]]): T => {
     const value = parameters[name] ?? known[0];
     const found = known.find((each) => each === value);

@@ -334,7 +334,9 @@ export class ListWatch<R extends Resource = CachedResource> {
   #checkFloor(rv: string): void {
     const floor = this.#listing?.floor;
     if (floor === undefined || compareResourceVersions(rv, floor) >= 0) return;
-    const error = new HistoryRegressedError(`${this.#options.resource} listed at ${rv}, but already applied: ${floor}`);
+    const error = new HistoryRegressedError(
+      `the list of ${this.#options.resource} has resourceVersion ${rv}, older than ${floor}, which is already applied`,
+    );
     this.#fatal = { error };
     throw error;
   }

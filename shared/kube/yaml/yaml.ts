@@ -25,7 +25,8 @@ export function parseYaml(text: string): unknown {
     const [error] = document.errors;
     if (error !== undefined) throw error;
     const { explicit, version } = document.directives.yaml;
-    if (explicit === true && version !== "1.1") throw new RefusedValueError(`it says that it is of version ${version}, not 1.1`);
+    if (explicit === true && version !== "1.1")
+      throw new RefusedValueError(`the %YAML directive names version ${version}; only 1.1 is supported`);
     visit(document, {
       Pair: (_, { key }) => {
         if (!isScalar(key) || key.value === null) throw new RefusedValueError("a key that is null, a list or an object");

@@ -135,7 +135,7 @@ export class CertificateManager {
     }
   }
 
-  /** Polls each second, because the node's addresses may change, and because Node limits a timer to 24 days. */
+  /** Polls each second, because the addresses of the machine may change, and because Node.js limits a timer to 24 days. */
   async #untilDue(signal: AbortSignal): Promise<void> {
     const { clock, random, template } = this.#options;
     if (!this.#isDue && this.#held !== undefined) {

@@ -101,7 +101,7 @@ export class PodQueue {
     const limit = this.#options.clock.after(HANDLER_TIMEOUT_MS, over.signal).then(() => {
       throw new Error(`timed out after ${HANDLER_TIMEOUT_MS} ms`);
     });
-    // The race may be over when the limit rejects.
+    // The timeout may reject after Promise.race has settled, when no one handles it.
     limit.catch(() => undefined);
     try {
       await Promise.race([Promise.resolve().then(() => handler(message)), limit]);

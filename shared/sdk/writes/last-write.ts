@@ -1,6 +1,7 @@
 /**
- * Last-write records: digests of what was sent last and of the response. A write is needed only if one of the two differs. Desired state is
- * not compared with actual state, so defaults and normalised quantities cause no endless updates.
+ * Last-write records: digests of what was sent last and of the response. A write is needed only if the desired state differs from what was
+ * sent, or the object from the response. The two are not compared with each other, so defaults and normalised quantities cause no endless
+ * updates.
  */
 import type { ObjectBody } from "./wanted.ts";
 import { isObject } from "./wanted.ts";

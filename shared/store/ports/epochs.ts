@@ -76,7 +76,7 @@ export interface EpochStore {
     readonly answered: number;
     /** The caller's clock, which reveals jumps of the Store's clock (informer §12.5). Absent: the Store uses its server's time. */
     readonly nowMs?: number;
-    /** LN3. `confirmed`: the greatest count for which a checkpoint got a response. */
+    /** LN3. `confirmed`: the greatest count of a term whose checkpoint the Store has answered. */
     readonly token?: TermToken;
     readonly confirmed?: number;
     /** Published with the epoch (EpochRecord.release). Absent: unchanged. */

@@ -58,8 +58,9 @@ export interface IntentStore {
     drawn?: number,
   ): Promise<"ok" | "stolen">;
   /**
-   * Writes responses to own writes and live reads by the rules A1, A4–A7, A10, and settles the run's own ops. Enqueues the run's key if a
-   * row changed or a response was late or absent, but not for its own status write. Also renews the deadline of the token's pending ops.
+   * Writes the responses to this run's writes and live reads into the cache, by the rules A1, A4–A7, A10, and settles the run's intents.
+   * Enqueues the run's key if a row changed or a response was late or absent, but not for its own status write. Also renews the deadline of
+   * the run's pending intents.
    */
   writeThrough(run: AnyTaken, write: WriteThrough): Promise<WriteThroughResult>;
 }

@@ -201,7 +201,7 @@ async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, repla
       }));
       await context.run(table.call(epoch, { texts }));
     }
-    // Enqueued even if the replacement failed: an unneeded run is harmless. The sweeper rings the keys.
+    // Enqueued even if the write failed: an unneeded run is harmless. The sweeper sends the doorbells.
     const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));
     for (const { controller, key } of new Map(owners.map((owner) => [`${owner.controller} ${owner.key}`, owner])).values())
       await queue.add(epoch, controller, key, 0);

@@ -49,7 +49,7 @@ export function ownerCases(open: OpenStore): void {
     expect(snapshot.dependents.map(({ key }) => key)).toEqual(["shop/web"]);
   });
 
-  it.each(PARTIAL)("IT2 a pod with a reference to $name lowers no intent of the ReplicaSet", async ({ namespace = "shop", owner }) => {
+  it.each(PARTIAL)("IT2 a pod with a reference to $name settles no intent of the ReplicaSet", async ({ namespace = "shop", owner }) => {
     const harness = await (await open()).synced();
     await harness.seed("replicasets", [put(rs, { counted: true, effects: [effect("replicaset", rs, { self: true })] })]);
     const { run } = await harness.taken("replicaset", keyOf(rs));

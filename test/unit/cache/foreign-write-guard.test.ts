@@ -340,7 +340,7 @@ describe("the guard against a second active controller", () => {
     expect(await s.resume(3)).toBe("resumed");
     await s.clock.advance(5_000);
     expect(await s.isStopped()).toBe(false);
-    expect(s.lines.at(-1)).toBe("warn resumed by a user: earlier writes of the other controller are forgiven");
+    expect(s.lines.at(-1)).toBe("warn resumed by a user: earlier writes of the other controller are ignored");
     const asked = s.reports();
     guard.look("deployments", written(3)); // listed again
     guard.look("replicasets", written(2));
@@ -368,7 +368,7 @@ describe("the guard against a second active controller", () => {
     await s.end();
   });
 
-  it("ignores an old write that a paused second watcher reports after the resume", async ({ s }) => {
+  it("ignores a write from before `deltaloop resume` that a stalled second watcher reports afterwards", async ({ s }) => {
     const [paused, leader] = [s.watcher(0), s.watcher(20)];
     s.redisIsAway(true); // for the paused one
     paused.look("deployments", written(3));
@@ -526,7 +526,7 @@ describe("the canary", () => {
     await s.resume(5);
     await s.clock.advance(1_000);
     expect(await s.everythingStopped()).toBeUndefined();
-    expect(s.lines.at(-1)).toBe("warn resumed by a user: earlier writes of the other controller are forgiven");
+    expect(s.lines.at(-1)).toBe("warn resumed by a user: earlier writes of the other controller are ignored");
     await s.end();
   });
 

@@ -285,7 +285,7 @@ describe("WatchList", () => {
   it("[informer T42] from a server that is older than the applied version ends the loop before the first object is delivered", async () => {
     const { failed, told, asked } = await play({ newest: ["90"], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
-    expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
+    expect(String(failed)).toContain("the list of pods has resourceVersion 90, older than 100, which is already applied");
     expect([told, asked]).toEqual([[], ["0 newest"]]);
   });
 

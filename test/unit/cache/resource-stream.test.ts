@@ -200,7 +200,7 @@ describe("a list", () => {
   it("[informer T42] older than the applied version ends the stream, because the history was rolled back", async () => {
     const { failed, sunk } = await play({ lists: [page(90, [pod("a", 3)])], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
-    expect(String(failed)).toContain("pods listed at 90, but already applied: 100");
+    expect(String(failed)).toContain("the list of pods has resourceVersion 90, older than 100, which is already applied");
     expect(sunk).toEqual([]);
   });
 

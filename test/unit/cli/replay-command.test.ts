@@ -112,7 +112,7 @@ it.each([
   { flags: ["--key", "web"], said: "web is not an object" },
   { flags: ["--faults", "fire"], said: 'not "fire"' },
   { flags: ["--until", "+900s"], said: "--until +900s is outside of the capture" },
-  { flags: ["--step"], said: "--step waits for Enter and needs a terminal" },
+  { flags: ["--step"], said: "--step waits for Enter: it needs a terminal" },
 ])("rejects $flags in one line, with code 2", async ({ flags, said }) => {
   const { code, stdout, stderr } = await replayOf(UNDO, { flags });
   expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });

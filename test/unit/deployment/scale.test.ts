@@ -375,7 +375,7 @@ describe("isSaturated", () => {
 
 describe("scalingEvent", () => {
   const d = deployment({ replicas: 5 });
-  it("occurs when an active ReplicaSet has another desired annotation", () => {
+  it("occurs when an active ReplicaSet's desired-replicas annotation differs from spec.replicas", () => {
     expect(scalingEvent(d, [replicaSet("a", { size: 5, desired: 5 }), replicaSet("b", { size: 1, desired: 4 })])).toEqual({
       decided: true,
       why: [{ rule: "resized", about: "b", facts: { replicas: 5, remembered: 4 } }],

@@ -190,7 +190,7 @@ test.each([
   expect(() => parseCapture(text, "f")).toThrow(want);
 });
 
-test("skips other resources and notes", () => {
+test("skips lines of other resources, and note lines", () => {
   const text = [
     `{"t":"2026-03-01T10:00:00Z","k":"meta"}`,
     `{"t":"2026-03-01T10:00:00Z","r":"events","type":"ADDED","object":{"kind":"Event"}}`,

@@ -85,10 +85,10 @@ export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWrit
     for (const [namespace, of] of [[EVERYTHING, answer] as const, ...answer.namespaces])
       forgiven.set(namespace, Math.max(forgiven.get(namespace) ?? 0, of.forgivenMs));
     for (const [namespace, { atMs }] of [...seen]) {
-      if (atMs > forgivenMs(namespace)) continue; // not forgiven; it may have arrived during the call to the Store
+      if (atMs > forgivenMs(namespace)) continue; // newer than the resume: this write may have arrived during the call to the Store
       seen.delete(namespace);
       const until = { until: new Date(forgivenMs(namespace)).toISOString() };
-      log.warn("resumed by a user: earlier writes of the other controller are forgiven", {
+      log.warn("resumed by a user: earlier writes of the other controller are ignored", {
         ...(namespace !== EVERYTHING && { namespace }),
         ...until,
       });

@@ -187,7 +187,7 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
 function releaseOfTake({ digester }: WorkerPorts, release: string | undefined): Release | undefined {
   const known = release === undefined ? undefined : releaseOf(release, digester.releases);
   if (release !== undefined && known === undefined)
-    throw new Error(`the Store handed out a key of Kubernetes ${release}, which this build does not support`);
+    throw new Error(`the Store handed out a key of a cluster with Kubernetes ${release}, which this build does not support`);
   return known;
 }
 

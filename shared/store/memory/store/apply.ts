@@ -129,8 +129,8 @@ export function stashManifest(
 }
 
 /**
- * A manifest that arrives before earlier messages of its lane: records the hole in the sequence. On a FIFO queue the manifest blocks the
- * later messages of its lane, so none of these would record it (T40).
+ * A manifest (the message that ends a list) arrived before earlier messages of its lane: records which are missing. On a FIFO queue the
+ * manifest blocks the later messages of its lane, so none of these would record it (T40).
  */
 function early(lane: LaneData, nowMs: number): { readonly kind: "early" } {
   lane.holeSinceMs ??= nowMs;

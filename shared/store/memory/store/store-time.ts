@@ -37,7 +37,7 @@ export function storeTime(clock: CheckedClock | undefined, serverMs: number): St
   return { nowMs, uncheckedMs, sinceCheckedMs, isSure: Math.abs(sinceCheckedMs) <= CLOCK_TRUST_MS };
 }
 
-/** ST3: compares the clocks at a checkpoint. */
+/** ST3: when the watcher reports a checkpoint, compares its clock with the Store's. */
 export function checkClock(
   clock: CheckedClock | undefined,
   { fence, nowMs: leaderMs }: Pick<Parameters<EpochStore["checkpoint"]>[0], "fence" | "nowMs">,

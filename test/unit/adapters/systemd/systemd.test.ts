@@ -102,7 +102,7 @@ it("[node-agent 283] treats a running unit as started and a missing one as stopp
   await expect(systemd.startTransient("a.slice", [])).rejects.toThrow("systemd failed to start a.slice: BadUnitSetting");
 });
 
-it("[node-agent 283] retries once when the connection ends meanwhile", async () => {
+it("[node-agent 283] retries once when the connection closes during the call", async () => {
   const { file, asked } = await answering(["close", { body: [] }, "close", "close"]);
   const systemd = createSystemd([{ file }]);
   await systemd.setProperties("a.slice", []);

@@ -82,7 +82,7 @@ it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>
 });
 
 it.each([
-  { parameters: { natgateway: "false" }, says: "natgateway: not a parameter of a deployment; the parameters are network, natGateway, " },
+  { parameters: { natgateway: "false" }, says: "natgateway: unknown stack parameter; known are network, natGateway, " },
   { parameters: { store: "redis" }, says: "store=redis: must be one of valkey, memorydb, given" },
   { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: must be a whole number from 1 to 300" },
   { parameters: { network: "none" }, says: "network=none needs store=given" },

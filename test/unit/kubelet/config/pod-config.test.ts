@@ -129,7 +129,7 @@ describe("classify", () => {
     expect(classify(first.state, "file", { op: "SET", pods: [] }, NOW_MS).emptyAdd).toBe(false);
   });
 
-  it("emits no empty ADD for a first list with a pod, and does not make a source ready by single pods", () => {
+  it("emits no empty ADD if the first list has a pod, and marks no source as ready because of updates of individual pods", () => {
     expect(classify(UNSEEN_SOURCE, "api", { op: "SET", pods: [pod("a")] }, NOW_MS).emptyAdd).toBe(false);
     const added = classify(UNSEEN_SOURCE, "api", { op: "ADD", pods: [pod("a")] }, NOW_MS);
     expect([added.emptyAdd, added.state.seen]).toEqual([false, false]);

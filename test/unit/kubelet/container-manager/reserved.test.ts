@@ -98,7 +98,7 @@ describe("flags", () => {
   const refused: readonly (readonly [Partial<CgroupFlags>, string])[] = [
     [{ enforceNodeAllocatable: "none,pods" }, '"none" cannot be combined with other values'],
     [{ enforceNodeAllocatable: "all" }, 'not "all"'],
-    [{ cgroupsPerQos: false }, "unless --cgroups-per-qos is true"],
+    [{ cgroupsPerQos: false }, "needs --cgroups-per-qos=true"],
     [{ enforceNodeAllocatable: "kube-reserved" }, "--enforce-node-allocatable=kube-reserved needs --kube-reserved-cgroup"],
     [
       { enforceNodeAllocatable: "system-reserved,system-reserved-compressible" },

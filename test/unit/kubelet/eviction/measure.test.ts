@@ -36,7 +36,7 @@ it.each([
   ]);
 });
 
-it("[node-agent 228] returns the usage of pods: running, waiting in its sandbox, without sandbox, with unmeasurable logs", async () => {
+it("[node-agent 228] returns the usage of a pod that runs, one with a sandbox alone, one without a sandbox, and one whose logs cannot be measured", async () => {
   const ports = {
     cri: {
       listContainerStats: async () =>
