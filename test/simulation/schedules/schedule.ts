@@ -880,7 +880,7 @@ class Worker {
       const created = await this.#schedule.call(() => this.#schedule.created(live, name, key));
       const refused = created.kind === "refused" || (created.kind === "answered" && created.answer === "refused");
       if (refused || created.kind === "unanswered") failed = true;
-      if (!refused) spent = Math.max(spent, index + 1);
+      spent = Math.max(spent, index + 1);
       if (created.kind === "unanswered") await this.#through("pods", [], { uid, plan: [{ id, mayLand: true }] });
       else if (refused)
         await this.#through(

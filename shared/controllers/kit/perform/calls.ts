@@ -201,7 +201,7 @@ export class RunCalls {
     if (answer === "stolen") throw new StolenError();
   }
 
-  /** Sets the number of drawn names back after refused creates. Without an answer, the next run draws other names. */
+  /** Sets the number of drawn names back to those that were sent, after a rejected create. Without an answer, the next run draws other names. */
   async drawAgainFrom(index: number): Promise<void> {
     if (index >= this.drawn || !this.run.mayWrite()) return;
     this.drawn = index;

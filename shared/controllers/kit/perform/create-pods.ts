@@ -97,10 +97,12 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
   return { results: [{ kind: "created", count: created }], ...(error && { error }) };
 }
 
-/** Whether a pod has or may get the name. Other names are drawn again, so that a lost run, which drew them too, creates no further pod (IT5). */
+/**
+ * Whether the name was used in a call. Other names are drawn again, so that a lost run, which drew them too, creates no further pod (IT5).
+ * A rejected name is not: its Event has the name, and upstream's next Event has another one.
+ */
 function isSpent(outcome: CreateOutcome | undefined): boolean {
-  if (outcome === undefined || outcome.kind === "notSent") return false;
-  return outcome.kind !== "refused" || outcome.other !== undefined;
+  return outcome !== undefined && outcome.kind !== "notSent";
 }
 
 interface PodCreate {
