@@ -26,7 +26,7 @@ export function parseYaml(text: string): unknown {
     if (error !== undefined) throw error;
     const { explicit, version } = document.directives.yaml;
     if (explicit === true && version !== "1.1")
-      throw new RefusedValueError(`the %YAML directive names version ${version}; only 1.1 is supported`);
+      throw new RefusedValueError(`the YAML directive names version ${version}, and only 1.1 is supported`);
     visit(document, {
       Pair: (_, { key }) => {
         if (!isScalar(key) || key.value === null) throw new RefusedValueError("a key that is null, a list or an object");
