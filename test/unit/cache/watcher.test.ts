@@ -581,7 +581,9 @@ describe("one watcher", () => {
     s.server.expireWatches("pods");
     await s.pass(10_000);
     expect(s.data.epoch?.record.epoch).not.toBe(epoch);
-    expect(s.log.lines.find(({ message }) => message === "opening a new epoch")?.fields["why"]).toContain("older than 1000000, which is already applied");
+    expect(s.log.lines.find(({ message }) => message === "opening a new epoch")?.fields["why"]).toContain(
+      "older than 1000000, which is already applied",
+    );
     expect(s.cached()).toEqual(["default/a"]);
     expect(await s.gates()).toBe(true);
   });
