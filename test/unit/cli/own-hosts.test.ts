@@ -50,7 +50,7 @@ function scene() {
     log: silentLog,
     start() {
       const started = child((message) => {
-        if (message.kind !== "sync") return undefined;
+        if (message.kind !== "sync" || message.key === "a/slow") return undefined;
         return message.key === "a/loop" ? "hangs" : { kind: "returned", id: message.id, result: message.key };
       });
       children.push(started);
@@ -81,6 +81,16 @@ describe("the function host of user controllers", () => {
     expect(children.map(({ seen }) => seen)).toEqual([["a/loop", "a/other"].slice(0, 1), ["a/other"], ["a/loop"]]);
     await clock.advance(60_000);
     expect(await again).toContain("sync did not end within 60 s");
+  });
+
+  it("blames the key whose code never returns, not an earlier key that it kept from ending in time", async () => {
+    const { clock, sync } = scene();
+    const slow = sync("a/slow").catch(String);
+    await clock.advance(30_000);
+    const loop = sync("a/loop").catch(String);
+    await clock.advance(30_000);
+    expect(await loop).toContain("sync did not end within 60 s");
+    expect(await slow).toContain("the function host ended (SIGKILL)");
   });
 
   it("fails what runs when the host ends, and starts it again after a second", async () => {
