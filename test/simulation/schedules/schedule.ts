@@ -855,32 +855,21 @@ class Worker {
       },
     );
     const ops = [
-      ...planned.map(({ name, mayLandUntilMs }) => ({ name, mayLandUntilMs, index: -1 })),
-      ...fresh.map(({ name, index }) => ({ name, mayLandUntilMs: undefined, index })),
-    ].map(({ name, mayLandUntilMs, index }) => ({
+      ...planned.map(({ name, mayLandUntilMs }) => ({ name, mayLandUntilMs })),
+      ...fresh.map(({ name }) => ({ name, mayLandUntilMs: undefined })),
+    ].map(({ name, mayLandUntilMs }) => ({
       id: `c:${name}`,
       verb: "create" as const,
       name,
-      index,
       ...(mayLandUntilMs !== undefined && { mayLandUntilMs }),
     }));
-    if (
-      (await this.#schedule.store.registerIntents(
-        this.#run,
-        uid,
-        ops.map(({ index: _, ...op }) => op),
-        nextIndex,
-      )) === "stolen"
-    )
-      throw new Ended();
+    if ((await this.#schedule.store.registerIntents(this.#run, uid, ops, nextIndex)) === "stolen") throw new Ended();
     let failed = false;
-    let spent = this.#snapshot.drawn ?? 0;
-    for (const { id, name, mayLandUntilMs, index } of ops) {
+    for (const { id, name, mayLandUntilMs } of ops) {
       await this.#mayWrite();
       const created = await this.#schedule.call(() => this.#schedule.created(live, name, key));
       const refused = created.kind === "refused" || (created.kind === "answered" && created.answer === "refused");
       if (refused || created.kind === "unanswered") failed = true;
-      spent = Math.max(spent, index + 1);
       if (created.kind === "unanswered") await this.#through("pods", [], { uid, plan: [{ id, mayLand: true }] });
       else if (refused)
         await this.#through(
@@ -895,7 +884,6 @@ class Worker {
         await this.#through("pods", pod && pod !== "refused" ? [pod] : [], { uid, lower: [id] });
       }
     }
-    if (spent < nextIndex) await this.#schedule.store.registerIntents(this.#run, uid, [], spent);
     return failed;
   }
 
