@@ -20,7 +20,7 @@ export function registerOwnHost(program: Command): void {
     .action(runOwnHost);
 }
 
-/** `signal` aborts so long before the process is killed. */
+/** Time between the abort of `signal` and the kill of the process. */
 const ABORT_MS = 50_000;
 
 async function runOwnHost(files: readonly string[]): Promise<void> {

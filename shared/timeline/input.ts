@@ -102,7 +102,7 @@ export interface TimelineFinding {
   readonly level: "cause" | "wait" | "effect";
   readonly cause: string;
   readonly confidence: "certain" | "likely";
-  /** The first is the most telling one. */
+  /** The most important one first. */
   readonly objects: readonly number[];
   readonly evidence: readonly string[];
   readonly help: readonly string[];

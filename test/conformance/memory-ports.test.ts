@@ -101,7 +101,7 @@ describe("virtual clock", () => {
     expect(clock.nextDueMs()).toBeUndefined();
   });
 
-  it("throws if new timers keep being set without end", async () => {
+  it("throws if each timer sets another one, without end", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const restless = (async () => {

@@ -107,7 +107,7 @@ export class OwnCalls {
       );
   }
 
-  /** After `where` no longer matches: the fields that `self` set stay, and belong to nobody. */
+  /** After `where` no longer matches: the fields that `self` set stay, without a field manager. */
   async release(): Promise<void> {
     if (ownFields(cachedOf(this.#row)).isManaged !== true) return;
     const { definition, views } = this.#entry;

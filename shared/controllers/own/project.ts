@@ -150,7 +150,7 @@ export function isOwnedBy(primary: KindData): Projection["isIn"] {
   };
 }
 
-/** Whether all four parts of the controller reference are the primary's; its slice is named by a hash of three of them. */
+/** Whether all four parts of the controller reference are those of the primary. The slice alone does not show this: its name hashes three. */
 export function isMine(primary: KindData, { name, uid }: { readonly name: string; readonly uid: string }, object: CachedObject): boolean {
   const reference = controllerRef(object.metadata);
   return (

@@ -3,7 +3,7 @@ import type { Resource } from "../objects/resources.ts";
 
 /**
  * `/apis/apps/v1/namespaces/shop/replicasets/web/status`; an empty namespace means cluster scope or all namespaces. A resource that is not
- * in the table is named `<plural>.<version>.<group>`, without a group in the core group.
+ * in the table is named `<plural>.<version>.<group>`, and `<plural>.<version>` in the core group.
  */
 export function resourcePath(resource: Resource, namespace: string, name?: string, subresource?: string): string {
   const [plural = "", version, ...group] = resource.split(".");

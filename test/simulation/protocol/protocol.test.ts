@@ -78,7 +78,7 @@ const UNSEEN: readonly { readonly rule: Rule; readonly beside?: readonly Rule[];
   },
   {
     rule: "expected",
-    why: "labels never change: whoever a row's change between read and call concerns is queued for the later one, too",
+    why: "labels never change: the keys that a row's change between read and call affects are enqueued by the later change, too",
     direct: "IX8 stops at a row that changed after it was read",
   },
   {
