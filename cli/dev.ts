@@ -63,7 +63,7 @@ export function registerDev(program: Command): void {
     program
       .command("dev")
       .description("Runs watcher, queue, Redis and functions on this machine against a cluster.")
-      .argument("[file...]", "run the controllers of these files instead")
+      .argument("[file...]", "run the controllers of these files instead; they take no Lease, so run one process")
       .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
       .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
       .option("--yes", "with files: accept a cluster-admin")
