@@ -5,7 +5,7 @@ import { counted } from "../output/counted.ts";
 import { shortened } from "../output/terminal.ts";
 import { objectName } from "./subject.ts";
 
-const [COLUMNS, LINES_MAX, INDENT] = [80, 25, 10];
+const [COLUMNS, LINES_MAX, INDENT, CAUSE_INDENT] = [80, 25, 10, 12];
 /** Items beyond these limits are only counted. */
 const [CHANGES_MAX, OBJECTS_MAX, HELP_MAX, OTHERS_MAX] = [4, 3, 3, 3];
 
@@ -161,7 +161,7 @@ function wrapped(text: string, width: number): readonly string[] {
   return [...lines, line];
 }
 
-/** One line per workload, worst first. */
+/** Worst first: a line per workload, and at most two with its cause. */
 export function worstText(verdicts: readonly Verdict[], all: boolean): string {
   const bad = verdicts.filter(({ health }) => health !== "complete");
   const shown = all ? verdicts : bad;
@@ -171,7 +171,8 @@ export function worstText(verdicts: readonly Verdict[], all: boolean): string {
     const why = findings[0]?.words.cause ?? (waits[0] && `waits for ${waits[0].words}`);
     const object = `${objectName(subject.resource, subject.name)} -n ${subject.namespace}`;
     const text = `${health.padEnd(11)} ${effect.available}/${effect.wanted}  ${object}`;
-    return [text, ...(why === undefined ? [] : [`${" ".repeat(12)}${why}`])];
+    const [one = "", ...more] = why === undefined ? [] : wrapped(why, COLUMNS - CAUSE_INDENT);
+    return [text, ...[one, more.join(" ")].filter((line) => line !== "").map((line) => `${" ".repeat(CAUSE_INDENT)}${line}`)];
   });
   return head + lines.map((line) => `${shortened(printable(line), COLUMNS)}\n`).join("");
 }

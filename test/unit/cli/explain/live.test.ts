@@ -74,6 +74,9 @@ describe("explain of a running cluster", () => {
   it("lists the workloads of the namespace, worst first", async () => {
     const { code, stdout } = await run(api.url, "explain", "-n", "shop");
     expect(stdout).toMatch(/^1 workload: 1 not complete\nstuck {7}3\/3 {2}deployment\.apps\/web -n shop\n/);
+    expect(stdout).toMatch(
+      /^ {12}image app:v2 of container web cannot be pulled: imagePullPolicy is\n {12}Never, and the node does not have it$/m,
+    );
     expect(code).toBe(0);
   });
 
