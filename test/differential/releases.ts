@@ -1,7 +1,7 @@
 /**
- * `npm run releases [-- v1.37.2 …]`: our template hashes, syncs and sequences beside upstream's in each release that can be built, one after
- * the other; then `deltaloop capture` and `shadow` beside its control plane. Prints a table with minutes and disk space; exits with 1 where
- * anything differs.
+ * `npm run releases [-- v1.37.2 …]`: in each release that can be built, one after the other, our template hashes, syncs and sequences beside
+ * upstream's; `deltaloop capture` and `shadow` beside its control plane; hand-overs, and upstream's own tests with our loops. Prints a table
+ * with minutes and disk space; exits with 1 where anything differs.
  */
 import { spawnSync } from "node:child_process";
 import { statfsSync } from "node:fs";
@@ -18,9 +18,11 @@ const SUITES = {
   syncs: [...RUN, "test/differential/run.ts", "--seeds", "100"],
   sequences: [...RUN, "test/differential/run.ts", "--sequence", "--seeds", "25"],
   live: [...VITEST, "e2e", "test/e2e/shadow.test.ts"],
+  "hand-over": [...VITEST, "e2e", "test/e2e/hand-over.test.ts"],
+  "e2e tests": [...RUN, "test/upstream/run.ts"],
 } as const;
 /** Controllers are compared where ours act. */
-const ACTING_ONLY: readonly (keyof typeof SUITES)[] = ["keys", "syncs", "sequences"];
+const ACTING_ONLY: readonly (keyof typeof SUITES)[] = ["keys", "syncs", "sequences", "hand-over", "e2e tests"];
 
 const asked = process.argv.slice(2);
 const unknown = asked.filter((version) => !BUILDABLE.includes(version));

@@ -3,7 +3,7 @@ import { join } from "node:path";
 
 import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { answerOf, buildFlags, go, isExecutable } from "./go-program.ts";
-import { builtOfRelease, COMPARED_VERSION, controlPlaneModule } from "./release-module.ts";
+import { builtOfRelease, COMPARED_VERSION, releaseModule } from "./release-module.ts";
 
 /** Paths of the six programs, all executable. */
 export interface ControlPlaneBinaries {
@@ -53,7 +53,7 @@ async function givenBinaries(folder: string): Promise<ControlPlaneBinaries | { r
 
 /** Our own build of a release, made once. */
 export async function builtBinaries(version = COMPARED_VERSION): Promise<ControlPlaneBinaries | { readonly missing: string }> {
-  const module = await controlPlaneModule(version);
+  const module = await releaseModule("control-plane", version);
   const flags = buildFlags(version);
   const what = {
     name: "control plane",

@@ -8,6 +8,7 @@ import { KUBERNETES_VERSION } from "../../shared/kube/objects/release.ts";
 import { cacheFolder } from "../../infra/build/cache-folder.ts";
 import type { GoBuild } from "./go-program.ts";
 import { builtOnce, go } from "./go-program.ts";
+import type { MODULES } from "./pins.ts";
 import { repinned } from "./pins.ts";
 
 export const COMPARED_VERSION = process.env["DIFFERENTIAL_RELEASE"] ?? KUBERNETES_VERSION;
@@ -15,22 +16,21 @@ export const COMPARED_VERSION = process.env["DIFFERENTIAL_RELEASE"] ?? KUBERNETE
 /** The newest patch of each minor release that the Go proxy has; v1.38.0-beta.0 needs a newer Go. */
 export const BUILDABLE = ["v1.32.13", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.2"];
 
-const PINNED = join(import.meta.dirname, "control-plane");
-
-/** The folder of `control-plane/`; for another release than the pinned one, a copy outside the checkout with that release's versions. */
-export async function controlPlaneModule(version = COMPARED_VERSION): Promise<string> {
-  if (version === KUBERNETES_VERSION) return PINNED;
-  const folder = join(cacheFolder(), `control-plane-module-${version}`);
+/** The folder of a Go module; for another release than the pinned one, a copy outside the checkout with that release's versions. */
+export async function releaseModule(module: (typeof MODULES)[number], version = COMPARED_VERSION): Promise<string> {
+  const pinned = join(import.meta.dirname, module);
+  if (version === KUBERNETES_VERSION) return pinned;
+  const folder = join(cacheFolder(), `${module}-module-${version}`);
   if ((await readFile(join(folder, "go.sum")).catch(() => undefined)) !== undefined) return folder;
   const { stdout } = await promisify(execFile)("go", ["mod", "download", "-json", `k8s.io/kubernetes@${version}`], {
     env: { ...process.env, GOTOOLCHAIN: "local", GOWORK: "off" },
   });
   const { GoMod } = JSON.parse(stdout) as { readonly GoMod: string };
-  const pins = repinned(await readFile(join(PINNED, "go.mod"), "utf8"), version, await readFile(GoMod, "utf8"));
+  const pins = repinned(await readFile(join(pinned, "go.mod"), "utf8"), version, await readFile(GoMod, "utf8"));
   await mkdir(folder, { recursive: true });
   // `tidy` finds the indirect ones again: those of the pinned release would raise this release's versions.
   await writeFile(join(folder, "go.mod"), pins.replaceAll(/^.* \/\/ indirect\n/gm, ""));
-  await copyFile(join(PINNED, "main.go"), join(folder, "main.go"));
+  await copyFile(join(pinned, "main.go"), join(folder, "main.go"));
   await go(folder, ["mod", "tidy"]);
   return folder;
 }

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
 import { controlPlaneBinaries } from "../envtest/binaries.ts";
-import { buildFlags, builtOnce, go } from "../envtest/go-program.ts";
+import { buildFlags, go } from "../envtest/go-program.ts";
+import { builtOfRelease, COMPARED_VERSION, releaseModule } from "../envtest/release-module.ts";
 
 export interface UpstreamTests {
   /** Upstream's own, built of the same modules. */
@@ -44,7 +45,6 @@ export interface TestOutcome {
 /** How many tests at once: nearly all they do is wait. */
 export const TESTS_AT_ONCE = 5;
 
-const MODULE = join(import.meta.dirname, "..", "envtest", "upstream-tests");
 const PROGRAM = "upstream-tests";
 /** The slowest of the three controllers passes in 35 s; many of upstream's waits have a limit of 5 minutes. */
 const TEST_MINUTES_MAX = 6;
@@ -67,15 +67,16 @@ interface SpecReport {
 
 /** The program, built if needed; or one line with the reason why there is none. */
 export async function upstreamTests(): Promise<UpstreamTests | { readonly missing: string }> {
-  const flags = buildFlags();
-  const built = await builtOnce({
+  const flags = buildFlags(COMPARED_VERSION);
+  const module = await releaseModule("upstream-tests");
+  const built = await builtOfRelease({
     name: "upstream test program",
     takes: "about 3 minutes",
-    module: MODULE,
-    files: [join(MODULE, "main.go")],
+    module,
+    files: [join(module, "main.go")],
     flags,
     program: PROGRAM,
-    build: async (folder) => await go(MODULE, ["build", ...flags, "-o", `${folder}/`, ".", ...TOOLS]),
+    build: async (folder) => await go(module, ["build", ...flags, "-o", `${folder}/`, ".", ...TOOLS]),
   });
   if ("missing" in built) return built;
   const binaries = await controlPlaneBinaries();
