@@ -91,7 +91,7 @@ function factsOf(hostname: string): MachineFacts {
   return {
     hostname,
     ...{ os: "linux", architecture: "amd64", kernelVersion: "memory", osImage: "in memory" },
-    ...{ machineId: hostname, systemUuid: hostname, bootId: hostname },
+    ...{ machineId: hostname, systemUuid: hostname, bootId: hostname, runningInUserNamespace: false },
     resources: { cpuMilli: 8_000, memoryBytes: 16 * GIB, ephemeralStorageBytes: 100 * GIB, pods: PODS_MAX },
   };
 }

@@ -1,9 +1,9 @@
-// Facts of the machine: capacity, architecture, root directory, huge pages and OOM groups.
+// Facts of the machine: capacity, architecture, user namespace, root directory, huge pages and OOM groups.
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { expect, it } from "vitest";
-import { pageSizeNames, readMachineFacts } from "../../shared/node-agent/system/machine-facts.ts";
+import { isInUserNamespace, pageSizeNames, readMachineFacts } from "../../shared/node-agent/system/machine-facts.ts";
 
 it("reads the machine's data for a Node object", async () => {
   const facts = await readMachineFacts(tmpdir());
@@ -12,6 +12,22 @@ it("reads the machine's data for a Node object", async () => {
   const { cpuMilli, memoryBytes, ephemeralStorageBytes, pods } = facts.resources;
   expect([cpuMilli % 1000, memoryBytes % 1024, pods]).toEqual([0, 0, 110]);
   for (const amount of [cpuMilli, memoryBytes, ephemeralStorageBytes]) expect(amount).toBeGreaterThan(0);
+});
+
+it("reports the swap space of the machine", async () => {
+  const kib = Number(/^SwapTotal:\s+(\d+) kB$/mu.exec(readFileSync("/proc/meminfo", "utf8"))?.[1]);
+  expect((await readMachineFacts(tmpdir())).swapBytes).toBe(kib > 0 ? kib * 1024 : undefined);
+});
+
+it.each([
+  { map: "         0          0 4294967295\n", of: "the first namespace", expected: false },
+  { map: "         0       1000          1\n         1     100000      65536\n", of: "a rootless container", expected: true },
+  { map: "0 0 65536\n", of: "a part of the users", expected: true },
+  { map: "", of: "a namespace without a map", expected: true },
+  { map: undefined, of: "a kernel without user namespaces", expected: false },
+  { map: "no map\n", of: "an unreadable map", expected: false },
+])("recognizes a user namespace by $of", ({ map, expected }) => {
+  expect(isInUserNamespace(map)).toBe(expected);
 });
 
 const HUGE_PAGES = "/sys/kernel/mm/hugepages";

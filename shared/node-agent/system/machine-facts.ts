@@ -11,6 +11,8 @@ const PODS_MAX = 110;
 /** `statfs` type of cgroups v2: CGROUP2_SUPER_MAGIC of linux/magic.h. */
 const CGROUP2 = 0x63677270;
 const HUGE_PAGES = "/sys/kernel/mm/hugepages";
+/** Users of the machine's first user namespace: all but the invalid 2³² − 1. */
+const ALL_USERS = 2 ** 32 - 1;
 const KIB_PER_MIB = 1024;
 const KIB_PER_GIB = 1024 * 1024;
 
@@ -19,6 +21,7 @@ const KIB_PER_GIB = 1024 * 1024;
  * `singleProcessOomKill` the kernel kills a single process of a container.
  *
  * Source: google/cadvisor machine/info.go, utils/sysinfo; pkg/kubelet/kubelet_node_status.go;
+ * pkg/kubelet/kubelet_node_status_linux.go runningInUserNS;
  * kuberuntime/kuberuntime_container_linux.go isCgroup2UnifiedMode, GetHugepageLimitsFromResources; stats/pidlimit/pidlimit_linux.go Stats.
  */
 export async function readMachineFacts(
@@ -38,6 +41,7 @@ export async function readMachineFacts(
     firstOf(["/proc/sys/kernel/pid_max"]),
     firstOf(["/proc/sys/kernel/threads-max"]),
   ]);
+  const swapKib = Number(/^SwapTotal:\s+(\d+) kB$/mu.exec(meminfo)?.[1] ?? 0);
   const pidsMax = pidLimits.filter((limit) => /^\d+$/u.test(limit)).map(Number);
   return {
     hostname: hostname().toLowerCase(),
@@ -48,6 +52,8 @@ export async function readMachineFacts(
     machineId,
     systemUuid,
     bootId,
+    runningInUserNamespace: isInUserNamespace(await readFile("/proc/self/uid_map", "utf8").catch(() => undefined)),
+    ...(swapKib > 0 && { swapBytes: swapKib * 1024 }),
     resources: {
       cpuMilli: cpus().length * 1000,
       memoryBytes: Number(/^MemTotal:\s+(\d+) kB$/mu.exec(meminfo)?.[1] ?? 0) * 1024,
@@ -60,6 +66,22 @@ export async function readMachineFacts(
       ...(cgroups?.type === CGROUP2 && !singleProcessOomKill && { killsGroupOnOom: true }),
     },
   };
+}
+
+/**
+ * Whether a process is in another user namespace than the machine's first one, which maps all users to themselves. A namespace without a
+ * map yet is another one.
+ *
+ * @param uidMap `/proc/self/uid_map`; undefined where the kernel has none
+ * Source: github.com/moby/sys/userns userns_linux.go uidMapInUserNS
+ */
+export function isInUserNamespace(uidMap: string | undefined): boolean {
+  const [line] = uidMap?.split("\n") ?? [];
+  if (line === undefined) return false;
+  if (line === "") return true;
+  const [first, outside, count] = line.trim().split(/\s+/u).map(Number);
+  const isReadable = [first, outside, count].every(Number.isInteger);
+  return isReadable && (first !== 0 || outside !== 0 || count !== ALL_USERS);
 }
 
 /** By size, as cgroups name it: the pages reserved when the agent starts. Source: google/cadvisor utils/sysinfo GetHugePagesInfo. */

@@ -33,6 +33,7 @@ export const FACTS = {
   machineId: "m",
   systemUuid: "s",
   bootId: "b",
+  runningInUserNamespace: false,
 } as const satisfies Omit<MachineFacts, "resources">;
 
 /** 4 CPUs, 8 GB. */

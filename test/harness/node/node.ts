@@ -97,6 +97,7 @@ const FACTS: MachineFacts = {
   machineId: "m",
   systemUuid: "s",
   bootId: "b",
+  runningInUserNamespace: false,
   resources: { cpuMilli: 64_000, memoryBytes: 64 * 2 ** 30, ephemeralStorageBytes: 2 ** 40, pods: 110 },
 };
 

@@ -10,7 +10,11 @@ import { KUBERNETES_VERSION, type Lease, type Wire } from "@deltaloop/kube/objec
 import { canonicalJson } from "../types/json-equal.ts";
 import { nodeReference, type NodeEvent } from "../events/event-recorder.ts";
 
-export type NodeStatus = NonNullable<Wire<V1Node>["status"]>;
+type ClientNodeStatus = NonNullable<Wire<V1Node>["status"]>;
+/** With what 1.37 added. */
+export type NodeStatus = Omit<ClientNodeStatus, "nodeInfo"> & {
+  readonly nodeInfo?: NonNullable<ClientNodeStatus["nodeInfo"]> & { readonly runningInUserNamespace?: boolean };
+};
 
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusMaxImages; nodestatus/setters.go MaxNamesPerImageInNodeStatus. */
 const IMAGES_MAX = 50;
@@ -31,6 +35,10 @@ export interface MachineFacts {
   readonly systemUuid: string;
   /** Changes with each boot. */
   readonly bootId: string;
+  /** Whether the agent's user namespace is not the machine's first one. */
+  readonly runningInUserNamespace: boolean;
+  /** Size of the swap space. Absent: none. */
+  readonly swapBytes?: number;
   /** The options' `maxPods` overrides `pods`. */
   readonly resources: NodeResources;
 }
@@ -152,6 +160,8 @@ export function nodeStatus(input: NodeStatusInput): NodeStatus {
       kubeProxyVersion: "",
       operatingSystem: facts.os,
       architecture: facts.architecture,
+      runningInUserNamespace: facts.runningInUserNamespace,
+      ...(facts.swapBytes !== undefined && { swap: { capacity: facts.swapBytes } }),
     },
     daemonEndpoints: { kubeletEndpoint: { Port: options.port } },
     images: nodeImages(images),

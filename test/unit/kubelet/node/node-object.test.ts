@@ -93,6 +93,7 @@ describe("nodeBody", () => {
           kubeProxyVersion: "",
           operatingSystem: "linux",
           architecture: "amd64",
+          runningInUserNamespace: false,
         },
         daemonEndpoints: { kubeletEndpoint: { Port: 10250 } },
         images: [],
