@@ -138,6 +138,11 @@ describe("secrets", () => {
 });
 
 describe("the file of a page", () => {
+  it("has at most 400 KiB of script and style", async () => {
+    const { script, style } = await pageCode();
+    expect(Buffer.byteLength(script + style)).toBeLessThanOrEqual(400 * 1024);
+  });
+
   it("allows only its own script and style, by hash, and forbids every request", async () => {
     const { html } = pageOf(recorded("refused"));
     const { script, style } = await pageCode();
