@@ -31,6 +31,12 @@ const REAL_COMPONENTS = [
   "test/unit/cli/explain/{live,recordings,timeline}.test.ts",
 ];
 
+/** E2E tests that may run beside the others: of nodes, and of what is packaged, recorded or shown. */
+const BESIDE = "test/e2e/{capture,containerd,docker,node,package,pages,timeline,watcher-image}*.test.ts";
+
+/** One file at a time. */
+const e2e = { ...node, testTimeout: 300_000, hookTimeout: 600_000, fileParallelism: false, maxWorkers: 1 } as const;
+
 /** All that `npm run check` runs, in one project: its two processes load each module once. The others are for choosing by hand. */
 const CHECKED = [
   "examples/*.test.ts",
@@ -72,17 +78,10 @@ export default defineConfig({
           maxWorkers: 1,
         },
       },
-      {
-        test: {
-          ...node,
-          name: "e2e",
-          include: ["test/e2e/**/*.test.ts"],
-          testTimeout: 300_000,
-          hookTimeout: 600_000,
-          fileParallelism: false,
-          maxWorkers: 1,
-        },
-      },
+      { test: { ...e2e, name: "e2e", include: ["test/e2e/**/*.test.ts"] } },
+      // The two halves, which `npm test` runs side by side.
+      { test: { ...e2e, name: "e2e-controllers", include: ["test/e2e/**/*.test.ts"], exclude: [BESIDE] } },
+      { test: { ...e2e, name: "e2e-nodes", include: [BESIDE] } },
     ],
   },
 });

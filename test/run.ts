@@ -42,7 +42,7 @@ const SELDOM_COLLECTED = { GOGC: "400" };
 /** One step runs the tests, which keep two workers busy; the other steps take turns beside them. */
 const PARALLEL = 2;
 /** More files than this do not fail by chance. */
-const REPEATED_MAX = 2;
+const REPEATED_MAX = 3;
 
 const CHECK: readonly Step[] = [
   tests("tests", ["check"], ["unit", "tooling", "conformance", "golden", "examples", "attacks", "simulation"]),
@@ -57,7 +57,7 @@ const ADAPTERS: readonly Step[] = [
   command("types", ["tsc", "--noEmit"]),
   command("types of the page", ["tsc", "--noEmit", "-p", "shared/timeline/page"]),
 ];
-const E2E: readonly Step[] = [{ ...tests("e2e", ["e2e"]), tellsTimes: true, repeats: true }];
+const E2E: readonly Step[] = [{ ...sideBySide("e2e", ["e2e-controllers", "e2e-nodes"]), tellsTimes: true, repeats: true }];
 const ENDURE: readonly Step[] = [{ ...tests("endurance", ["endurance"]), tellsFigures: true }];
 
 /** A command counts as one: it passed or it failed. */
@@ -93,6 +93,22 @@ function tests(name: string, projects: readonly string[], folders: readonly stri
       } finally {
         await rm(scratch, { recursive: true });
       }
+    },
+  };
+}
+
+/** As `tests` of the project `name`, whose files are run by two processes: each has a project with half of them. */
+function sideBySide(name: string, halves: readonly string[]): Step {
+  return {
+    name,
+    async run(files) {
+      if (files !== undefined) return await tests(name, [name]).run(files);
+      const results = await Promise.all(halves.map(async (half) => await tests(half, [half], [name]).run()));
+      const tallies = results.map(({ tally }) => tally);
+      return {
+        tally: { ...sum(tallies), files: tallies.flatMap((tally) => tally.files ?? []) },
+        output: results.map(({ output }) => output).join("\n"),
+      };
     },
   };
 }
