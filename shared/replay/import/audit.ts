@@ -40,7 +40,7 @@ const WHOLE = new Set(["", "status", "resize", "ephemeralcontainers"]);
 export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
   const answers: KeptAnswer[] = [];
   for await (const { value, place } of values)
-    for (const event of auditEventsOf(value)) {
+    for (const event of auditEventsOf(value, report)) {
       const answer = answerOf(event, place, report);
       if (answer === undefined) continue;
       const { object, resource, namespace, name, verb, user, atMs: at } = answer;
