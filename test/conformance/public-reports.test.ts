@@ -10,6 +10,7 @@ import { createServer as createHttpsServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 
@@ -20,7 +21,7 @@ import { kubeHttpConfigFrom } from "../../shared/kube/kubeconfig/kubeconfig.ts";
 import type { HttpProbe, ProbeOutcome } from "../../shared/node-agent/ports/prober.ts";
 import { createProber } from "../../shared/node-agent/prober/prober.ts";
 import { manifestPod } from "../../shared/node-agent/sources/manifest.ts";
-import { importFiles } from "../../shared/replay/import/import.ts";
+import { auditEventsIn, importFiles } from "../../shared/replay/import/import.ts";
 import { captureLines } from "../../shared/replay/import/imported.ts";
 import { ImportReport } from "../../shared/replay/import/report.ts";
 
@@ -81,6 +82,31 @@ describe("a kubeconfig", () => {
   });
 });
 
+describe("a kubeconfig's CA data", () => {
+  const [key, cert] = [join(folder, "ca-key.pem"), join(folder, "ca.pem")];
+  const made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=ca"];
+  execFileSync("openssl", [...made, "-keyout", key, "-out", cert], { stdio: "ignore" });
+  const pem = readFileSync(cert, "utf8");
+  const wrapped = (text: string): string => Buffer.from(text).toString("base64").replaceAll(/.{76}/g, "$&\n");
+  const block = (text: string): string => `|\n${text.replaceAll(/^/gm, "      ")}`;
+  const caOf = async (data: string): Promise<unknown> => {
+    const cluster = `clusters:\n- name: c\n  cluster:\n    server: https://k:1\n    certificate-authority-data: ${data}\n`;
+    const path = fileOf(`${cluster}contexts: [{name: x, context: {cluster: c, user: ""}}]\ncurrent-context: x\n`);
+    return (await kubeHttpConfigFrom(path, { component: "test" })).ca?.toString();
+  };
+
+  // https://github.com/nklmilojevic/sofka/issues/635
+  it("may be tagged !!binary, and so be encoded twice", async () => {
+    expect(await caOf(`!!binary ${block(wrapped(wrapped(pem)))}`)).toBe(pem);
+  });
+
+  // https://github.com/kubernetes/kubernetes/issues/53661
+  it("may have line breaks, and no other foreign character", async () => {
+    expect(await caOf(block(wrapped(pem)))).toBe(pem);
+    await expect(caOf(`${Buffer.from(pem).toString("base64")}$`)).rejects.toThrow("certificate-authority-data is not base64");
+  });
+});
+
 describe("a static pod's manifest", () => {
   const HEAD = "apiVersion: v1\nkind: Pod\nmetadata: {name: bug}\nspec:\n  containers:\n  - image: debian:buster\n    name: bug\n";
   const podOf = (text: string) => manifestPod(text, "/m/bug.yaml", "n1");
@@ -109,6 +135,11 @@ describe("a static pod's manifest", () => {
       "apiVersion: v1\nkind: Pod\nmetadata: {name: bug}\nspec:\n  containers:\n  - &a {image: debian:buster, name: bug, env: [{name: A, value: b}]}\n  - !!merge <<: *a\n    name: two\n",
     );
     expect(spec.containers[1]).toMatchObject({ name: "two", image: "debian:buster", env: [{ name: "A", value: "b" }] });
+  });
+
+  // https://github.com/coreos/coreos-kubernetes/pull/840
+  it("with a repeated key has the last value", () => {
+    expect(podOf(HEAD.replace("spec:\n", "spec:\n  hostNetwork: false\n  hostNetwork: true\n")).spec.hostNetwork).toBe(true);
   });
 
   // https://github.com/kubernetes/kubernetes/issues/34146
@@ -157,6 +188,18 @@ describe("an HTTP probe", () => {
       result: "Failure",
       output: `Get "https://${LOOPBACK}:${port}/health": http: server gave HTTP response to HTTPS client`,
     });
+  });
+
+  // https://github.com/rucio/helm-charts/pull/323, https://github.com/kubernetes/kubernetes/issues/104731
+  it("follows a redirect to a slash, and keeps a query", async () => {
+    const seen: (string | undefined)[] = [];
+    const port = await serve((request, response) => {
+      seen.push(request.url);
+      response.writeHead(request.url === "/ping" ? 308 : 200, { location: "/ping/" }).end("pong");
+    });
+    expect(await get(port, { path: "/ping" })).toEqual({ result: "Success", output: "pong" });
+    await get(port, { path: "/livez?exclude=etcd" });
+    expect(seen).toEqual(["/ping", "/ping/", "/livez?exclude=etcd"]);
   });
 
   // https://github.com/istio/istio/pull/46172, https://github.com/kubernetes/kubernetes/issues/24288
@@ -214,16 +257,21 @@ describe("an audit log", () => {
     });
   const [first, second, third] = [10, 13, 15].map((rv) => eventOf(rv)) as [string, string, string];
 
-  async function imported(text: string): Promise<{ readonly versions: readonly string[]; readonly report: readonly string[] }> {
+  interface Line {
+    readonly type?: string;
+    readonly by?: string;
+    readonly object?: { readonly metadata: { readonly resourceVersion: string } };
+  }
+
+  async function imported(text: string) {
     const report = new ImportReport();
-    const lines = [
-      ...captureLines(await importFiles([fileOf(text)], report), { digester: createDigester("a key"), redact: true, report }),
-    ].map(
-      (line) =>
-        JSON.parse(line) as { readonly type?: string; readonly object?: { readonly metadata: { readonly resourceVersion: string } } },
-    );
+    const values = await importFiles([fileOf(text)], report);
+    const lines = [...captureLines(values, { digester: createDigester("a key"), redact: false, report })]
+      .map((line) => JSON.parse(line) as Line)
+      .filter(({ type, object }) => type !== undefined && object !== undefined);
     return {
-      versions: lines.flatMap(({ type, object }) => (type === undefined || !object ? [] : [`${type} ${object.metadata.resourceVersion}`])),
+      versions: lines.map(({ type, object }) => `${type} ${object?.metadata.resourceVersion}`),
+      writers: lines.map(({ by }) => by),
       report: report.lines(),
     };
   }
@@ -244,6 +292,32 @@ describe("an audit log", () => {
     const { versions, report } = await imported(JSON.stringify({ events: messages }));
     expect(versions).toEqual(["ADDED 10", "MODIFIED 15"]);
     expect(report).toEqual([CUT]);
+  });
+
+  // https://github.com/kubernetes/kubernetes/issues/108551: `deltaloop shadow --audit` was silent about it.
+  it("reports torn lines and cut records to shadow, too", async () => {
+    const record = (log: string): string => JSON.stringify({ properties: { log } });
+    const lines = [record(first), second.slice(0, 200), record(second.slice(0, 300)), record(third), third.slice(0, 200)];
+    const report = new ImportReport();
+    const read: unknown[] = [];
+    for await (const { auditID } of auditEventsIn(Readable.from([Buffer.from(lines.join("\n"))]), "audit.log", report)) read.push(auditID);
+    expect(read).toEqual(["10", "15"]);
+    expect(report.lines()).toEqual([expect.stringContaining("a line that is not whole"), CUT, expect.stringContaining("a last value")]);
+  });
+
+  // https://github.com/rancher/rancher/issues/38536
+  it("names the impersonated user as the writer", async () => {
+    const { writers } = await imported([first, eventOf(13, { impersonatedUser: { username: "u-xunnontx2o" } })].join("\n"));
+    expect(writers).toEqual(["u", "u-xunnontx2o"]);
+  });
+
+  // https://github.com/kubernetes/kubernetes/issues/117988
+  it("shows no write of a dry run, wherever its URL says so", async () => {
+    const requestURI = "/apis/apps/v1/namespaces/shop/replicasets/web-1?fieldManager=x&dryRun=All";
+    expect((await imported([first, eventOf(12, { verb: "patch", requestURI }), second].join("\n"))).versions).toEqual([
+      "ADDED 10",
+      "MODIFIED 13",
+    ]);
   });
 
   // https://github.com/kubernetes/kubernetes/issues/126466, https://github.com/openshift/cluster-debug-tools/pull/10
