@@ -75,6 +75,11 @@ describe("a kubeconfig", () => {
     await expect(configOf(`${emptied}current-context: gone\n`)).rejects.toThrow(/^no context "gone" in \S+; it has: none$/);
   });
 
+  // https://github.com/rancher/rancher/issues/31252, https://github.com/fabric8io/kubernetes-client/issues/3648
+  it.each(["---\n", "---\nfoo: bar\n", "...\nfoo: bar\n"])("is the first document before %j", async (tail) => {
+    expect(await configOf(`${clusterAt("https://k:1")}${USER}${CONTEXT}${tail}`)).toMatchObject({ server: "https://k:1" });
+  });
+
   // https://github.com/kubevirt/kubevirt/pull/8129
   it("keeps the path of a server behind Rancher", async () => {
     const server = "https://rancher.test/k8s/clusters/c-m-1";
