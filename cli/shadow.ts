@@ -22,7 +22,7 @@ import type { Digester } from "@deltaloop/kube/pod-template";
 import type { Log } from "@deltaloop/base";
 import { parseCapture, openBytes, recordingWatch } from "@deltaloop/replay/capture";
 import type { Capture } from "@deltaloop/replay/capture";
-import { streamedValues } from "@deltaloop/replay/import";
+import { auditEventsIn, ImportReport } from "@deltaloop/replay/import";
 import { LiveShadow, changesIn, MissingCensus, RecordedShadow, nearestDifferences, labelOf, writesOfAudit } from "@deltaloop/replay/shadow";
 import type { SyncPlace, Finding, UpstreamWrite } from "@deltaloop/replay/shadow";
 import { consoleLog, printable } from "@deltaloop/base/output";
@@ -212,15 +212,17 @@ function judged(missing: readonly CachedResource[]): { readonly handlers: SyncPl
 /** Reads the audit log up to the end of the capture. */
 async function* auditedIn(file: string, { startMs, endMs }: Capture, log: Log): AsyncGenerator<UpstreamWrite> {
   const source = await reading(file, () => Promise.resolve(openBytes(file, () => undefined)));
-  const values = streamedValues(source.chunks(), file, () => undefined);
+  const report = new ImportReport();
+  const values = auditEventsIn(source.chunks(), file, report);
   let truncated = 0;
   const onTruncated = (): void => void truncated++;
   for (;;) {
     const next = await reading(file, () => values.next());
     if (next.done === true) break;
-    yield* writesOfAudit([next.value.value], file, { onTruncated }).filter(({ atMs }) => atMs >= startMs && atMs <= endMs);
+    yield* writesOfAudit([next.value], file, { onTruncated }).filter(({ atMs }) => atMs >= startMs && atMs <= endMs);
   }
   if (truncated > 0) log.warn(`${file}: writes without their objects (audit.k8s.io/truncated) are not compared: ${truncated}`);
+  for (const line of report.lines()) log.warn(`${file}: ${line}`);
   source.close();
 }
 

@@ -7,7 +7,7 @@
 import { isObject } from "@deltaloop/base";
 import type { Json, JsonObject } from "@deltaloop/base";
 import { decodeGo, mistakeText, parseGoTypes } from "@deltaloop/kube/pod-template";
-import { parseYaml, repeatedKeys } from "@deltaloop/kube/yaml";
+import { parseYamlOrJson, repeatedKeys } from "@deltaloop/kube/yaml";
 import { KUBELET_CONFIG_TYPES } from "./kubelet-config-types.ts";
 
 const KIND = "KubeletConfiguration";
@@ -25,7 +25,7 @@ export interface DecodedKubeletConfig {
 
 /** @throws {Error} unless `text` is YAML or JSON of that kind and version */
 export function decodeKubeletConfig(text: string): DecodedKubeletConfig {
-  const content = parseYaml(text) as Json; // it is some JSON value
+  const content = parseYamlOrJson(text) as Json; // it is some JSON value
   if (!isObject(content) || content["kind"] !== KIND || content["apiVersion"] !== API_VERSION)
     throw new Error(`not a KubeletConfiguration: set apiVersion: ${API_VERSION} and kind: ${KIND}`);
   const { object, mistakes, unknown } = decodeGo(content, parseGoTypes([KUBELET_CONFIG_TYPES])(KIND), KIND);

@@ -2,7 +2,7 @@
 import { access, constants, readdir, readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { extname, join } from "node:path";
-import { parseYaml } from "@deltaloop/kube/yaml";
+import { parseYamlOrJson } from "@deltaloop/kube/yaml";
 import { messageOf } from "@deltaloop/kube/objects";
 import { parseProviders } from "@deltaloop/node-agent/kubelet";
 import type { CredentialProvider } from "@deltaloop/node-agent/kubelet";
@@ -48,7 +48,7 @@ async function readProviders(path: string, binDir: string): Promise<readonly Cre
   try {
     for (const file of await filesOf(path))
       try {
-        providers.push(...parseProviders(parseYaml(await readFile(file, "utf8"))));
+        providers.push(...parseProviders(parseYamlOrJson(await readFile(file, "utf8"))));
       } catch (error) {
         throw new Error(`error decoding config "${file}": ${messageOf(error)}`, { cause: error });
       }

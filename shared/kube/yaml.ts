@@ -1,1 +1,1 @@
-export { repeatedKeys, parseYaml, parseYamlTexts } from "./yaml/yaml.ts";
+export { repeatedKeys, parseYaml, parseYamlOrJson, parseYamlTexts } from "./yaml/yaml.ts";

@@ -1,5 +1,4 @@
-export { importFiles } from "./import/import.ts";
+export { auditEventsIn, importFiles } from "./import/import.ts";
 export { captureLines } from "./import/imported.ts";
 export type { Imported } from "./import/imported.ts";
-export { streamedValues } from "./import/json-values.ts";
 export { ImportReport } from "./import/report.ts";

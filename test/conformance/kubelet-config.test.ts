@@ -15,7 +15,6 @@ const VECTORS = readFileSync(join(import.meta.dirname, "kubelet-config-vectors/v
 /** Texts that the two read differently. */
 const KNOWN: ReadonlyMap<string, string> = new Map([
   ['{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration","maxPods":30.0}', "30.0 is 30 to JavaScript"],
-  ["{apiVersion: kubelet.config.k8s.io/v1beta1, kind: KubeletConfiguration, maxPods: 30}", "a brace at the start is JSON to the kubelet"],
   [
     "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nsystemReserved: &a {cpu: 1m}\nkubeReserved: {<<: *a, cpu: 2m}\n",
     "a merged key that is set again: the kubelet warns, and reads the same",

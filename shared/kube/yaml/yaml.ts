@@ -11,9 +11,10 @@ import type { Document, ScalarTag } from "yaml";
  *
  * @throws {Error} with line and column; the message does not quote the text, which may hold a token
  */
-export function parseYaml(text: string): unknown {
+export function parseYaml(withMark: string): unknown {
+  const text = withMark.replace(/^\uFEFF/u, "");
   try {
-    const [document] = parseAllDocuments(text.replace(/^\uFEFF/u, ""), {
+    const [document] = parseAllDocuments(text, {
       schema: "failsafe",
       customTags: [PLAIN, ...TYPED, BINARY, TIMESTAMP],
       merge: true,
@@ -32,6 +33,8 @@ export function parseYaml(text: string): unknown {
         if (!isScalar(key) || key.value === null) throw new RefusedValueError("a key that is null, a list or an object");
       },
       Scalar: (_, scalar) => {
+        if (scalar.type === "QUOTE_DOUBLE" && scalar.range && YAML_1_2_ESCAPE.test(text.slice(scalar.range[0], scalar.range[1])))
+          throw new RefusedValueError("an escape that YAML 1.1 does not have");
         // A block scalar at the end of the text has no final line break.
         if (scalar.type?.startsWith("BLOCK") === true && scalar.range?.[1] === text.length && !text.endsWith("\n"))
           scalar.value = String(scalar.value).replace(/\n$/, "");
@@ -42,6 +45,27 @@ export function parseYaml(text: string): unknown {
     return value;
   } catch (error) {
     throw new Error(problemOf(error));
+  }
+}
+
+/** A slash, or half of a UTF-16 surrogate pair, as JSON escapes them. */
+const YAML_1_2_ESCAPE = /(?<!\\)(?:\\\\)*\\(?:\/|u[dD][89a-fA-F])/;
+
+/**
+ * The value of a file as the codecs of Kubernetes components read it: a text that begins with a brace is JSON, any other is YAML.
+ *
+ * Source: apimachinery/pkg/util/yaml/decoder.go ToJSON.
+ *
+ * @throws as parseYaml
+ */
+export function parseYamlOrJson(text: string): unknown {
+  if (!/^\s*\{/.test(text) || text.startsWith("\uFEFF")) return parseYaml(text);
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    // V8's message may quote the text.
+    const [place = ""] = /line \d+ column \d+/.exec(String(error)) ?? [];
+    throw new Error(`not JSON, although it begins with a brace${place && `: ${place.replace(" column", ", column")}`}`);
   }
 }
 

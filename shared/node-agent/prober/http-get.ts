@@ -81,7 +81,7 @@ async function follow(probe: HttpProbe, signal: AbortSignal): Promise<Answer | F
  */
 async function visit(target: Target, first: Target, { anyStatus }: HttpProbe, signal: AbortSignal): Promise<Target | Answer | Failed> {
   const reason = (error: unknown): string =>
-    failureAt(target, signal.aborted ? "context deadline exceeded (Client.Timeout exceeded)" : messageOf(error));
+    failureAt(target, signal.aborted ? "context deadline exceeded (Client.Timeout exceeded)" : reasonOf(error));
   try {
     const http2 = anyStatus === true ? {} : { http2BytesMax: HTTP2_BYTES_MAX };
     return await get({ ...target, ...http2, signal, verifiesCertificate: false }, async (response) => {
@@ -97,6 +97,13 @@ async function visit(target: Target, first: Target, { anyStatus }: HttpProbe, si
     if (error instanceof TypeError || error instanceof RangeError) throw error;
     return { failure: reason(error), answeredInPlainHttp: PLAIN_ANSWER.test(messageOf(error)) };
   }
+}
+
+/** Node's text of a TLS failure also has an address, which would make each Event a new one, and OpenSSL's source file. */
+function reasonOf(error: unknown): string {
+  if (PLAIN_ANSWER.test(messageOf(error))) return "http: server gave HTTP response to HTTPS client";
+  const isTls = error instanceof Error && "library" in error && "reason" in error && typeof error.reason === "string";
+  return isTls ? `tls: ${String(error.reason)}` : messageOf(error);
 }
 
 function failureAt({ url }: Target, reason: string): string {

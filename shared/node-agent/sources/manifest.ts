@@ -1,7 +1,7 @@
 /** Parses a static pod's manifest: YAML or JSON, the API's defaults, then §2.1. */
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
-import { parseYaml } from "@deltaloop/kube/yaml";
+import { parseYamlOrJson } from "@deltaloop/kube/yaml";
 import { originText, priorityWarning, StaticPodError, staticPod } from "../kubelet/config/static-pod.ts";
 import type { StaticPodOrigin } from "../kubelet/config/static-pod.ts";
 import type { NodePod } from "../kubelet/types/pod.ts";
@@ -70,7 +70,7 @@ function decoded(manifest: JsonObject, origin: StaticPodOrigin["origin"]): JsonO
 
 function parseText(text: string, path: string): unknown {
   try {
-    return parseYaml(text);
+    return parseYamlOrJson(text);
   } catch (error) {
     throw new StaticPodError(`manifest ${path}: ${messageOf(error)}`);
   }

@@ -6,7 +6,7 @@
  * SU3 logs and errors contain no header value and no secret part of the URL; headers are sent to the URL's origin only.
  */
 import { gunzipSync } from "node:zlib";
-import { parseYaml } from "@deltaloop/kube/yaml";
+import { parseYamlOrJson } from "@deltaloop/kube/yaml";
 import { proxyFor } from "@deltaloop/kube/http";
 import { messageOf } from "@deltaloop/kube/objects";
 import { isObject, VERSION } from "@deltaloop/base";
@@ -81,7 +81,7 @@ export function podsOf(text: string, url: string, nodeName: string): readonly No
   const origin = { kind: "http", url } as const;
   let manifest: unknown;
   try {
-    manifest = parseYaml(text);
+    manifest = parseYamlOrJson(text);
   } catch (error) {
     throw new StaticPodError(`manifest at ${shownUrl(url)}: ${messageOf(error)}`);
   }

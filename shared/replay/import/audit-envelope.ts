@@ -5,6 +5,7 @@
 import { parseExact } from "@deltaloop/base";
 import { isObject } from "../capture-format/capture.ts";
 import type { CapturedObject } from "../capture-format/capture.ts";
+import type { ImportReport } from "./report.ts";
 
 const LISTS = ["events", "logEvents", "records"] as const;
 
@@ -12,12 +13,19 @@ export function isAuditEvent(value: CapturedObject): boolean {
   return typeof value["apiVersion"] === "string" && value["apiVersion"].startsWith("audit.k8s.io/");
 }
 
-/** The audit events in a record of a log service; the value itself if it is not such a record. Skips records of other logs. */
-export function auditEventsOf(value: CapturedObject): readonly CapturedObject[] {
+/**
+ * The audit events in a record of a log service; the value itself if it is not such a record. Skips records of other logs, and reports
+ * events whose text the service cut.
+ */
+export function auditEventsOf(value: CapturedObject, report: ImportReport): readonly CapturedObject[] {
   // An EventList, the format of audit webhooks.
   if (isAuditEvent(value) || Array.isArray(value["items"]))
     return Array.isArray(value["items"]) ? value["items"].filter(isObject) : [value];
-  return isLogRecord(value) ? textsOf(value).flatMap(parsed).filter(isAuditEvent) : [value];
+  return isLogRecord(value)
+    ? textsOf(value)
+        .flatMap((text) => parsed(text, report))
+        .filter(isAuditEvent)
+    : [value];
 }
 
 export function isLogRecord(value: CapturedObject): boolean {
@@ -30,11 +38,13 @@ function textsOf(value: CapturedObject): readonly string[] {
   return [...logs, ...records.map(({ message }) => message)].filter((text) => typeof text === "string");
 }
 
-function parsed(text: string): readonly CapturedObject[] {
+function parsed(text: string, report: ImportReport): readonly CapturedObject[] {
   try {
     const value = parseExact(text);
     return isObject(value) ? [value] : [];
   } catch {
+    if (/^\s*\{/.test(text) && text.includes("audit.k8s.io/"))
+      report.lost("an audit event that the log service cut: the next write of its object shows what it did");
     return [];
   }
 }

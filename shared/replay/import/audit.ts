@@ -40,7 +40,7 @@ const WHOLE = new Set(["", "status", "resize", "ephemeralcontainers"]);
 export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool, report: ImportReport): Promise<Imported> {
   const answers: KeptAnswer[] = [];
   for await (const { value, place } of values)
-    for (const event of auditEventsOf(value)) {
+    for (const event of auditEventsOf(value, report)) {
       const answer = answerOf(event, place, report);
       if (answer === undefined) continue;
       const { object, resource, namespace, name, verb, user, atMs: at } = answer;
@@ -77,7 +77,8 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (Number.isNaN(atMs)) throw new CaptureError(`${place}: stageTimestamp is not an RFC 3339 time`);
   if (subresource === "scale") return lost(report, "a write of /scale: its answer is a Scale; the next write shows the size");
   if (!WHOLE.has(subresource)) return lost(report, "a pod's binding or eviction, whose answer is no pod; its next write shows what it did");
-  const { username } = isObject(event["user"]) ? event["user"] : {};
+  // The API server authorizes the impersonated user, as for everybody behind Rancher's proxy.
+  const { username } = [event["impersonatedUser"], event["user"]].find(isObject) ?? {};
   const user = typeof username === "string" && username !== "" ? username : undefined;
   // An update or a server-side apply creates the object if it does not exist.
   return { atMs, resource, verb: code === CREATED ? "create" : verb, namespace, name, user, object: objectAt(responseObject, place) };

@@ -1,9 +1,10 @@
 /** Converts recordings of other programs, detected by content, to captures for `deltaloop replay`. */
 import { CaptureError, isGzip, isZip, readUnpacked } from "../capture-format/capture.ts";
+import type { CapturedObject } from "../capture-format/capture.ts";
 import { CutOffError, openBytes } from "../capture-format/line-stream.ts";
 import type { ByteSource } from "../capture-format/line-stream.ts";
 import { importAudit } from "./audit.ts";
-import { isLogRecord, isAuditEvent } from "./audit-envelope.ts";
+import { auditEventsOf, isLogRecord, isAuditEvent } from "./audit-envelope.ts";
 import type { Imported } from "./imported.ts";
 import { streamedValues } from "./json-values.ts";
 import type { JsonValue, Tear } from "./json-values.ts";
@@ -41,6 +42,11 @@ export async function importFiles(paths: readonly string[], report: ImportReport
   } finally {
     for (const { bytes } of files) bytes.close();
   }
+}
+
+/** The events of an audit log, also those of log services. Reports what it lost. @throws {CaptureError} as `streamedValues` */
+export async function* auditEventsIn(chunks: AsyncIterable<Buffer>, path: string, report: ImportReport): AsyncGenerator<CapturedObject> {
+  for await (const { value } of streamedValues(chunks, path, (tear) => report.lost(TORN[tear]))) yield* auditEventsOf(value, report);
 }
 
 async function importJson(files: readonly Source[], report: ImportReport): Promise<Imported> {

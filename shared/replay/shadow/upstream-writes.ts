@@ -63,11 +63,12 @@ interface AuditOptions {
 export function writesOfAudit(
   events: Iterable<CapturedObject>,
   file: string,
-  { writerOf = ({ user }) => USERS[user?.username ?? ""], onTruncated }: AuditOptions = {},
+  { writerOf = ({ impersonatedUser, user }) => USERS[(impersonatedUser ?? user)?.username ?? ""], onTruncated }: AuditOptions = {},
 ): readonly UpstreamWrite[] {
   return [...events].flatMap((event) => {
     const audited = event as unknown as AuditEvent;
-    const { verb, objectRef, responseStatus, requestObject, responseObject, requestReceivedTimestamp } = audited;
+    const { verb, stage, requestURI = "", objectRef, responseStatus, requestObject, responseObject, requestReceivedTimestamp } = audited;
+    if (stage !== "ResponseComplete" || /[?&]dryRun=/.test(requestURI)) return [];
     const controller = writerOf(audited);
     const resource = CACHED_RESOURCES.find((each) => each === objectRef?.resource && RESOURCES[each].group === (objectRef.apiGroup ?? ""));
     const done = VERBS[verb];
@@ -100,9 +101,11 @@ export function writesOfAudit(
 /** The fields read from an audit event. */
 export interface AuditEvent {
   readonly verb: string;
+  readonly stage: string;
   readonly requestURI?: string;
   readonly requestReceivedTimestamp: string;
   readonly user?: { readonly username?: string };
+  readonly impersonatedUser?: { readonly username?: string };
   readonly objectRef?: {
     readonly apiGroup?: string;
     readonly resource?: string;

@@ -33,6 +33,14 @@ func doc(r *rand.Rand, depth int, indent string) string {
 	return b.String()
 }
 
+// Escapes in quoted texts: each printable character, and what JSON or YAML 1.2 writes.
+func escapes() (texts []string) {
+	for c := ' '; c <= '~'; c++ {
+		texts = append(texts, "\"a\\"+string(c)+"b\"", "- {\"\\"+string(c)+"\": 1}\n")
+	}
+	return append(texts, "\"\\\tb\"", `"\é"`, `"\x41"`, `"\u0041"`, `"\U0001F600"`, `"\ud83d\ude00"`, `"\uD800"`, `"\U00110000"`, `"\x4"`, `"\u12"`, `"\x80"`, `"\\/"`, `"\\\/"`, `'\/'`, `\/`, "|\n  \\/\n", "\"a\\\n  /b\"", `{"a": "\/"}`, "# \"\\/\"\na: 1\n", "a: &x \"\\/\"\n", "a: 1\n---\nb: \"\\/\"\n")
+}
+
 func main() {
 	r := rand.New(rand.NewSource(7))
 	var texts []string
@@ -43,7 +51,8 @@ func main() {
 		texts = append(texts, k+": 1\n")
 	}
 	texts = append(texts, "a: 1\na: 2\n", "a: &x {b: 1}\nc: {<<: *x, d: 2}\n", "a: &x {b: 1, d: 3}\nc:\n  d: 2\n  <<: *x\n", "a: &x [1]\nb: *x\n", "b: *x\n", "a: 1\n---\nb: 2\n", "a: 1\n...\nb: [\n", "---\n", "", "# only\n", "---\na: 1\n---\n", "%YAML 1.1\n---\na: yes\n", "%YAML 1.2\n---\na: yes\n", "a: 1\n b: 2\n", "a:\n- 1\n- 2\n", "a:\n  - 1\n - 2\n", "\ufeffa: 1\n", "a: 1\r\nb: 2\r\n", "a: \"x\ny\"\n", "? a\n: b\n", "? [a]\n: b\n", "a: [b]: c\n", "- a: 1\n  b: 2\n- c\n", "a: 1 # c\n", "a: 'it''s'\n", "a: 1\n\tb: 2\n", "a:\t1\n", "a : 1\n", "a:1\n", "\"a\":1\n", "{\"a\":1}", "{\"a\":1} x", "a: !!map {b: 1}\n", "a: !!seq [1]\n", "a: &x 1\nb: &x 2\nc: *x\n", "<<: {a: 1}\n", "<<: [{a: 1}, {a: 2, b: 3}]\n", "<<: 1\n", "a: {<<: *b}\n", "x: &a\n  - *a\n")
-	for len(texts) < 2600 {
+	texts = append(escapes(), texts...)
+	for len(texts) < 2800 {
 		texts = append(texts, doc(r, 2, ""))
 	}
 	file, err := os.Create(os.Args[1])
@@ -55,7 +64,7 @@ func main() {
 	encoder.SetEscapeHTML(false)
 	seen := map[string]bool{}
 	for _, text := range texts {
-		if seen[text] || len(seen) == 2000 {
+		if seen[text] || len(seen) == 2200 {
 			continue
 		}
 		seen[text] = true

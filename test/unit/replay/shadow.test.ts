@@ -116,6 +116,26 @@ describe("upstream's writes, derived from changes", () => {
     expect(writesOfAudit([truncated], "a.log", { onTruncated: () => counted++ })).toEqual([]);
     expect(counted).toBe(1);
   });
+
+  it("UW1 takes a write from its last stage only, none of a dry run, and none that another user impersonated", () => {
+    const written = {
+      ...{
+        apiVersion: "audit.k8s.io/v1",
+        level: "RequestResponse",
+        stage: "ResponseComplete",
+        verb: "update",
+        requestReceivedTimestamp: NOW,
+      },
+      user: { username: "system:serviceaccount:kube-system:replicaset-controller" },
+      objectRef: { resource: "pods", namespace: "shop", name: "a" },
+      responseStatus: { code: 200 },
+      responseObject: { metadata: { name: "a", resourceVersion: "2" } },
+    };
+    const received = { ...written, stage: "RequestReceived", responseStatus: undefined, responseObject: undefined };
+    const dryRun = { ...written, requestURI: "/api/v1/namespaces/shop/pods/a?fieldManager=x&dryRun=All" };
+    const impersonated = { ...written, impersonatedUser: { username: "jane" } };
+    expect(writesOfAudit([received, written, dryRun, impersonated], "a.log").map(({ version }) => version)).toEqual(["2"]);
+  });
 });
 
 describe("compared values", () => {

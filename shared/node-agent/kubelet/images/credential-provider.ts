@@ -3,6 +3,8 @@
  * pkg/credentialprovider/{keyring,config}.go, plugin/{plugin,config}.go.
  */
 import { ownAt } from "@deltaloop/base";
+import type { JsonObject } from "@deltaloop/base";
+import { decodeGo, mistakeText, parseGoTypes } from "@deltaloop/kube/pod-template";
 import { parseGoDuration } from "@deltaloop/base";
 import { textOfBytes } from "@deltaloop/base";
 import type { AuthConfig } from "../../ports/cri-types.ts";
@@ -101,6 +103,19 @@ function credentialsIn({ auth, username, password }: Readonly<Record<string, unk
 
 const PROVIDER_API_VERSIONS = ["v1", "v1beta1", "v1alpha1"].map((version) => `credentialprovider.kubelet.k8s.io/${version}`);
 
+const CONFIG_KIND = "CredentialProviderConfig";
+
+/** As decoded: null and absence are undefined. */
+interface GivenProvider {
+  readonly name?: string;
+  readonly apiVersion?: string;
+  readonly matchImages?: readonly string[];
+  readonly defaultCacheDuration?: string;
+  readonly args?: readonly string[];
+  readonly env?: readonly { readonly name?: string; readonly value?: string }[];
+  readonly tokenAttributes?: object;
+}
+
 /** A credential provider plugin. Source: k8s.io/kubelet config/v1/types.go CredentialProvider. */
 export interface CredentialProvider {
   readonly name: string;
@@ -170,60 +185,63 @@ export function durationMs(value: unknown): number | undefined {
   return ms !== undefined && ms >= 0 ? ms : undefined;
 }
 
-const PROVIDER_FIELDS = new Set(["name", "apiVersion", "matchImages", "defaultCacheDuration", "args", "env", "tokenAttributes"]);
+/** Source: k8s.io/kubelet config/v1/types.go. */
+const CONFIG_TYPES = parseGoTypes([
+  `TypeMeta{Kind:s APIVersion=apiVersion:s}
+CredentialProviderConfig{TypeMeta^:~ Providers:[]CredentialProvider}
+CredentialProvider{Name:s MatchImages:[]s DefaultCacheDuration:*Duration APIVersion=apiVersion:s Args:[]s Env:[]ExecEnvVar
+  TokenAttributes:*ServiceAccountTokenAttributes}
+ExecEnvVar{Name:s Value:s}
+ServiceAccountTokenAttributes{ServiceAccountTokenAudience:s CacheType:s RequireServiceAccount:*b
+  RequiredServiceAccountAnnotationKeys:[]s OptionalServiceAccountAnnotationKeys:[]s}`,
+]);
 
 /**
  * The providers of one configuration file. @throws {Error} listing all problems Source: plugin/config.go validateCredentialProviderConfig.
  */
 export function parseProviders(content: unknown): readonly CredentialProvider[] {
-  const { apiVersion = "", kind, providers } = (content ?? {}) as Readonly<Record<string, unknown>>; // checked field by field
-  if (kind !== "CredentialProviderConfig") throw new Error(`failed to decode "${String(kind)}" (wrong Kind)`);
+  const { apiVersion = "", kind } = (content ?? {}) as Readonly<Record<string, unknown>>; // checked field by field
+  if (kind !== CONFIG_KIND) throw new Error(`failed to decode "${String(kind)}" (wrong Kind)`);
   if (!String(apiVersion).startsWith("kubelet.config.k8s.io/"))
     throw new Error(`failed to decode CredentialProviderConfig, unexpected Group: ${String(apiVersion).split("/")[0]}`);
-  if (!Array.isArray(providers) || providers.length === 0)
-    throw new Error("providers: Required value: at least 1 item in plugins is required");
-  const mistakes = providers.flatMap((provider: Readonly<Record<string, unknown>>) => providerMistakes(provider));
-  if (mistakes.length > 0) throw new Error(mistakes.join(", "));
-  return providers.map((provider: Readonly<Record<string, unknown>>) => ({
-    name: String(provider["name"]),
-    apiVersion: String(provider["apiVersion"]),
-    matchImages: provider["matchImages"] as readonly string[], // validated above
-    defaultCacheMs: durationMs(provider["defaultCacheDuration"]) ?? 0,
-    args: ((provider["args"] ?? []) as readonly unknown[]).map(String), // validated above
-    env: Object.fromEntries(
-      ((provider["env"] ?? []) as readonly { readonly name?: unknown; readonly value?: unknown }[]).map(({ name, value }) => [
-        String(name),
-        String(value ?? ""),
-      ]),
-    ),
+  const { object, mistakes, unknown } = decodeGo(content as JsonObject, CONFIG_TYPES(CONFIG_KIND), CONFIG_KIND);
+  const undecodable = [...mistakes.map(mistakeText), ...unknown.map((path) => `unknown field "${path}"`)];
+  if (undecodable.length > 0) throw new Error(undecodable.join(", "));
+  const providers = (object["providers"] ?? []) as unknown as readonly GivenProvider[]; // decoded as that type
+  if (providers.length === 0) throw new Error("providers: Required value: at least 1 item in plugins is required");
+  const invalid = providers.flatMap(providerMistakes);
+  if (invalid.length > 0) throw new Error(invalid.join(", "));
+  return providers.map(({ name = "", apiVersion = "", matchImages = [], defaultCacheDuration, args = [], env = [] }) => ({
+    ...{ name, apiVersion, matchImages, args },
+    defaultCacheMs: durationMs(defaultCacheDuration) ?? 0,
+    env: Object.fromEntries(env.map((variable) => [variable.name ?? "", variable.value ?? ""])),
   }));
 }
 
-function providerMistakes(provider: Readonly<Record<string, unknown>>): readonly string[] {
-  const { name, apiVersion, matchImages, defaultCacheDuration, args = [], env = [], tokenAttributes } = provider;
-  const invalid = (why: string): string => `providers.name: Invalid value: "${String(name)}": ${why}`;
+function providerMistakes({
+  name = "",
+  apiVersion,
+  matchImages = [],
+  defaultCacheDuration,
+  tokenAttributes,
+}: GivenProvider): readonly string[] {
+  const invalid = (why: string): string => `providers.name: Invalid value: "${name}": ${why}`;
   return [
-    typeof name !== "string" || name === "" ? "providers.name: Required value" : undefined,
-    String(name).includes("/") ? invalid("provider name cannot contain '/'") : undefined,
-    String(name).includes(" ") ? invalid("provider name cannot contain spaces") : undefined,
+    name === "" ? "providers.name: Required value" : undefined,
+    name.includes("/") ? invalid("provider name cannot contain '/'") : undefined,
+    name.includes(" ") ? invalid("provider name cannot contain spaces") : undefined,
     name === "." || name === ".." ? invalid(`provider name cannot be '${name}'`) : undefined,
     apiVersion === undefined || apiVersion === "" ? "providers.apiVersion: Required value" : undefined,
-    apiVersion !== undefined && apiVersion !== "" && !PROVIDER_API_VERSIONS.includes(String(apiVersion))
-      ? `providers.apiVersion: Unsupported value: "${String(apiVersion)}": supported values: ${PROVIDER_API_VERSIONS.map((one) => `"${one}"`).join(", ")}`
+    apiVersion !== undefined && apiVersion !== "" && !PROVIDER_API_VERSIONS.includes(apiVersion)
+      ? `providers.apiVersion: Unsupported value: "${apiVersion}": supported values: ${PROVIDER_API_VERSIONS.map((one) => `"${one}"`).join(", ")}`
       : undefined,
-    !Array.isArray(matchImages) || matchImages.length === 0
-      ? "providers.matchImages: Required value: at least 1 item in matchImages is required"
+    matchImages.length === 0 ? "providers.matchImages: Required value: at least 1 item in matchImages is required" : undefined,
+    defaultCacheDuration === undefined ? "providers.defaultCacheDuration: Required value" : undefined,
+    defaultCacheDuration !== undefined && durationMs(defaultCacheDuration) === undefined
+      ? `providers.defaultCacheDuration: Invalid value: "${defaultCacheDuration}": must be greater than or equal to 0`
       : undefined,
-    defaultCacheDuration === undefined || defaultCacheDuration === null ? "providers.defaultCacheDuration: Required value" : undefined,
-    defaultCacheDuration !== undefined && defaultCacheDuration !== null && durationMs(defaultCacheDuration) === undefined
-      ? `providers.defaultCacheDuration: Invalid value: "${String(defaultCacheDuration)}": must be greater than or equal to 0`
-      : undefined,
-    !Array.isArray(args) || !Array.isArray(env) ? "providers.args and providers.env are lists" : undefined,
-    tokenAttributes === undefined || tokenAttributes === null
+    tokenAttributes === undefined
       ? undefined
       : "providers.tokenAttributes: Forbidden: this agent gives providers no service account tokens: take it out",
-    ...Object.keys(provider)
-      .filter((field) => !PROVIDER_FIELDS.has(field))
-      .map((field) => `unknown field "providers.${field}"`),
   ].filter((mistake) => mistake !== undefined);
 }

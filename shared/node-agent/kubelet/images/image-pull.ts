@@ -206,10 +206,17 @@ function entriesOf({ data, type }: SecretData): readonly (readonly [string, Dock
   try {
     const parsed = JSON.parse(Buffer.from(data?.[key] ?? "", "base64").toString("utf8")) as { readonly auths?: unknown }; // checked below
     const entries = nested ? parsed.auths : parsed;
-    return typeof entries === "object" && entries !== null ? Object.entries(entries as Record<string, DockerConfigEntry>) : []; // docker's format
+    return typeof entries === "object" && entries !== null
+      ? Object.entries(entries as Record<string, unknown>).map(([key, entry]) => [key, entryOf(entry)])
+      : [];
   } catch {
     return [];
   }
+}
+
+/** null parses as an empty entry or an absent field, as in Go. */
+function entryOf(entry: unknown): DockerConfigEntry {
+  return Object.fromEntries(Object.entries(entry ?? {}).filter(([, value]) => typeof value === "string"));
 }
 
 function authOf(entry: DockerConfigEntry, serverAddress: string): AuthConfig {

@@ -179,7 +179,17 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
     ]);
   });
 
+  it("reads null as absence", () => {
+    const nulls = { ...given, args: null, env: [null, { name: "A", value: null }], tokenAttributes: null };
+    expect(parseProviders(config(nulls))).toEqual([expect.objectContaining({ args: [], env: { "": "", A: "" } })]);
+  });
+
   test.each([
+    {
+      name: "numbers",
+      content: config({ ...given, args: [8080], matchImages: [1] }),
+      wrong: "providers[0].args[0] is a number, not a string",
+    },
     { name: "another kind", content: { ...config(given), kind: "Pod" }, wrong: 'failed to decode "Pod" (wrong Kind)' },
     { name: "another group", content: { ...config(given), apiVersion: "v1" }, wrong: "unexpected Group: v1" },
     { name: "none", content: config(), wrong: "at least 1 item in plugins is required" },
@@ -193,11 +203,11 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
     { name: "no images", content: config({ ...given, matchImages: [] }), wrong: "at least 1 item in matchImages is required" },
     {
       name: "no duration",
-      content: config({ ...given, defaultCacheDuration: undefined }),
+      content: config({ ...given, defaultCacheDuration: null }),
       wrong: "providers.defaultCacheDuration: Required value",
     },
     { name: "a negative one", content: config({ ...given, defaultCacheDuration: "-1s" }), wrong: "must be greater than or equal to 0" },
     { name: "tokens", content: config({ ...given, tokenAttributes: {} }), wrong: "providers.tokenAttributes: Forbidden" },
-    { name: "a slip", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers.matchImage"' },
+    { name: "a slip", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers[0].matchImage"' },
   ])("is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
 });

@@ -83,6 +83,16 @@ describe("pull credentials", () => {
     expect(bytesOfText(password)).toEqual(Buffer.from([0xff, 0x3a]));
   });
 
+  it.each([
+    { entry: null, want: {} },
+    { entry: { auth: null, username: "u", password: "p" }, want: { username: "u", password: "p" } },
+    { entry: { auth: Buffer.from("u:p").toString("base64"), username: null, password: null }, want: { username: "u", password: "p" } },
+    { entry: { username: "u", password: null, identitytoken: null, registrytoken: null }, want: { username: "u" } },
+  ])("reads null as absence: $entry", ({ entry, want }) => {
+    const data = { ".dockerconfigjson": encode({ auths: { "registry.test": entry } }) };
+    expect(pullCredentials("registry.test/web", [{ data }])).toEqual([{ ...want, serverAddress: "registry.test" }]);
+  });
+
   it("ignores invalid configurations", () => {
     expect(
       pullCredentials("registry.test/web", [{}, { data: { ".dockerconfigjson": "!!" } }, { data: { ".dockerconfigjson": encode([1]) } }]),

@@ -102,6 +102,14 @@ describe("a directory", () => {
     expect(source.log.lines[1]?.fields["error"]).toContain(`manifest ${join(directory, "d.yaml")}: apiVersion v1, kind Pod expected`);
   });
 
+  // https://github.com/kubernetes/kubernetes/issues/136962
+  it("[node-agent 64] yields the pod of a backup, too, which has the same name and another UID", async () => {
+    await Promise.all([write("web.yaml", YAML("web")), write("web.yaml.backup", YAML("web"))]);
+    const source = start(directory, createVirtualClock(0));
+    expect(await source.next()).toEqual(["web-n1", "web-n1"]);
+    expect(new Set(source.lists[0]?.map(({ metadata }) => metadata.uid)).size).toBe(2);
+  });
+
   it.each(["", "missing"])("[node-agent 64] is an empty list without pods (%s)", async (name) => {
     const source = start(join(directory, name), createVirtualClock(0));
     expect(await source.next()).toEqual([]);
