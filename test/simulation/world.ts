@@ -83,6 +83,8 @@ const QUIET_MS = 100_000;
 /** A key that failed often may sleep for 1,000 s. */
 const END_MS_MAX = 2_400_000;
 const CLOCK_JUMP_MS = 300_000;
+/** User agents whose requests are the operations of a run. */
+const PEOPLE: ReadonlySet<string> = new Set(["kubectl", "tenant"]);
 const CLUSTER = "c1";
 const SIGNER = testSigner(CLUSTER);
 const LEASE = { namespace: "kube-system", name: "deltaloop-watcher-sim" };
@@ -135,13 +137,19 @@ class World {
       firstRevision: this.#fork().next() < 0.2 ? 9_007_199_254_740_000n : 1n,
     });
     const queueFaults = (given: object) => () => ({ ...(this.#faulty() ? given : {}), ...(this.#mix.fifo ? {} : { reorder: 0.7 }) });
-    this.#queue = createMemoryDeltaQueue({ clock: this.#clock, random: this.#fork(), faults: queueFaults(this.#mix.deltas) });
+    this.#queue = createMemoryDeltaQueue({
+      clock: this.#clock,
+      random: this.#fork(),
+      faults: queueFaults(this.#mix.deltas),
+      onFault: (what) => this.#fault(`delta queue: ${what}`),
+    });
     this.#doorbells = createMemoryDoorbells({
       clock: this.#clock,
       random: this.#fork(),
       cluster: CLUSTER,
       leavesLate: true,
       faults: () => (this.#faulty() ? this.#mix.doorbells : {}),
+      onFault: (what) => this.#fault(`doorbells: ${what}`),
     });
     this.#mirror = new Mirror(this.#clock, (change) => {
       const { metadata } = change.object;
@@ -170,6 +178,8 @@ class World {
     const clock = this.#clock;
     await this.#mirror.start(this.#server);
     this.#server.onRequest((record) => {
+      this.#step();
+      if (PEOPLE.has(record.userAgent)) this.#count("operations", 1);
       if (record.verb !== "get" && record.verb !== "list" && record.verb !== "watch")
         this.#trace(
           "request",
@@ -307,7 +317,7 @@ class World {
         else if (loss === "damage") damage(this.#data, random);
         else restore();
         if (loss === "restore") this.#data.primary = `primary-${this.#clock.now()}`;
-        this.#count(`losses: ${loss}`, 1);
+        this.#fault(`losses: ${loss}`);
         this.#trace("fault", `the Store is hit: ${loss} ${Math.round(backMs)}`);
         this.#checks.lost(loss);
       },
@@ -322,7 +332,7 @@ class World {
       async () => {
         const jumpMs = random.next() < 0.5 ? CLOCK_JUMP_MS : -CLOCK_JUMP_MS;
         this.#serverAheadMs += jumpMs;
-        this.#count("jumps of the Store's clock", 1);
+        this.#fault("jumps of the Store's clock");
         this.#trace("fault", `the Store's clock jumps by ${jumpMs} ms`);
       },
     );
@@ -503,7 +513,7 @@ class World {
       random,
       component,
       faults: () => (this.#faulty() ? this.#mix : { api: 0, watch: 0 }),
-      observer: this.#checks,
+      observer: { late: this.#checks.late, executing: this.#checks.executing, fault: (what) => this.#fault(what) },
       dropPreconditions: this.#off.has("deletePrecondition"),
     });
   }
@@ -525,8 +535,10 @@ class World {
         // Every member of a Store is a method that answers a promise.
         const verb = Reflect.get(target, property) as (...parameters: readonly unknown[]) => Promise<unknown>;
         return async (...parameters: readonly unknown[]): Promise<unknown> => {
+          this.#step();
           const fails = this.#faulty() && this.#mix.store > 0 && random.next() < this.#mix.store;
           const before = fails && random.next() < 0.5;
+          if (fails) this.#fault(before ? "Store: not reached" : "Store: answer lost");
           const [share, msMax] = this.#mix.slow ? [0.3, 600] : [0.05, 60];
           await clock.after(random.next() < share ? random.next() * msMax : random.next() * 3);
           if (before) throw new UnansweredError("simulated: the Store was not reached");
@@ -580,7 +592,7 @@ class World {
       clock: this.#clock,
       draw,
       onFate: (what, ms) => {
-        this.#count(what === "die" ? "crashes" : "freezes", 1);
+        this.#fault(what === "die" ? "crashes" : "freezes");
         this.#trace("fault", `${name} ${what} ${Math.round(ms)}`);
       },
     });
@@ -600,6 +612,16 @@ class World {
 
   #fork(): Random {
     return createSeededRandom(Math.floor(this.#random.next() * 2 ** 32));
+  }
+
+  #fault(what: string): void {
+    this.#count("faults", 1);
+    this.#count(what, 1);
+  }
+
+  /** A call of the API server or the Store, until the last burst is over. */
+  #step(): void {
+    if (this.#clock.now() - START_MS < QUIET_AT_MS) this.#count("steps", 1);
   }
 
   #count(what: string, by: number): void {
