@@ -1,7 +1,7 @@
 /** The in-memory API server without a socket: the same reader, writer and watch on `ApiServer.request`. */
 import type { KubeClient } from "@deltaloop/kube/http";
 import { kubeOver, statusError } from "@deltaloop/kube/http";
-import { exactText, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
+import { exactText, frozenText, REQUEST_TIMEOUT_MS } from "@deltaloop/base";
 import type { KubeApiError, Kube } from "@deltaloop/kube/client";
 import type { ApiResponse, ApiServer } from "./api-server.ts";
 
@@ -38,7 +38,7 @@ export function createInProcessClient(server: Pick<ApiServer, "request">, { comp
       try {
         for await (const events of stream.batches()) {
           signal.throwIfAborted();
-          yield events.map((event) => exactText(event));
+          yield events.map(({ type, object }) => `{"type":"${type}","object":${frozenText(object)}}`);
         }
         signal.throwIfAborted();
       } finally {

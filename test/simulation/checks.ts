@@ -88,8 +88,11 @@ export class Checks implements KubeObserver {
   lastSyncMs = 0;
   lastWrite = "";
 
+  #report: CheckOptions["onViolation"];
+
   constructor(options: CheckOptions) {
     this.#options = options;
+    this.#report = options.onViolation;
   }
 
   /** An API call of ours will land after its sender gave up. */
@@ -337,16 +340,29 @@ export class Checks implements KubeObserver {
 
   // ------------------------------------------------------------------------------------------------------------- the end
 
+  /** Whether SE1 and SE2 hold now. */
+  isAtRest(): boolean {
+    const found: Violation[] = [];
+    this.#report = (violation) => found.push(violation);
+    this.#atRest();
+    this.#report = this.#options.onViolation;
+    return found.length === 0;
+  }
+
   end(quietMs: number): void {
     const nowMs = this.#options.clock.now();
     for (const [name, text] of this.#decoys)
       if (this.#decoyText(name) !== text) this.bad("SC3", `${name} is no longer what it was: ${this.#decoyText(name)}`);
-    this.#cacheIsExact();
-    this.#nothingIsOpen();
-    this.desired("SE2");
+    this.#atRest();
     if (nowMs - this.lastWriteMs < quietMs)
       this.bad("SE3", `wrote ${Math.round((nowMs - this.lastWriteMs) / 1000)} s before the end: ${this.lastWrite}`);
     if (nowMs - this.lastSyncMs < quietMs) this.bad("SE3", `a sync ran ${Math.round((nowMs - this.lastSyncMs) / 1000)} s before the end`);
+  }
+
+  #atRest(): void {
+    this.#cacheIsExact();
+    this.#nothingIsOpen();
+    this.desired("SE2");
   }
 
   #cacheIsExact(): void {
@@ -485,7 +501,7 @@ export class Checks implements KubeObserver {
   }
 
   bad(rule: string, what: string): void {
-    this.#options.onViolation({ rule, atMs: this.#options.clock.now(), what });
+    this.#report({ rule, atMs: this.#options.clock.now(), what });
   }
 }
 

@@ -37,6 +37,8 @@ export interface KubeOptions {
 export interface KubeObserver {
   /** A request will be executed after its sender has given up. */
   late(): void;
+  /** A call or a stream has a fault. */
+  fault?(what: string): void;
   /** A request is about to be executed; `sent` is its body as it leaves. */
   executing(component: string, call: Pick<Call, "method" | "path" | "query" | "body">, sent: object | undefined): void;
 }
@@ -95,6 +97,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
       signal?.throwIfAborted();
       if (chance(faults().api)) {
         const fault = FAULTS[below(FAULTS.length)];
+        options.observer?.fault?.(`call: ${fault?.kind}`);
         switch (fault?.kind) {
           case "loseRequest":
             await clock.after(timeoutMs, signal);
@@ -154,6 +157,7 @@ export function createSimulatedKube(options: KubeOptions): Kube {
   async function listPage(...[resource, query, signal]: Parameters<Kube["listPage"]>): ReturnType<Kube["listPage"]> {
     if (chance(faults().watch * 2)) {
       const code = [410, 500, 429, 504][below(4)] ?? 500;
+      options.observer?.fault?.("list refused");
       if (code === 410 && query.continue === undefined) throw new UnansweredError("simulated: connection refused");
       throw new KubeApiError({ code, ...(code === 504 && { message: "Timeout: Too large resource version: simulated" }) });
     }
@@ -165,13 +169,17 @@ export function createSimulatedKube(options: KubeOptions): Kube {
   async function* lines(call: Parameters<KubeClient["lines"]>[0]): AsyncGenerator<readonly string[]> {
     const { signal, query } = call;
     if (query?.["sendInitialEvents"] === true && !streamsLists) throw new KubeApiError({ code: 422, reason: "Invalid" });
-    if (chance(faults().watch)) throw new UnansweredError("simulated: connection refused");
+    if (chance(faults().watch)) {
+      options.observer?.fault?.("stream: refused");
+      throw new UnansweredError("simulated: connection refused");
+    }
     await clock.after(2 + below(20), signal);
     for await (const arrived of faultless.lines(call)) {
       let lines = arrived;
       await clock.after(1 + below(15), signal);
       if (chance(faults().watch)) {
         const fault = ["close", "break", "garble", "expire", "refuse", "fail", "slow", "silent", "newer"][below(9)];
+        options.observer?.fault?.(`stream: ${fault}`);
         if (fault === "close") return void (yield lines);
         if (fault === "break") {
           lines = lines.slice(0, below(lines.length + 1));

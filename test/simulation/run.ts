@@ -1,14 +1,26 @@
-/** `npm run sim -- --seed n [--seeds a-b] [--trace] [--off rule,rule] [--fault flush|damage|restore|rewind|clock|clone] [--stop]`: the simulation, seed by seed; `--node`: that of a node agent; `--crashes`: functions that die in a Deployment's life; `--protocol [--seeds n|a-b] [--off rule] [--rules]`: seeds on the memory Store alone. */
+/**
+ * `npm run sim -- [--seed n | --seeds a-b]`: the simulation, seed by seed.
+ *
+ *     --node, --crashes, --protocol     that of a node agent; functions that die in a Deployment's life; the memory Store alone
+ *     --fault flush|damage|restore|rewind|clock|clone    in every run
+ *     --off rule,rule                   without these rules; --protocol --rules: the first seed that fails without each
+ *     --workers n                       threads, one per core by default
+ *     --resume file                     leaves out the seeds that the file says have passed, and keeps it up to date
+ *     --stop, --stats, --trace          ends after a failure; sums and medians; prints each step
+ *
+ * Ctrl-C ends the run after the seeds that are running; a second one ends it at once.
+ */
+import { execFileSync } from "node:child_process";
+import { availableParallelism } from "node:os";
 import { parseArgs } from "node:util";
 import { isKnown } from "./checks.ts";
-import { liveRandomly } from "./crashes/life.ts";
+import { LEVELS } from "./levels.ts";
+import type { SeedResult } from "./levels.ts";
 import { CHOSEN_FAULTS } from "./losses.ts";
+import { ProgressFile } from "./progress-file.ts";
+import { printRules } from "./protocol/rules-table.ts";
 import { isRule, RULES } from "./rules.ts";
-import type { Rule } from "./rules.ts";
-import { protocolCommand } from "./protocol/command.ts";
-import { simulateNode } from "./node/simulate-node.ts";
-import { simulate } from "./world.ts";
-import { messageOf } from "../../shared/kube/objects/errors.ts";
+import { runSeeds } from "./threads.ts";
 
 const { values } = parseArgs({
   options: {
@@ -23,77 +35,122 @@ const { values } = parseArgs({
     crashes: { type: "boolean", default: false },
     protocol: { type: "boolean", default: false },
     rules: { type: "boolean", default: false },
+    workers: { type: "string", default: String(availableParallelism()) },
+    resume: { type: "string" },
   },
 });
+const RULE_SEEDS = 2_000;
+const SAVE_EVERY_MS = 5_000;
+const REPORT_EVERY_MS = 30_000;
+const LINES_MAX = 6;
+/** Failures that are described; all are listed. */
+const DESCRIBED_MAX = 3;
 
-const [first = 1, last = first] = (values.seeds ?? values.seed ?? "1").split("-").map(Number);
+const level = LEVELS.find((each) => each !== "system" && values[each]) ?? "system";
 const names = values.off.split(",").filter((name) => name !== "");
 const unknown = names.filter((name) => !isRule(name));
 if (unknown.length > 0) throw new Error(`no such rule: ${unknown.join(", ")}; there are ${RULES.join(", ")}`);
-const off: ReadonlySet<Rule> = new Set(names.filter(isRule));
-
 const fault = CHOSEN_FAULTS.find((each) => each === values.fault);
 if (values.fault !== undefined && !fault) throw new Error(`no such fault: ${values.fault}; there are ${CHOSEN_FAULTS.join(", ")}`);
+const settings = { level, off: new Set(names.filter(isRule)), fault };
+const { first, last } = rangeOf(values);
 
-if (values.protocol) {
-  const { seeds, seed, stop, rules } = values;
-  process.exit(await protocolCommand({ seeds, seed, off, stop, rules, print: console.log }));
+if (level === "protocol" && values.rules) {
+  await printRules(values.seeds === undefined ? RULE_SEEDS : last, console.log);
+  process.exit();
 }
 
+const options = `${level}${fault ? ` --fault ${fault}` : ""}${names.length > 0 ? ` --off ${names.join(",")}` : ""}`;
+const progress = values.resume === undefined ? undefined : new ProgressFile(values.resume, options, commit());
+const seeds = Array.from({ length: last - first + 1 }, (_, i) => first + i).filter((seed) => progress?.has(seed) !== true);
 const counts = new Map<string, { count: number; first: number }>();
-const totals: Record<string, number> = {};
+const samples = new Map<string, number[]>();
+const stops = new AbortController();
 const startedAt = performance.now();
-let failures = 0;
-let done = 0;
-process.on("SIGTERM", () => {
-  summarise();
-  process.exit(1);
-});
-for (let seed = first; seed <= last; seed++) {
-  if (values.node || values.crashes) {
-    await runAnother(seed);
-    if (failures > 0 && values.stop) break;
-    continue;
-  }
-  const result = await simulate({
-    seed,
-    ...(fault && { fault }),
-    off,
-    ...(values.trace && { trace: (line: string) => console.log(line) }),
-  });
-  done++;
-  for (const { rule } of result.violations) {
-    const known = counts.get(rule);
-    counts.set(rule, { count: (known?.count ?? 0) + 1, first: known?.first ?? seed });
-  }
-  for (const [name, value] of Object.entries(result.stats)) totals[name] = (totals[name] ?? 0) + value;
-  const bad = result.violations.filter(({ rule }) => !isKnown(rule));
-  if (bad.length === 0) continue;
-  failures++;
-  console.log(`seed ${seed} (${result.mix}):`);
-  for (const { rule, atMs, what } of bad.slice(0, 6)) console.log(`  ${rule} at ${(atMs / 1000).toFixed(3)} s: ${what}`);
-  if (values.stop) break;
-}
-summarise();
-process.exitCode = failures > 0 ? 1 : 0;
-// Processes that died in a run never answer; nothing waits for them.
-process.exit();
+const failed: number[] = [];
+let [done, savedAt, reportedAt] = [0, startedAt, startedAt];
 
-async function runAnother(seed: number): Promise<void> {
+for (const [name, code] of [
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const) {
+  process.on(name, () => {
+    if (stops.signal.aborted) process.exit(code);
+    process.exitCode = code;
+    stops.abort();
+    process.stderr.write("ends after the seeds that are running\n");
+  });
+}
+
+await runSeeds({
+  settings,
+  seeds,
+  workers: values.trace ? 1 : Math.max(1, Math.min(Number(values.workers), seeds.length)),
+  signal: stops.signal,
+  onResult,
+  ...(values.trace && { trace: console.log }),
+});
+progress?.save();
+summarise();
+// Processes that died in a run never answer; nothing waits for them.
+process.exit(process.exitCode ?? (failed.length > 0 ? 1 : 0));
+
+function onResult(result: SeedResult): void {
+  const { seed, mix, violations, lines, stats } = result;
   done++;
-  try {
-    const { stats } = values.crashes
-      ? await liveRandomly(seed, values.trace ? console.log : undefined)
-      : await simulateNode(seed, values.trace ? console.log : undefined);
-    for (const [name, value] of Object.entries(stats)) totals[name] = (totals[name] ?? 0) + value;
-  } catch (error) {
-    failures++;
-    console.log(`seed ${seed}: ${messageOf(error)}`);
+  progress?.add(result, isKnown);
+  for (const { rule } of violations) {
+    const known = counts.get(rule);
+    counts.set(rule, { count: (known?.count ?? 0) + 1, first: Math.min(known?.first ?? seed, seed) });
   }
+  for (const [name, value] of Object.entries(stats)) samples.set(name, [...(samples.get(name) ?? []), value]);
+  const bad = violations.filter(({ rule }) => !isKnown(rule));
+  if (bad.length > 0) {
+    failed.push(seed);
+    const described = lines && failed.length <= DESCRIBED_MAX ? lines : bad.slice(0, LINES_MAX).map(({ rule, what }) => `${rule} ${what}`);
+    console.log(`seed ${seed}${mix === undefined ? "" : ` (${mix})`}:`);
+    for (const line of described) console.log(`  ${line}`);
+    if (values.stop) stops.abort();
+  }
+  const now = performance.now();
+  if (now - savedAt > SAVE_EVERY_MS) {
+    progress?.save();
+    savedAt = now;
+  }
+  if (now - reportedAt < REPORT_EVERY_MS || done === seeds.length) return;
+  reportedAt = now;
+  const minutesLeft = (((now - startedAt) / done) * (seeds.length - done)) / 60_000;
+  process.stderr.write(`${done} of ${seeds.length} seeds, ${failed.length} failed, ${minutesLeft.toFixed(0)} minutes left\n`);
 }
 
 function summarise(): void {
-  console.log(`${done} seeds, ${failures} failed, ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+  const seconds = (performance.now() - startedAt) / 1_000;
+  const { user, system } = process.cpuUsage();
+  const perSeed = `${(done / seconds).toFixed(1)} seeds/s, ${((user + system) / 1e6 / done).toFixed(2)} CPU s each`;
+  console.log(`${done} seeds, ${failed.length} failed, ${seconds.toFixed(1)} s: ${perSeed}`);
   for (const [rule, { count, first: seed }] of counts) console.log(`  ${rule}: ${count}, first at seed ${seed}`);
-  if (values.stats) console.log(totals);
+  for (const line of progress?.summary() ?? []) console.log(`  ${line}`);
+  if (!values.stats) return;
+  const rows = [...samples].map(([name, each]) => ({ name, sum: each.reduce((sum, one) => sum + one, 0), median: medianOf(each) }));
+  for (const { name, sum, median } of rows.toSorted((a, b) => b.sum - a.sum))
+    console.log(`  ${String(sum).padStart(9)}  ${name}${median > 0 ? `, median ${median}` : ""}`);
+}
+
+/** Over all seeds; those without a count have none. */
+function medianOf(values: readonly number[]): number {
+  const all = [...values, ...Array.from({ length: done - values.length }, () => 0)].toSorted((a, b) => a - b);
+  return all[all.length >> 1] ?? 0;
+}
+
+function rangeOf({ seed, seeds: range }: { readonly seed?: string | undefined; readonly seeds?: string | undefined }): {
+  readonly first: number;
+  readonly last: number;
+} {
+  if (range === undefined) return { first: Number(seed ?? 1), last: Number(seed ?? 1) };
+  const [a = 1, b] = range.split("-").map(Number);
+  return b === undefined ? { first: 1, last: a } : { first: a, last: b };
+}
+
+function commit(): string {
+  return execFileSync("git", ["describe", "--always", "--dirty", "--exclude=*"], { cwd: import.meta.dirname, encoding: "utf8" }).trim();
 }

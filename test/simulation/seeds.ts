@@ -1,7 +1,7 @@
 import { shareOf } from "../support/share.ts";
 
 const COUNT = 42;
-/** The share of a check begins here: every seventh seed from this one has the API server, the queues or processes fail alone, or all at once. */
+/** The share of a check begins here: every seventh seed from this one has the API server, the queues or processes fail alone, or all at once. It is thorough (world.ts). */
 const FIRST = 4;
 
 /** What both simulations run, that of the controllers and that of a node: in a check 6 of 42. */

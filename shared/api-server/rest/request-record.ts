@@ -30,7 +30,9 @@ export interface Answered {
 
 export function requestRecord(request: ApiRequest, path: ResourcePath, { atMs, verb, status, response }: Answered): RequestRecord {
   const { definition, namespace, name, subresource } = path;
-  const body = parsedOrText(request.body);
+  let known: { readonly body: unknown } | undefined;
+  // Most listeners read no body.
+  const body = (): unknown => (known ??= { body: parsedOrText(request.body) }).body;
   return {
     atMs,
     verb,
@@ -42,14 +44,17 @@ export function requestRecord(request: ApiRequest, path: ResourcePath, { atMs, v
     userAgent: request.headers?.["user-agent"] ?? "",
     fieldManager: queryOf(request)("fieldManager") ?? "",
     contentType: request.headers?.["content-type"] ?? "",
-    body,
+    get body() {
+      return body();
+    },
     status,
     ...(response === undefined ? {} : { response }),
   };
 }
 
 /** The created object, otherwise the requested one. */
-function createdBy(body: unknown, response: JsonObject | undefined, status: number): JsonObject {
+function createdBy(body: () => unknown, response: JsonObject | undefined, status: number): JsonObject {
   if (response !== undefined && status < 300) return response;
-  return isObject(body) ? body : {};
+  const requested = body();
+  return isObject(requested) ? requested : {};
 }

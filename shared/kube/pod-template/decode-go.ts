@@ -41,7 +41,7 @@ interface Path {
   readonly above: Path | undefined;
   /** The key of a field, or `[3]` or `[key]` of an entry. */
   readonly step: string;
-  /** The struct with that field. */
+  /** The struct with that field; `name` may have its package. */
   readonly within?: { readonly struct: AnyStruct; readonly name: string };
 }
 
@@ -58,7 +58,7 @@ export function decodeGo(object: JsonObject, struct: AnyStruct, name: string): D
       case "pointer":
         return decode(value, type.element, path);
       case "struct":
-        return isObject(value) ? decodeStruct(value, type.struct, type.text.replace(/^.*\./u, ""), path) : mistaken(value, type, path);
+        return isObject(value) ? decodeStruct(value, type.struct, type.text, path) : mistaken(value, type, path);
       case "map":
         if (!isObject(value)) return mistaken(value, type, path);
         return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, entry(each, type.element, key, path)]));
@@ -106,7 +106,7 @@ function goField(path: Path): string {
   for (let at: Path | undefined = path; at !== undefined; at = at.above) {
     if (at.within === undefined) continue;
     const { step, within } = at;
-    if (struct === "") struct = within.name;
+    if (struct === "") struct = within.name.replace(/^.*\./u, "");
     const embedded = within.struct.fields.find((one) => one.embedded && one.type.kind === "struct" && one.type.struct.byKey.has(step));
     fields.unshift(...(embedded === undefined ? [step] : [embedded.name, step]));
   }

@@ -3,7 +3,7 @@ import type { Clock, Random } from "@deltaloop/base";
 import type { DeltaQueue, MessageSource, QueueEntry, ReceivedMessage, SendResult } from "../../ports/delta-queue.ts";
 import { UnansweredError } from "@deltaloop/kube/client";
 import { createMemoryQueue } from "./queue.ts";
-import type { QueueFaults } from "./queue.ts";
+import type { QueueFaults, QueueOptions } from "./queue.ts";
 
 export interface DeltaQueueFaults extends QueueFaults {
   /** `send` reports an entry as failed, not permanently. */
@@ -21,6 +21,8 @@ export interface MemoryDeltaQueueOptions {
   readonly maxReceiveCount?: number;
   /** Evaluated at each use, so that a simulation may switch faults on and off; none by default. */
   readonly faults?: () => DeltaQueueFaults;
+  /** Called for each message that is repeated, delayed or lost. */
+  readonly onFault?: QueueOptions["onFault"];
 }
 
 export interface MemoryDeltaQueue extends DeltaQueue, MessageSource {
@@ -41,10 +43,11 @@ export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): Memory
     clock,
     random,
     faults = (): DeltaQueueFaults => ({}),
+    onFault,
     visibilityMs = VISIBILITY_MS,
     maxReceiveCount = RECEIVE_COUNT_MAX,
   } = options;
-  const queue = createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults });
+  const queue = createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults, ...(onFault && { onFault }) });
   return {
     ...queue,
     async send(entries) {

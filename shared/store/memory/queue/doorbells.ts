@@ -7,7 +7,7 @@ import type { Doorbell, DoorbellMessage, Doorbells } from "../../ports/doorbells
 import { UnansweredError } from "@deltaloop/kube/client";
 import { RUNG_WITHIN_MS } from "@deltaloop/base";
 import { createMemoryQueue } from "./queue.ts";
-import type { QueueFaults } from "./queue.ts";
+import type { QueueFaults, QueueOptions } from "./queue.ts";
 
 export interface DoorbellFaults extends QueueFaults {
   /** The call fails; each doorbell may or may not have been rung. */
@@ -29,6 +29,8 @@ export interface MemoryDoorbellsOptions {
   readonly leavesLate?: boolean;
   /** Evaluated at each use; none by default. `drop` loses a doorbell. */
   readonly faults?: () => DoorbellFaults;
+  /** Called for each message that is repeated, delayed or lost. */
+  readonly onFault?: QueueOptions["onFault"];
 }
 
 export interface MemoryDoorbells extends Doorbells {
@@ -50,11 +52,14 @@ export function createMemoryDoorbells(options: MemoryDoorbellsOptions): MemoryDo
     catalog = BUILT_IN,
     cluster,
     faults = (): DoorbellFaults => ({}),
+    onFault,
     visibilityMs = VISIBILITY_MS,
     maxReceiveCount = RECEIVE_COUNT_MAX,
     leavesLate = false,
   } = options;
-  const queues = tableOf(catalog.controllers, () => createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults }));
+  const queues = tableOf(catalog.controllers, () =>
+    createMemoryQueue({ clock, random, visibilityMs, maxReceiveCount, faults, ...(onFault && { onFault }) }),
+  );
   return {
     sources: queues,
     deadLetters: (controller) => queues[controller]?.deadLetters() ?? [],

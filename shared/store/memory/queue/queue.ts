@@ -30,6 +30,8 @@ export interface QueueOptions {
   readonly maxReceiveCount: number;
   /** Evaluated for each message, so that a simulation may switch faults on and off. */
   readonly faults?: () => QueueFaults;
+  /** Called for each message that is repeated, delayed or lost. */
+  readonly onFault?: (fault: keyof QueueFaults) => void;
 }
 
 export interface NewMessage {
@@ -71,6 +73,11 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
   let numbers = 0;
 
   const chance = (probability: number | undefined): boolean => probability !== undefined && probability > 0 && random.next() < probability;
+  const strikes = (fault: "duplicate" | "delay" | "drop", probability: number | undefined): boolean => {
+    const isHit = chance(probability);
+    if (isHit) options.onFault?.(fault);
+    return isHit;
+  };
   const isOut = (message: Stored): boolean => message.receipt !== "" && message.visibleAtMs > clock.now();
 
   const isRepeat = (id: string): boolean => {
@@ -159,9 +166,9 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
       const { delay, duplicate, drop, delayMsMax = DELAY_MS_MAX } = options.faults?.() ?? {};
       const later = (): number => Math.floor(random.next() * delayMsMax);
       const messageId = `message-${++numbers}`;
-      if (chance(drop)) return;
-      store(message, messageId, chance(delay) ? later() : 0);
-      if (chance(duplicate)) store(message, messageId, later());
+      if (strikes("drop", drop)) return;
+      store(message, messageId, strikes("delay", delay) ? later() : 0);
+      if (strikes("duplicate", duplicate)) store(message, messageId, later());
       wakeAll();
     },
 
