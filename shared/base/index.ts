@@ -22,6 +22,7 @@ export {
   textAt,
 } from "./json.ts";
 export type { Json, JsonObject } from "./json.ts";
+export { boundedFields } from "./log.ts";
 export type { Log, LogFields } from "./log.ts";
 export type { Random } from "./random.ts";
 export { retryBudgetUntil } from "./retry-budget.ts";

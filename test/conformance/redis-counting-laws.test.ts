@@ -75,7 +75,7 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     ]);
   });
 
-  it("live lists: none for a Deployment's rollout, one for a bare ReplicaSet, one per acting owner after a change of leader", async () => {
+  it("live lists: none for a Deployment's rollout or a drained node, one for a bare ReplicaSet, one per acting owner after a change of leader", async () => {
     const lists: string[] = [];
     harness.server.onRequest(({ verb, resource, userAgent }) => {
       if (verb === "list" && resource === "pods" && userAgent.startsWith("deltaloop/")) lists.push("pods");
@@ -116,6 +116,10 @@ describe.skipIf(reason !== undefined)(`counting laws${reason === undefined ? "" 
     await scale("web", 9, DEPLOYMENTS);
     await scale("bare", 5);
     expect(await play()).toBe(0);
+
+    for (const { metadata } of (await items(PODS)).slice(0, 7)) await harness.person.request("DELETE", `${PODS}/${metadata.name}`);
+    expect(await play()).toBe(0);
+    expect((await items(PODS)).length).toBe(14);
   });
 
   it("deletes of all pods need one registerIntents and one write-through", async () => {

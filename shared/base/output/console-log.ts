@@ -1,10 +1,9 @@
 /** Writes log lines to standard error: text for a terminal, or JSON for a log collector. */
+import { boundedFields } from "../log.ts";
 import type { Log, LogFields } from "../log.ts";
 import { printable, printableJson } from "./printable.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-/** Longest value of a field, in characters. */
-const VALUE_LENGTH_MAX = 1_024;
 export type LogLevel = (typeof LEVELS)[number];
 
 /** Lines of level, message and fields, for a terminal. */
@@ -28,16 +27,7 @@ function logOf(least: LogLevel, line: (level: LogLevel, message: string, fields:
   const at =
     (level: LogLevel) =>
     (message: string, fields: LogFields = {}) => {
-      if (LEVELS.indexOf(level) >= LEVELS.indexOf(least)) process.stderr.write(`${line(level, message, bounded(fields))}\n`);
+      if (LEVELS.indexOf(level) >= LEVELS.indexOf(least)) process.stderr.write(`${line(level, message, boundedFields(fields))}\n`);
     };
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
-}
-
-/** Shortens long values, so that external input cannot fill the log. */
-function bounded(fields: LogFields): LogFields {
-  const isLong = (value: unknown): value is string => typeof value === "string" && value.length > VALUE_LENGTH_MAX;
-  if (!Object.values(fields).some(isLong)) return fields;
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, value]) => [name, isLong(value) ? `${value.slice(0, VALUE_LENGTH_MAX)}…` : value]),
-  );
 }

@@ -1,5 +1,6 @@
 import { Logger } from "@aws-lambda-powertools/logger";
 
+import { boundedFields } from "@deltaloop/base";
 import type { Log, LogFields } from "@deltaloop/base";
 import type { Configuration } from "./configuration.ts";
 
@@ -17,7 +18,9 @@ export function createLogger(service: string, level: Configuration["logLevel"]):
   };
 }
 
-/** Omits absent fields. `LogFields` holds plain values only, so nothing nested can be logged. */
+/** Omits absent fields and shortens long values. `LogFields` holds plain values only, so nothing nested can be logged. */
 function given(fields: LogFields = {}): Record<string, string | number | boolean> {
-  return Object.fromEntries(Object.entries(fields).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])));
+  return Object.fromEntries(
+    Object.entries(boundedFields(fields)).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  );
 }

@@ -92,6 +92,25 @@ describe.each([
     expect(dependents.map(({ key, gone }) => `${key} ${gone}`)).toEqual(["shop/a true", "shop/c false", "shop/d false"]);
   });
 
+  it("at the third list within a minute that contradicts the cache, writes nothing and marks the pods SUSPECT", async () => {
+    await create(1);
+    let written: readonly string[] = [];
+    for (const nth of [1, 2, 3]) {
+      await harness.stream();
+      await owned(`lost-${nth}`);
+      await resize(2 + 2 * nth);
+      await harness.stream((change) => change.resource === resource); // the pod's event is lost, its watermark is not
+      await harness.clock.advance(6_000);
+      await harness.heartbeat();
+      expect((await harness.store.gate(controller)).open).toBe(true);
+      written = [...harness.api.writes];
+      await harness.sync();
+      expect(lists()).toBe(nth);
+    }
+    expect(harness.api.writes).toEqual(written);
+    expect(await harness.store.gate(controller)).toMatchObject({ open: false, reason: expect.stringContaining("live lists contradict") });
+  });
+
   it("writes nothing if the list fails", async () => {
     await create(2);
     await harness.stream();

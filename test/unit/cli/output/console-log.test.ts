@@ -45,6 +45,21 @@ describe("the log of a process", () => {
   });
 
   it.each([
+    { stream: "stderr", log: consoleLog("", "info") },
+    { stream: "stderr", log: jsonLog("deltaloop-watch", "info") },
+    { stream: "stdout", log: createLogger("deltaloop-watch", "info") },
+  ] as const)("quotes at most 256 characters of foreign text, in values of at most 1,024: $stream", ({ stream, log }) => {
+    const foreign = "x".repeat(100_000);
+    const key = `${"n".repeat(63)}/${"o".repeat(253)}`;
+    const error = `RangeError: not a resourceVersion: "${foreign}"`;
+    const [line = ""] = linesOf(stream, () => log.info("failed", { error, why: foreign, key, short: '"y"', count: 1 }));
+    expect(line).toContain(`${"x".repeat(256)}…`);
+    expect(Math.max(...[...line.matchAll(/x+/g)].map(([run]) => run.length))).toBe(1_024);
+    expect(line.match(/resourceVersion: \\?"(x+)…/)?.[1]).toHaveLength(256);
+    expect(line).toContain(key);
+  });
+
+  it.each([
     { isTTY: true, args: [], want: "text" },
     { isTTY: false, args: [], want: "json" },
     { isTTY: false, args: ["--logging-format", "text"], want: "text" },
