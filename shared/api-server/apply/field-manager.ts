@@ -112,7 +112,9 @@ function afterUpdate(live: JsonObject, next: JsonObject, before: Managed, { kind
     const id = managerId({ manager: manager || "unknown", operation: "Update", apiVersion, subresource });
     owners.delete(CURRENT_OPERATION);
     owners.set(id, { ...own, fields: union(own.fields, owners.get(id)?.fields ?? EMPTY_SET) });
-    times.set(id, now);
+    // A write of /scale has no time: upstream looks it up under the version of Scale.
+    if (subresource === "scale") times.delete(id);
+    else times.set(id, now);
   }
   return capped({ owners, times });
 }
@@ -250,7 +252,7 @@ function lastAppliedFields(live: Typed, kind: ManagedKind): FieldSet | undefined
     const value: unknown = JSON.parse(text);
     if (!isObject(value) || (textAt(value, "kind") ?? "") === "" || value["apiVersion"] !== kind.apiVersion) return undefined;
     const last = typed(value, live.type, live.schema, false);
-    const { modified, added, removed } = compared(last, live);
+    const { modified, added, removed } = compared(last, typed(live.value, live.type, live.schema, false));
     return difference(difference(difference(fieldsOf(last), modified), added), removed);
   } catch {
     return undefined;

@@ -5,6 +5,7 @@
  */
 import { isObject, type Json, type JsonObject, setOwn } from "@deltaloop/base";
 import { EMPTY_SET, type FieldSet, type GrowingSet, insert } from "./field-set.ts";
+import { compareText, goQuote } from "./go-json.ts";
 import { indexed, itemElement } from "./list-items.ts";
 import { elementText, fieldElement, type PathElement } from "./path-element.ts";
 import type { Atom, ListType, MapType, Scalar, TypeRef, TypeSchema } from "./type-schema.ts";
@@ -16,7 +17,7 @@ export interface Typed {
 }
 
 /** A value that is not of its type. */
-class TypeMismatchError extends Error {
+export class TypeMismatchError extends Error {
   override name = "TypeMismatchError";
 
   constructor(problems: readonly string[]) {
@@ -112,7 +113,22 @@ const EXPECTED: Readonly<Record<Scalar, string>> = {
 
 function scalarProblem(scalar: Scalar, value: Json): string | undefined {
   if (value === null || KINDS[scalar].includes(typeof value)) return undefined;
-  return `expected ${EXPECTED[scalar]}, got ${scalar === "numeric" ? goType(value) : dump(value)}`;
+  const got = { numeric: goType, string: goSyntax, boolean: dump, untyped: dump }[scalar](value);
+  return `expected ${EXPECTED[scalar]}, got ${got}`;
+}
+
+/** Source: Go's `%#v` of valueUnstructured. */
+function goSyntax(value: Json): string {
+  return `&value.valueUnstructured{Value:${literal(value)}}`;
+}
+
+function literal(value: Json): string {
+  if (typeof value === "string") return goQuote(value);
+  if (value === null) return "interface {}(nil)";
+  if (Array.isArray(value)) return `[]interface {}{${value.map(literal).join(", ")}}`;
+  if (!isObject(value)) return String(value);
+  const entries = Object.keys(value).toSorted(compareText);
+  return `map[string]interface {}{${entries.map((key) => `${goQuote(key)}:${literal(value[key] ?? null)}`).join(", ")}}`;
 }
 
 /** Source: Go's `%T`. */
