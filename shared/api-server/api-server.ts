@@ -7,10 +7,12 @@
  */
 import type { Clock, Random } from "@deltaloop/base";
 import { deletedStatus, listAnswer } from "./rest/answers.ts";
+import { applyConfiguration, checkPatchOptions, isApply } from "./rest/apply.ts";
 import { ApiError, badRequest, methodNotAllowed, noSuchPath, tooLargeResourceVersion, tooOldResourceVersion } from "./scheme/api-error.ts";
 import { deleteOptionsOf } from "./rest/delete-options.ts";
 import { serveMeta } from "./kubectl/discovery.ts";
 import { GarbageCollector } from "./controllers/garbage-collection.ts";
+import { managerOf } from "./registry/field-managers.ts";
 import { generateUid, timestamp } from "./registry/generate-name.ts";
 import { clone, isObject, type JsonObject, metaOf, nameOf } from "@deltaloop/base";
 import { checkListOptions, listObjects, parseResourceVersion } from "./rest/list.ts";
@@ -49,6 +51,8 @@ export interface ApiServerOptions {
   /** A watcher that lags by more events is dropped. */
   readonly watchBufferEvents?: number;
   readonly garbageCollection?: boolean;
+  /** Managed fields from the creation of an object on, as upstream. Default: from its first server-side apply on, which costs less. */
+  readonly managedFields?: boolean;
   /** The revision before the first write. A value above 2^53 reveals code that treats revisions as numbers. */
   readonly firstRevision?: bigint;
   /** The initial objects, by resource (`deployments.apps`), with their versions. Default: those of a new cluster. */
@@ -92,7 +96,7 @@ export class ApiServer {
       historyEvents: options.historyEvents ?? DEFAULT_HISTORY_EVENTS,
       firstRevision: options.firstRevision ?? 1n,
     });
-    this.#registry = new Registry(this.#storage, this.#clock, this.#random);
+    this.#registry = new Registry(this.#storage, this.#clock, this.#random, options.managedFields);
     const background = { delayMs: CONTROLLER_DELAY_MS, signal: this.#closed.signal };
     if (options.garbageCollection !== false) void new GarbageCollector(this.#storage, this.#registry, this.#clock, background);
     if (options.objects) for (const [resource, object] of options.objects) this.#storage.load(resource, object);
@@ -226,6 +230,11 @@ export class ApiServer {
     const dryRun = (query("dryRun") ?? "") !== "";
     const isScale = subresource === "scale";
     const target = isScale ? SCALE : definition;
+    const writer = {
+      manager: managerOf(query("fieldManager"), request.headers?.["user-agent"]),
+      subresource,
+      now: timestamp(this.#clock.now()),
+    };
     const isStrict = verb in OPTIONS && isStrictly(query("fieldValidation"), OPTIONS[verb] ?? "");
     switch (verb) {
       case "get": {
@@ -241,14 +250,14 @@ export class ApiServer {
           return answer(201, bindPod(this.#registry, path, decodedBody(request, BINDING, isStrict), this.#clock.now()));
         if (subresource !== "" || name !== "") throw methodNotAllowed(definition, verb);
         if (definition.namespaced && namespace === "") throw badRequest("an empty namespace may not be set during creation");
-        return answer(201, this.#registry.create(definition, namespace, decodedBody(request, definition, isStrict), { dryRun }));
+        return answer(201, this.#registry.create(definition, namespace, decodedBody(request, definition, isStrict), { dryRun, writer }));
       }
       case "update": {
         const body = decodedBody(request, target, isStrict);
         if (isScale)
           return answer(
             200,
-            updateScale(this.#registry, path, () => body, { verb, dryRun }),
+            updateScale(this.#registry, path, () => body, { verb, dryRun, writer }),
           );
         // The transform takes over the body, so it must run only once.
         const { object, isCreated } = this.#registry.update(definition, {
@@ -257,15 +266,26 @@ export class ApiServer {
           subresource,
           verb,
           dryRun,
+          writer,
           transform: () => body,
         });
         return answer(isCreated ? 201 : 200, object);
       }
       case "patch": {
-        const patch = patcherFor(target.kind, request.headers?.["content-type"] ?? "", parsed(request.body));
+        const contentType = request.headers?.["content-type"];
+        checkPatchOptions(isApply(contentType), query);
+        if (isApply(contentType)) {
+          const force = isTrue(query("force") ?? "false");
+          const { object, isCreated } = applyConfiguration(this.#registry, path, request.body, { ...writer, force, dryRun });
+          return answer(isCreated ? 201 : 200, object);
+        }
+        const patch = patcherFor(target.kind, contentType ?? "", parsed(request.body));
         const apply = (current: JsonObject): JsonObject => decodedPatch(patch(current), target, isStrict);
-        if (isScale) return answer(200, updateScale(this.#registry, path, apply, { verb, dryRun }));
-        return answer(200, this.#registry.update(definition, { namespace, name, subresource, verb, dryRun, transform: apply }).object);
+        if (isScale) return answer(200, updateScale(this.#registry, path, apply, { verb, dryRun, writer }));
+        return answer(
+          200,
+          this.#registry.update(definition, { namespace, name, subresource, verb, dryRun, writer, transform: apply }).object,
+        );
       }
       case "delete": {
         if (subresource !== "") throw methodNotAllowed(definition, verb);

@@ -8,6 +8,7 @@ import { admitIntoNamespace, admitNamespaceDeletion, admitPod } from "./admissio
 import { alreadyExists, ApiError, badRequest, conflict, invalid, notFound, OBJECT_MODIFIED } from "../scheme/api-error.ts";
 import { setDefaults } from "./defaulting.ts";
 import { type DeleteOptions, planDeletion } from "./deletion.ts";
+import { type FieldWriter, trackFields } from "./field-managers.ts";
 import { generateName, generateUid, timestamp } from "./generate-name.ts";
 import { clone, ensureObject, type JsonObject, jsonEqual, listAt, metaOf, nameOf, numberAt, objectAt, textAt } from "@deltaloop/base";
 import { admitByQuota, refreshQuotas } from "./quota.ts";
@@ -29,7 +30,13 @@ export interface Update {
   /** A PUT uses its uid as a precondition (409); a PATCH that changes the uid is invalid (422). */
   readonly verb: "update" | "patch";
   readonly dryRun?: boolean;
+  /** Absent: the server's own. */
+  readonly writer?: FieldWriter;
+  /** The object has its managed fields already. */
+  readonly isApplied?: boolean;
 }
+
+export type Creation = Pick<Update, "dryRun" | "writer" | "isApplied">;
 
 export interface Deletion extends DeleteOptions {
   readonly namespace: string;
@@ -40,8 +47,11 @@ export class Registry {
   readonly #storage: Storage;
   readonly #clock: Clock;
   readonly #random: Random;
+  readonly #tracksFromCreation: boolean;
 
-  constructor(storage: Storage, clock: Clock, random: Random) {
+  /** @param tracksFromCreation managed fields also of objects that nobody has applied */
+  constructor(storage: Storage, clock: Clock, random: Random, tracksFromCreation = false) {
+    this.#tracksFromCreation = tracksFromCreation;
     this.#storage = storage;
     this.#clock = clock;
     this.#random = random;
@@ -51,15 +61,19 @@ export class Registry {
 
   #written: StorageEvent[] = [];
 
+  find(definition: ResourceDefinition, namespace: string, name: string): JsonObject | undefined {
+    return this.#storage.get(definition.id, namespace, name);
+  }
+
   /** @throws {ApiError} 404 */
   get(definition: ResourceDefinition, namespace: string, name: string): JsonObject {
-    const object = this.#storage.get(definition.id, namespace, name);
+    const object = this.find(definition, namespace, name);
     if (object === undefined) throw notFound(definition, name);
     return object;
   }
 
   /** Creates the object; takes ownership of `object`. @throws {ApiError} */
-  create(definition: ResourceDefinition, namespace: string, object: JsonObject, options: { readonly dryRun?: boolean } = {}): JsonObject {
+  create(definition: ResourceDefinition, namespace: string, object: JsonObject, options: Creation = {}): JsonObject {
     checkKind(definition, object);
     const meta = ensureObject(object, "metadata");
     checkNamespace(definition, namespace, meta);
@@ -69,6 +83,7 @@ export class Registry {
     admitIntoNamespace(this.#storage, definition, namespace, object);
 
     setDefaults(definition, object);
+    if (options.isApplied !== true) trackFields(definition, undefined, object, options.writer, this.#tracksFromCreation);
     if (definition.kind === "Pod") admitPod(object, this.#random);
     prepareForCreate(definition, object);
     meta["uid"] = generateUid(this.#random);
@@ -89,11 +104,13 @@ export class Registry {
       if (update.verb !== "update" || !definition.createOnUpdate || subresource !== "") throw notFound(definition, name);
       const created = update.transform({});
       delete ensureObject(created, "metadata")["resourceVersion"];
-      return { object: this.create(definition, namespace, created), isCreated: true };
+      const { dryRun = false, writer } = update;
+      return { object: this.create(definition, namespace, created, { dryRun, ...(writer && { writer }) }), isCreated: true };
     }
     const object = update.transform(current);
     this.#checkPreconditions(definition, update, object, current);
     setDefaults(definition, object);
+    if (update.isApplied !== true) trackFields(definition, current, object, update.writer, this.#tracksFromCreation);
     prepareForUpdate(definition, subresource, object, current);
     const errors = validateUpdate(definition, subresource, object, current);
     if (errors.length > 0) throw invalid(definition, name, errors);

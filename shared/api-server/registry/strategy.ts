@@ -10,8 +10,7 @@ import type { ResourceDefinition } from "../scheme/resource-definitions.ts";
 /** Resets the server's fields of a new object, in place. */
 export function prepareForCreate(definition: ResourceDefinition, object: JsonObject): void {
   const meta = ensureObject(object, "metadata");
-  for (const field of ["resourceVersion", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"])
-    delete meta[field];
+  for (const field of ["resourceVersion", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]) delete meta[field];
   if (definition.generation !== "none") meta["generation"] = 1;
   const status = INITIAL_STATUS[definition.kind];
   if (status !== undefined) object["status"] = status(object);
@@ -31,7 +30,6 @@ const INITIAL_STATUS: Readonly<Record<string, (object: JsonObject) => JsonObject
 export function prepareForUpdate(definition: ResourceDefinition, subresource: string, object: JsonObject, current: JsonObject): void {
   const meta = ensureObject(object, "metadata");
   const currentMeta = metaOf(current);
-  delete meta["managedFields"];
   restore(meta, currentMeta, ["generation"]);
   if (subresource === "status") keepAllButStatus(definition, object, current);
   else if (definition.subresources.includes("status") && subresource !== "binding") restore(object, current, ["status"]);

@@ -2,7 +2,7 @@
 import { fieldInvalid, invalid } from "../scheme/api-error.ts";
 import { withBinding } from "./binding.ts";
 import { clone, type JsonObject, numberAt, objectAt } from "@deltaloop/base";
-import type { Registry } from "../registry/registry.ts";
+import type { Registry, Update } from "../registry/registry.ts";
 import type { ResourcePath } from "./request-info.ts";
 import { scaleOf, withScale } from "./scale.ts";
 
@@ -10,7 +10,7 @@ export function updateScale(
   registry: Registry,
   { definition, namespace, name }: ResourcePath,
   change: (scale: JsonObject) => JsonObject,
-  options: { readonly verb: "update" | "patch"; readonly dryRun: boolean },
+  options: Pick<Update, "verb" | "dryRun" | "writer">,
 ): JsonObject {
   const transform = (current: JsonObject): JsonObject => {
     const scale = change(scaleOf(current));

@@ -1,7 +1,7 @@
 /**
- * Writes upstream-answers.json and upstream-refusals.jsonl anew from a real API server, keeping its requests. By hand, when upstream's version changes:
+ * Writes upstream-answers.json, upstream-refusals.jsonl and upstream-applies.json anew from a real API server, keeping its requests. By hand, when upstream's version changes:
  *
- *     node test/unit/local/api-server/record-upstream-answers.ts <kubeconfig>
+ *     node test/unit/local/api-server/record-upstream-answers.ts <kubeconfig> [applies]
  *
  * The kubeconfig is an administrator's; the workload controllers must be off (`node test/envtest/cli.ts` starts such a server).
  */
@@ -9,15 +9,30 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isObject } from "../../../../shared/base/json.ts";
 import { kubeHttpConfigFrom } from "../../../../shared/kube/kubeconfig/kubeconfig.ts";
 import { createApiClient } from "../../../envtest/api-client.ts";
-import { type Exchange, exchange, PAUSES_MS, readExchanges, sendOver, writeExchanges } from "./upstream-answers.ts";
+import {
+  type Exchange,
+  exchange,
+  PAUSES_MS,
+  readApplies,
+  readExchanges,
+  sendOver,
+  writeApplies,
+  writeExchanges,
+} from "./upstream-answers.ts";
 
 const send = sendOver(createApiClient(await kubeHttpConfigFrom(process.argv[2] ?? "", { component: "record-upstream-answers" })));
 const uids = new Map<string, string>();
-const recorded: Exchange[] = [];
-for (const one of readExchanges()) {
-  const { status, answer } = await exchange(one, send, uids);
-  recorded.push({ ...one, status, answer: isObject(answer) ? answer : {} });
-  await sleep(PAUSES_MS[one.name] ?? 0);
+
+async function record(exchanges: readonly Exchange[], hasManagedFields: boolean): Promise<readonly Exchange[]> {
+  const recorded: Exchange[] = [];
+  for (const one of exchanges) {
+    const { status, answer } = await exchange(one, send, uids, hasManagedFields);
+    recorded.push({ ...one, status, answer: isObject(answer) ? answer : {} });
+    await sleep(PAUSES_MS[one.name] ?? 0);
+  }
+  process.stdout.write(`${recorded.length} answers recorded\n`);
+  return recorded;
 }
-writeExchanges(recorded);
-process.stdout.write(`${recorded.length} answers recorded; the namespaces golden and refusals are being deleted\n`);
+
+if (process.argv[3] !== "applies") writeExchanges(await record(readExchanges(), false));
+writeApplies(await record(readApplies(), true));

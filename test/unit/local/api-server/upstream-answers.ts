@@ -1,6 +1,6 @@
 /**
- * Two conversations with kube-apiserver v1.37.2, request by request: upstream-answers.json, and what it refuses in
- * upstream-refusals.jsonl. The tests repeat them with the in-memory API server; record-upstream-answers.ts runs them against a real one and
+ * Conversations with kube-apiserver v1.37.2, request by request: upstream-answers.json, what it refuses in
+ * upstream-refusals.jsonl, and server-side apply in upstream-applies.json. The tests repeat them with the in-memory API server; record-upstream-answers.ts runs them against a real one and
  * records the answers.
  */
 import type { ApiClient } from "../../../envtest/api-client.ts";
@@ -22,6 +22,7 @@ export interface Exchange {
 }
 
 const ANSWERS_FILE = new URL("upstream-answers.json", import.meta.url);
+const APPLIES_FILE = new URL("upstream-applies.json", import.meta.url);
 const REFUSALS_FILE = new URL("upstream-refusals.jsonl", import.meta.url);
 
 /** Creates the namespace of the second conversation. */
@@ -62,6 +63,15 @@ export function writeExchanges(exchanges: readonly Exchange[]): void {
   writeFileSync(REFUSALS_FILE, `${refusals.join("\n")}\n`);
 }
 
+/** The conversation about server-side apply, whose answers have their managed fields. */
+export function readApplies(): readonly Exchange[] {
+  return JSON.parse(readFileSync(APPLIES_FILE, "utf8")) as readonly Exchange[]; // as above
+}
+
+export function writeApplies(exchanges: readonly Exchange[]): void {
+  writeFileSync(APPLIES_FILE, `[\n${exchanges.map((one) => JSON.stringify(one)).join(",\n")}\n]\n`);
+}
+
 export type Send = (request: {
   readonly method: string;
   readonly path: string;
@@ -86,6 +96,7 @@ export async function exchange(
   one: Exchange,
   send: Send,
   uids: Map<string, string>,
+  hasManagedFields = false,
 ): Promise<{ readonly status: number; readonly answer: Json }> {
   const [method = "", url = ""] = one.request.split(" ");
   const [path = "", query = ""] = url.split("?");
@@ -95,7 +106,7 @@ export async function exchange(
   const { status, body: answer } = await send({ method, path, query, type, accept, body });
   const { name, uid } = isObject(answer["metadata"]) ? answer["metadata"] : {};
   if (typeof name === "string" && typeof uid === "string") uids.set(name, uid);
-  return { status, answer: normalise(answer) };
+  return { status, answer: normalise(answer, hasManagedFields) };
 }
 
 function fill(value: Json, uids: ReadonlyMap<string, string>): Json {
@@ -108,17 +119,17 @@ function fill(value: Json, uids: ReadonlyMap<string, string>): Json {
   return isObject(value) ? Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, fill(entry, uids)])) : value;
 }
 
-const VOLATILE = new Set(["resourceVersion", "creationTimestamp", "deletionTimestamp", "lastTransitionTime"]);
+const VOLATILE = new Set(["resourceVersion", "creationTimestamp", "deletionTimestamp", "lastTransitionTime", "time"]);
 
 /** Replaces values that differ between runs by placeholders. */
-export function normalise(value: Json): Json {
-  if (Array.isArray(value)) return value.map(normalise);
+export function normalise(value: Json, hasManagedFields = false): Json {
+  if (Array.isArray(value)) return value.map((entry) => normalise(entry, hasManagedFields));
   if (isObject(value)) {
-    const entries = Object.entries(value).filter(([key]) => key !== "managedFields");
+    const entries = Object.entries(value).filter(([key]) => hasManagedFields || key !== "managedFields");
     return Object.fromEntries(
       entries
         .sort(([a], [b]) => (a < b ? -1 : 1))
-        .map(([key, entry]) => [key, VOLATILE.has(key) && entry !== null ? `<${key}>` : normalise(entry)]),
+        .map(([key, entry]) => [key, VOLATILE.has(key) && entry !== null ? `<${key}>` : normalise(entry, hasManagedFields)]),
     );
   }
   if (typeof value !== "string") return value;

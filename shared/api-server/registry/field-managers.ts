@@ -1,0 +1,120 @@
+/** Managed fields of the served kinds: what `apply/` needs to know of them. */
+import { ensureObject, type JsonObject, metaOf } from "@deltaloop/base";
+import { builtInTypes, typeOfKind } from "../apply/built-in-types.ts";
+import { managedAfterUpdate, type ManagedKind } from "../apply/field-manager.ts";
+import { setOf } from "../apply/field-set.ts";
+import { fieldElement } from "../apply/path-element.ts";
+import { TypeMismatchError } from "../apply/typed.ts";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+
+/** Whose write it is. */
+export interface FieldWriter {
+  readonly manager: string;
+  readonly subresource: string;
+  /** RFC 3339, in seconds. */
+  readonly now: string;
+}
+
+/** Source: apiserver/pkg/endpoints/handlers/create.go (prefixFromUserAgent). */
+const MANAGER_BYTES_MAX = 128;
+
+/** Source: apiserver/pkg/endpoints/handlers/create.go (managerOrUserAgent). */
+export function managerOf(fieldManager: string | undefined, userAgent: string | undefined): string {
+  if (fieldManager !== undefined && fieldManager !== "") return fieldManager;
+  return (userAgent ?? "")
+    .split("/", 1)
+    .join("")
+    .replaceAll(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, "")
+    .slice(0, MANAGER_BYTES_MAX);
+}
+
+const POD_TEMPLATE = { metadata: {}, spec: { containers: null } };
+
+/** What Go encodes of an object of which nothing is set, but for the metadata. Source: apps/v1/types.go, core/v1/types.go. */
+const EMPTY: Readonly<Record<string, JsonObject>> = {
+  Namespace: { spec: {}, status: {} },
+  Node: {
+    spec: {},
+    status: {
+      daemonEndpoints: { kubeletEndpoint: { Port: 0 } },
+      nodeInfo: Object.fromEntries(
+        [
+          ...["machineID", "systemUUID", "bootID", "kernelVersion", "osImage"],
+          ...["containerRuntimeVersion", "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"],
+        ].map((field) => [field, ""]),
+      ),
+    },
+  },
+  Pod: { spec: { containers: null }, status: {} },
+  ReplicationController: { spec: {}, status: { replicas: 0 } },
+  Event: {
+    involvedObject: {},
+    source: {},
+    firstTimestamp: null,
+    lastTimestamp: null,
+    eventTime: null,
+    reportingComponent: "",
+    reportingInstance: "",
+  },
+  Service: { spec: {}, status: { loadBalancer: {} } },
+  ResourceQuota: { spec: {}, status: {} },
+  Deployment: { spec: { selector: null, template: POD_TEMPLATE, strategy: {} }, status: {} },
+  ReplicaSet: { spec: { selector: null, template: POD_TEMPLATE }, status: { replicas: 0 } },
+  Lease: { spec: {} },
+};
+
+const STATUS = [[fieldElement("status")]];
+const SPEC = [[fieldElement("spec")]];
+
+/** Fields that a write to a kind's /status leaves besides the spec. Source: kubernetes/pkg/registry strategy.go GetResetFields. */
+const KEPT_BY_STATUS: Readonly<Record<string, readonly string[]>> = {
+  Deployment: ["labels"],
+  Pod: ["deletionTimestamp", "ownerReferences"],
+};
+
+export function managedKindOf(definition: ResourceDefinition): ManagedKind {
+  const { kind } = definition;
+  const apiVersion = apiVersionOf(definition);
+  return {
+    schema: builtInTypes(),
+    apiVersion,
+    kind,
+    typeIn: (version) => (version === apiVersion ? typeOfKind(apiVersion, kind) : undefined),
+    empty: { apiVersion, kind, metadata: {}, ...EMPTY[kind] },
+    resetFields: (subresource) => {
+      if (!definition.subresources.includes("status")) return setOf();
+      if (subresource !== "status") return setOf(...STATUS);
+      return setOf(...SPEC, ...(KEPT_BY_STATUS[kind] ?? []).map((field) => [fieldElement("metadata"), fieldElement(field)]));
+    },
+  };
+}
+
+/**
+ * Sets the managed fields of an object that is about to be stored, in place.
+ *
+ * @param live undefined for a create
+ * @param isTracked also an object that nobody has applied
+ */
+export function trackFields(
+  definition: ResourceDefinition,
+  live: JsonObject | undefined,
+  object: JsonObject,
+  writer: FieldWriter | undefined,
+  isTracked: boolean,
+): void {
+  const meta = ensureObject(object, "metadata");
+  const before = live && metaOf(live)["managedFields"];
+  let managed = before;
+  const isAny = before !== undefined || meta["managedFields"] !== undefined || (isTracked && live === undefined);
+  if (isAny && writer !== undefined && writer.subresource !== "binding") {
+    const kind = managedKindOf(definition);
+    try {
+      managed = managedAfterUpdate(live ?? kind.empty, object, { kind, ...writer });
+    } catch (error) {
+      // As upstream, a write succeeds with the fields that were there.
+      if (!(error instanceof TypeMismatchError)) throw error;
+    }
+  }
+  if (managed === undefined) delete meta["managedFields"];
+  else meta["managedFields"] = managed;
+}

@@ -1,0 +1,106 @@
+/**
+ * PATCH with a configuration: server-side apply.
+ *
+ * Source: apiserver/pkg/endpoints/handlers/patch.go (applyPatcher).
+ */
+import { clone, ensureObject, isObject, type JsonObject, metaOf, parseExact, textAt } from "@deltaloop/base";
+import { parseYaml } from "@deltaloop/kube/yaml";
+import { ApplyConflictError, appliedObject } from "../apply/field-manager.ts";
+import { TypeMismatchError } from "../apply/typed.ts";
+import { type FieldWriter, managedKindOf } from "../registry/field-managers.ts";
+import type { Registry } from "../registry/registry.ts";
+import { ApiError, badRequest, fieldForbidden, fieldRequired, invalid, notFound, unsupportedMediaType } from "../scheme/api-error.ts";
+import { apiVersionOf, type ResourceDefinition } from "../scheme/resource-definitions.ts";
+import { decodedPatch } from "./decode-body.ts";
+import type { ResourcePath } from "./request-info.ts";
+
+export interface Applying extends FieldWriter {
+  readonly force: boolean;
+  readonly dryRun: boolean;
+}
+
+const APPLY_MEDIA_TYPE = "application/apply-patch+yaml";
+
+export function isApply(contentType: string | undefined): boolean {
+  return contentType?.split(";")[0]?.trim() === APPLY_MEDIA_TYPE;
+}
+
+/** @throws {ApiError} 422 for parameters that do not fit the kind of patch. Source: validation.go ValidatePatchOptions. */
+export function checkPatchOptions(apply: boolean, query: (name: string) => string | undefined): void {
+  const required = apply && (query("fieldManager") ?? "") === "" ? [fieldRequired("fieldManager", "is required for apply patch")] : [];
+  const forbidden = !apply && query("force") !== undefined ? [fieldForbidden("force", "may not be specified for non-apply patch")] : [];
+  const errors = [...required, ...forbidden];
+  if (errors.length > 0) throw invalid({ group: "meta.k8s.io", kind: "PatchOptions" }, "", errors);
+}
+
+/** Merges a configuration into the object, or creates it. @throws {ApiError} */
+export function applyConfiguration(
+  registry: Registry,
+  { definition, namespace, name, subresource }: ResourcePath,
+  body: unknown,
+  applying: Applying,
+): { readonly object: JsonObject; readonly isCreated: boolean } {
+  if (subresource === "scale") throw unsupportedMediaType();
+  const configuration = configurationOf(definition, body);
+  ensureObject(configuration, "metadata")["name"] ??= name;
+  const { dryRun } = applying;
+  const transform = (live: JsonObject): JsonObject => decodedPatch(applied(definition, live, configuration, applying), definition, false);
+  if (registry.find(definition, namespace, name) !== undefined)
+    return registry.update(definition, { namespace, name, subresource, verb: "patch", dryRun, isApplied: true, transform });
+  if (subresource !== "") throw notFound(definition, name);
+  const { name: given } = metaOf(configuration);
+  if (given !== name) throw badRequest(`the name of the object (${String(given)}) does not match the name on the URL (${name})`);
+  const object = transform(managedKindOf(definition).empty);
+  return { object: registry.create(definition, namespace, object, { dryRun, isApplied: true }), isCreated: true };
+}
+
+function configurationOf(definition: ResourceDefinition, body: unknown): JsonObject {
+  let value: unknown = body;
+  if (typeof body === "string") {
+    value = parsedConfiguration(body);
+  }
+  if (!isObject(value)) throw badRequest("error decoding patch: the configuration is not an object");
+  const configuration = clone(value);
+  const gvk = gvkText(textAt(configuration, "apiVersion") ?? "", textAt(configuration, "kind") ?? "");
+  if (gvk !== gvkText(apiVersionOf(definition), definition.kind)) throw badRequest(`invalid object type: ${gvk}`);
+  if ((metaOf(configuration)["managedFields"] ?? null) !== null) throw badRequest("metadata.managedFields must be nil");
+  return configuration;
+}
+
+/** Clients send JSON, for which the reader of YAML takes much longer. */
+function parsedConfiguration(text: string): unknown {
+  try {
+    return parseExact(text);
+  } catch {
+    // It is YAML, or neither.
+  }
+  try {
+    return parseYaml(text);
+  } catch (error) {
+    throw badRequest(`error decoding patch: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** Source: apimachinery/pkg/runtime/schema/group_version.go GroupVersionKind.String. */
+function gvkText(apiVersion: string, kind: string): string {
+  return `${apiVersion.includes("/") ? "" : "/"}${apiVersion}, Kind=${kind}`;
+}
+
+function applied(definition: ResourceDefinition, live: JsonObject, configuration: JsonObject, applying: Applying): JsonObject {
+  try {
+    return appliedObject(live, configuration, { kind: managedKindOf(definition), ...applying });
+  } catch (error) {
+    if (error instanceof ApplyConflictError) {
+      const causes = error.causes.map(({ manager, path }) => ({
+        reason: "FieldManagerConflict",
+        message: `conflict with ${manager}`,
+        field: path,
+      }));
+      throw new ApiError(409, "Conflict", error.message, { causes });
+    }
+    if (!(error instanceof TypeMismatchError)) throw error;
+    const { namespace, name } = metaOf(configuration);
+    const what = `${String(namespace ?? "")}/${String(name ?? "")}; ${gvkText(apiVersionOf(definition), definition.kind)}`;
+    throw new ApiError(500, "", `failed to create typed patch object (${what}): ${error.message}`);
+  }
+}

@@ -1,0 +1,34 @@
+/** Server-side apply: random writes of several managers through upstream's field manager and ours. */
+import { afterAll, describe, expect, it } from "vitest";
+import { firstDifference, playOurs, reportOf } from "./apply/compare.ts";
+import { fieldManagerProgram, startFieldManager } from "./apply/upstream.ts";
+
+const SEQUENCES = 2000;
+/** New ones each second. */
+const FIRST = 10_000_000 + (Math.floor(Date.now() / 1000) % 1_000_000) * SEQUENCES;
+const built = await fieldManagerProgram();
+const missing = "missing" in built ? built.missing : undefined;
+if (missing !== undefined) process.stderr.write(`!!!!  upstream's field manager cannot run: ${missing}\n`);
+
+describe.skipIf(missing !== undefined)(
+  `writes have the result of upstream's field manager${missing === undefined ? "" : ` (${missing})`}`,
+  () => {
+    const upstream = "program" in built ? startFieldManager(built.program) : undefined;
+    afterAll(() => upstream?.close());
+
+    it(`in ${SEQUENCES} sequences from seed ${FIRST} on`, { timeout: 300_000 }, async () => {
+      if (upstream === undefined) throw new Error("skipped");
+      const reports: string[] = [];
+      let conflicts = 0;
+      for (let seed = FIRST; seed < FIRST + SEQUENCES; seed += 1) {
+        const ours = playOurs(seed);
+        const theirs = await upstream.play(ours);
+        conflicts += theirs.filter(({ causes }) => causes !== undefined).length;
+        const at = firstDifference(ours, theirs);
+        if (at !== undefined) reports.push(reportOf(seed, ours, theirs, at));
+      }
+      expect(reports.join("\n")).toBe("");
+      expect(conflicts).toBeGreaterThan(SEQUENCES / 3);
+    });
+  },
+);
