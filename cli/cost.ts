@@ -103,7 +103,8 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const measured =
     flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, measuredAt(flags.metrics, flags.over));
   const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
-  if (measured !== undefined && said.length > 0) throw new UsageError(`--metrics has the workload: leave out ${said.join(", ")}`);
+  if (measured !== undefined && said.length > 0)
+    throw new UsageError(`--metrics already contains the workload: leave out ${said.join(", ")}`);
   const usage = measured === undefined ? usageOf(counts, rates) : usageOfMeasured(counts, measured);
   const { coldStartMs, series } = counts;
   const month = (given: Readonly<Record<string, string>>) => {

@@ -101,7 +101,7 @@ async function runOwn(files: readonly string[], flags: DevFlags, command: Comman
   const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
   const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
   if (foreign !== undefined)
-    throw new UsageError(`${foreign.long ?? foreign.flags} is for the built-in controllers: leave it out with files`);
+    throw new UsageError(`${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files`);
   const kube = await pinContext({
     ...(flags.context !== undefined && { context: flags.context }),
     kubeconfig: kubeconfigPath(flags.kubeconfig),
@@ -130,7 +130,7 @@ class Dev {
   }
 
   async run(): Promise<number> {
-    if (this.#flags.yes) throw new UsageError("--yes is for controllers of files: name one");
+    if (this.#flags.yes) throw new UsageError("--yes applies to controllers in files: name a file");
     const signalled = untilSignalled();
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
@@ -294,7 +294,7 @@ class Dev {
       if (this.#ending.signal.aborted) return;
       if (code === EXIT_UPSTREAM_ACTIVE) return this.#fail("stopped acting: another controller manager is active", EXIT_UPSTREAM_ACTIVE);
       if (code === EXIT_USAGE) return this.#fail(`${name} has an invalid configuration`, EXIT_USAGE);
-      this.#log.warn(`${name} died, restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
+      this.#log.warn(`${name} exited, restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
       await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
       // A process that exits before it is ready is restarted too.
       if (!this.#ending.signal.aborted) await this.#keep(name, start).catch(() => undefined);

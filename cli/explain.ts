@@ -136,7 +136,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const capture = await openAnyRecords(file, allOf(family, state, { begin: () => undefined, see: () => undefined, end }), {
     skims: !isStory,
   });
-  if (read === undefined) throw new Error("the capture has records");
+  if (read === undefined) throw new Error("the capture has no records");
   const { verdicts, subject, nowMs, atMs } = read;
   if (subject === undefined) {
     printWorst(verdicts, file, flags);

@@ -146,7 +146,7 @@ function manifestUrlHeader(text: string, before: readonly Header[]): readonly He
     validateHeaderName(name);
     validateHeaderValue(name, value.trim());
   } catch {
-    throw new UsageError("--manifest-url-header takes NAME:VALUE as HTTP has them");
+    throw new UsageError("--manifest-url-header takes NAME:VALUE in HTTP header syntax");
   }
   return [...before, [name, value.trim()]];
 }

@@ -44,9 +44,9 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
   if (!sums.has("deltaloop_messages_total") && !text.includes("# TYPE deltaloop_messages_total"))
     throw new UsageError(`${name} has no deltaloop_messages_total: it is not from /metrics of the function host of deltaloop dev`);
   const began = sums.get("process_start_time_seconds");
-  if (hours === undefined && began === undefined) throw new UsageError(`${name} has no start time of its process: pass --over DURATION`);
+  if (hours === undefined && began === undefined) throw new UsageError(`${name} has no process_start_time_seconds: pass --over DURATION`);
   const counted = hours ?? (readAtMs / 1_000 - (began ?? 0)) / 3_600;
-  if (!(counted > 0)) throw new UsageError(`${name} covers no time: pass --over DURATION`);
+  if (!(counted > 0)) throw new UsageError(`${name} covers a duration of 0: pass --over DURATION`);
   return {
     hours: counted,
     messages: of("deltaloop_messages_total"),

@@ -72,7 +72,7 @@ export function nodePrice({ nodes, region, date }: Prices, type: string): Price 
   const price = nodes[type];
   if (price === undefined)
     throw new UsageError(
-      `the prices of ${region}, ${date}, have no node ${type}, only ${Object.keys(nodes).join(", ")}: add it with --prices`,
+      `the prices of ${region}, ${date}, have no node type ${type}, only ${Object.keys(nodes).join(", ")}: add it with --prices`,
     );
   return price;
 }

@@ -64,7 +64,7 @@ const READY_POLL_MS = 20;
 /** A redis-server that is too old is replaced by the Store in memory, like a missing one. */
 async function usableRedis(log: Log): Promise<LocalRedis | undefined> {
   return await startLocalRedis().catch((error: unknown) => {
-    log.warn("using the Store in memory instead of redis-server", { error: messageOf(error) });
+    log.warn("using the in-memory Store instead of redis-server", { error: messageOf(error) });
     return undefined;
   });
 }

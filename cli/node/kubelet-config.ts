@@ -80,9 +80,9 @@ function settingsIn(object: Readonly<Record<string, unknown>>, fields: Fields, a
 }
 
 function mistakeOf(path: string, field: Field, value: unknown): string | undefined {
-  if (field.kind !== "fixed") return `${path} is not supported by this agent: take it out`;
+  if (field.kind !== "fixed") return `${path} is not supported by this agent: remove it`;
   if (field.values.some((one) => isSame(one, value))) return undefined;
-  return `${path}: this agent keeps to ${field.values.map((one) => JSON.stringify(one)).join(" or ")}: say that, or take it out`;
+  return `${path}: this agent supports only ${field.values.map((one) => JSON.stringify(one)).join(" or ")}: set this value, or remove the field`;
 }
 
 /** Compares values; a duration has several notations. */

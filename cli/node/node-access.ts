@@ -191,7 +191,7 @@ async function isStillValid(flags: Placed, clock: Clock, log: Log): Promise<bool
     const text = places.cert ?? (places.certFile === undefined ? "" : await readFile(places.certFile, "utf8"));
     const ends = certificatesIn(text).map(({ validToDate }) => validToDate.getTime());
     if (ends.length > 0 && ends.every((endMs) => clock.now() <= endMs)) return true;
-    log.warn("the kubeconfig has no client certificate that is still valid", { kubeconfig });
+    log.warn("the kubeconfig has no valid client certificate", { kubeconfig });
   } catch (error) {
     log.warn("the kubeconfig cannot be used", { kubeconfig, error: messageOf(error) });
   }

@@ -63,7 +63,9 @@ export async function untilRebuilt(
     return false;
   }
   say(
-    begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still closed: deltaloop doctor says why",
+    begunMs === undefined
+      ? "no watcher has begun a new epoch: is one running?"
+      : "the gates are still closed: run deltaloop doctor to see why",
   );
   return false;
 }

@@ -151,7 +151,7 @@ async function ready(endpoint: string, ended: Promise<string>): Promise<void> {
     if (performance.now() > giveUpAt) throw new Error(`no answer within ${START_MS_MAX / 1000} s`);
     await sleep(POLL_MS);
   }
-  throw new Error(`it exited with ${how}`);
+  throw new Error(`the process exited with ${how}`);
 }
 
 function killGroup(pid: number): void {

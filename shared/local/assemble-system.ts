@@ -177,7 +177,7 @@ export function assembleSystem<N extends string = Controller>(ports: SystemPorts
     handlers,
     startWatcher,
     async stop() {
-      ends.abort(new Error("the system stops"));
+      ends.abort(new Error("the system is stopping"));
       await Promise.all([host.stop(), ...watchers.map(({ ended }) => ended), nodes?.catch(() => undefined)]);
     },
   };

@@ -103,7 +103,7 @@ export function createCalls(
       release = slots.take() ?? (await slots.acquire(queueing.signal()));
       const now = access.currentIdentity();
       const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
-      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: the caller's time is used up");
+      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: the caller's deadline has passed");
       queueing.clear();
       return await send(call, who, exchangesOf(who.certificate), call.timeoutMs ?? retryBudget.requestTimeoutMs ?? requestTimeoutMs);
     } finally {

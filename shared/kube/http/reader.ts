@@ -60,7 +60,7 @@ export function createReader(client: KubeCalls): KubeReader {
       if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };
       token = page.continue;
     }
-    throw new Error(`the list of ${resource} does not end after ${items.length} objects`);
+    throw new Error(`the list of ${resource} has more pages after ${items.length} objects`);
   }
 }
 

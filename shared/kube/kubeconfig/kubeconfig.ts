@@ -261,7 +261,7 @@ function unsupported(name: string, cluster: Cluster, user: User | undefined): st
   const wrong = wrongServer(cluster.server);
   if (wrong !== undefined) return `cluster "${name}", whose server ${wrong}`;
   if (cluster["insecure-skip-tls-verify"] && (cluster["certificate-authority"] !== "" || cluster["certificate-authority-data"] !== ""))
-    return `cluster "${name}", which has insecure-skip-tls-verify beside a certificate authority: take out one of them`;
+    return `cluster "${name}", which sets insecure-skip-tls-verify and a certificate authority: remove one of them`;
   if (user === undefined) return undefined;
   if (user.username !== "" || user.password !== "") return "username and password, which API servers no longer accept";
   if (isGiven(user["auth-provider"])) return "auth-provider, which Kubernetes has replaced by exec plugins";
@@ -274,10 +274,10 @@ function unsupported(name: string, cluster: Cluster, user: User | undefined): st
 
 function wrongServer(server: string): string | undefined {
   const url = URL.canParse(server) ? new URL(server) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol)) return "is no URL that begins with https:// (or http://)";
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return "is not a URL that begins with https:// (or http://)";
   if (url.username !== "" || url.password !== "")
-    return "has a user name or password in it, which API servers no longer accept: take them out of the URL";
-  return url.search === "" && url.hash === "" ? undefined : "has a query or fragment in it: take what begins with ? or # out of the URL";
+    return "contains a user name or password, which API servers no longer accept: remove it from the URL";
+  return url.search === "" && url.hash === "" ? undefined : "contains a query or fragment: remove the part from ? or # on";
 }
 
 /** @throws {Error} the error of `reading`, prefixed with context and path */
@@ -311,7 +311,7 @@ async function credentialsOf(user: User, folder: string, cluster: ExecCluster): 
 async function ownCertificate(user: User, folder: string): Promise<Pick<Credentials, "cert" | "key">> {
   const cert = await given("client-certificate", user, folder);
   const key = await given("client-key", user, folder);
-  if (cert !== undefined && key === undefined) throw new Error(`${placeOf("client-certificate", user)} has no client-key beside it`);
+  if (cert !== undefined && key === undefined) throw new Error(`${placeOf("client-certificate", user)} is set without client-key`);
   const problem = cert === undefined || key === undefined ? undefined : problemOfPair(cert.toString(), key.toString());
   if (problem !== undefined) throw new Error(`${placeOf("client-certificate", user)} ${problem}`);
   return { ...(cert && { cert: cert.toString() }), ...(key && { key: key.toString() }) };
@@ -328,7 +328,7 @@ async function tokenIn(file: string): Promise<string> {
 async function authorityOf(cluster: Cluster, folder: string): Promise<Buffer | undefined> {
   const ca = await given("certificate-authority", cluster, folder);
   if (ca !== undefined && certificatesIn(ca.toString()).length === 0)
-    throw new Error(`${placeOf("certificate-authority", cluster)} holds no certificate (PEM)`);
+    throw new Error(`${placeOf("certificate-authority", cluster)} contains no PEM certificate`);
   return ca;
 }
 

@@ -92,7 +92,7 @@ export function parseGoTypes(tables: readonly string[]): (name: string) => AnySt
 
   return (name) => {
     const body = bodies.get(name);
-    if (body === undefined) throw new RangeError(`no Go type ${name}`);
+    if (body === undefined) throw new RangeError(`unknown Go type ${name}`);
     return structOf(name, body);
   };
 }

@@ -79,13 +79,13 @@ class RefusedValueError extends Error {}
 
 /** Rejects infinities and NaN, which JSON does not have, as Go's encoder does. */
 function throwIfNotJson(value: unknown): void {
-  if (typeof value === "number" && !Number.isFinite(value)) throw new RefusedValueError("a number that JSON does not have");
+  if (typeof value === "number" && !Number.isFinite(value)) throw new RefusedValueError("a number that JSON cannot represent");
   if (typeof value === "object" && value !== null) for (const inner of Object.values(value)) throwIfNotJson(inner);
 }
 
 function problemOf(error: unknown): string {
   if (error instanceof RefusedValueError) return `not YAML: ${error.message}`;
-  if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many";
+  if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many aliases";
   const [{ line, col } = { line: 0, col: 0 }] = error.linePos ?? [];
   return `not YAML: ${error.code.toLowerCase().replaceAll("_", " ")} at line ${line}, column ${col}`;
 }

@@ -68,7 +68,7 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (typeof requestURI === "string" && /[?&]dryRun=/.test(requestURI)) return undefined;
   const { subresource = "", namespace = "", name = "" } = reference;
   if (typeof subresource !== "string" || typeof namespace !== "string" || typeof name !== "string")
-    throw new CaptureError(`${place}: objectRef has no strings`);
+    throw new CaptureError(`${place}: fields of objectRef are not strings`);
   if (responseObject === undefined && isTruncated(event))
     return lost(report, "a write whose objects the API server cut from its log (audit.k8s.io/truncated); its next write shows the state");
   if (level !== "RequestResponse" || responseObject === undefined)

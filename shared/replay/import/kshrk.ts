@@ -94,8 +94,8 @@ function unpackedEntry(content: Buffer, isPacked: boolean, room: number, place: 
 }
 
 function tooLarge(place: string, room: number): CaptureError {
-  if (room < ENTRY_BYTES_MAX) return new CaptureError(`${place}: brings the archive to more than ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
-  return new CaptureError(`${place}: holds more than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
+  if (room < ENTRY_BYTES_MAX) return new CaptureError(`${place}: raises the archive above ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
+  return new CaptureError(`${place}: is larger than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
 }
 
 /** Undefined for responses that are not lists of watched resources: tables, logs, single objects, other kinds. */

@@ -111,7 +111,7 @@ class Messages {
     const r = resourceOf(envelope);
     if (typeof ts !== "number" || !Number.isFinite(ts) || Math.abs(ts) > 8.64e15) throw new CaptureError(`${place}: ts is not a time`);
     if (this.#cluster !== undefined && this.#cluster !== c)
-      throw new CaptureError(`${place}: belongs to another cluster than the first message`);
+      throw new CaptureError(`${place}: belongs to a different cluster than the first message`);
     this.#cluster = c;
     const packs = this.#packs.get(nameOf(envelope)) ?? new Map<number, PackItems>();
     this.#packs.set(nameOf(envelope), packs);

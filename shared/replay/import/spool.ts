@@ -38,7 +38,7 @@ export class Spool {
   /** @throws {CaptureError} beyond OBJECTS_MAX; {Error} when the disk is full */
   keep(resource: RecordedResource, object: CapturedObject): Kept {
     if (++this.#count > OBJECTS_MAX)
-      throw new CaptureError(`more than ${OBJECTS_MAX} objects in what is imported; import it in several parts, one hour each`);
+      throw new CaptureError(`the input has more than ${OBJECTS_MAX} objects; import it in several parts, one hour each`);
     const bytes = Buffer.from(exactText(object));
     for (let written = 0; written < bytes.length;)
       written += writeSync(this.#file, bytes, written, bytes.length - written, this.#end + written);

@@ -138,7 +138,7 @@ async function take(store: Store, controller: Controller, key: string): Promise<
   let answer = await store.take(taken, {});
   if (answer.kind === "moved")
     answer = await store.take(taken, { ...(answer.uid && { uid: answer.uid }), ...(answer.owner && { owner: answer.owner }) });
-  if (answer.kind !== "ok") throw new Error(`unexpected answer to the take of ${key}: ${answer.kind}`);
+  if (answer.kind !== "ok") throw new Error(`unexpected result of taking ${key}: ${answer.kind}`);
   return { taken, snapshot: answer.snapshot };
 }
 

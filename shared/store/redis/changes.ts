@@ -40,7 +40,7 @@ const KINDS = { put: "P", delete: "D", gone: "G" } as const;
 export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): ChangeArgs {
   const { catalog, seal, resource, items, counts } = changes;
   const { itemsMax = Number.POSITIVE_INFINITY } = changes;
-  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
+  if (items.length > itemsMax) throw new RangeError(`the call has ${items.length} items, more than ${itemsMax}`);
   const controller = controllerIn(catalog, resource);
   const effects = new EffectTable(catalog, names, table);
   const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
@@ -53,7 +53,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   for (const item of items) {
     const { key, uid, rv, owner, expected } = item;
     if (!isResourceVersion(rv)) throw new RangeError(`not a resourceVersion: "${rv}" of ${resource} ${key}`);
-    if (seen.has(key)) throw new RangeError(`${resource} ${key} comes twice in one call`);
+    if (seen.has(key)) throw new RangeError(`${resource} ${key} occurs twice in one call`);
     seen.add(key);
     const put = item.type === "put";
     const slash = key.indexOf("/");

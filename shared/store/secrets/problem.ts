@@ -14,7 +14,7 @@ const WORDS: Readonly<Record<string, string>> = {
 
 /** `action`: the IAM action, such as `secretsmanager:GetSecretValue`. */
 export function problemWith(code: string, action: string): string {
-  if (code === "AccessDeniedException") return `may not be used: allow ${action} on it, and kms:Decrypt if its key is your own`;
+  if (code === "AccessDeniedException") return `access is denied: allow ${action} on it, and kms:Decrypt if its key is your own`;
   const words = WORDS[code];
   return words === undefined ? `failed with ${code}` : `${words} (${code})`;
 }

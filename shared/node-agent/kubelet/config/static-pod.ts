@@ -47,7 +47,7 @@ export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
   const namespace = metadata.namespace === undefined || metadata.namespace === "" ? "default" : metadata.namespace;
   if (typeof name !== "string" || name === "") throw refuse("metadata.name is missing");
   const uid = metadata.uid === undefined || metadata.uid === "" ? uidOf(manifest, given) : metadata.uid;
-  if (typeof uid !== "string" || !UID.test(uid)) throw refuse("metadata.uid is not made of letters, digits and dashes");
+  if (typeof uid !== "string" || !UID.test(uid)) throw refuse("metadata.uid may contain only letters, digits and dashes");
   const fullName = `${name}-${given.nodeName.toLowerCase()}`;
   if (!DNS_SUBDOMAIN.test(fullName)) throw refuse(`metadata.name: "${fullName}" is not a DNS name of at most 253 characters`);
   if (typeof namespace !== "string" || !DNS_LABEL.test(namespace)) throw refuse("metadata.namespace is not a DNS label");
@@ -87,7 +87,7 @@ function built(value: object): Built {
     return problem === undefined ? { pod } : { problem };
   } catch (error) {
     // A field is missing or has the wrong type.
-    return { problem: `not a pod as the API has it: ${messageOf(error)}` };
+    return { problem: `not a valid Pod: ${messageOf(error)}` };
   }
 }
 

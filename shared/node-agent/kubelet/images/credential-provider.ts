@@ -221,7 +221,7 @@ function providerMistakes(provider: Readonly<Record<string, unknown>>): readonly
     !Array.isArray(args) || !Array.isArray(env) ? "providers.args and providers.env are lists" : undefined,
     tokenAttributes === undefined || tokenAttributes === null
       ? undefined
-      : "providers.tokenAttributes: Forbidden: this agent gives providers no service account tokens: take it out",
+      : "providers.tokenAttributes: Forbidden: this agent gives providers no service account tokens: remove it",
     ...Object.keys(provider)
       .filter((field) => !PROVIDER_FIELDS.has(field))
       .map((field) => `unknown field "providers.${field}"`),

@@ -131,7 +131,7 @@ export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[])
 
 /** A7: the flag `gone` stays while the uid is unchanged, unless IX9 replaces a newer row of a lost history. */
 function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
-  if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
+  if (!item.object) throw new TypeError(`the put of ${item.key} has no object`);
   const gone = before?.gone === true && before.uid === item.uid && compareResourceVersions(before.rv, item.rv) < 0;
   const sinceMs = gone ? step.resource.goneSinceMs.get(item.key) : undefined;
   const put: Row = {

@@ -108,8 +108,8 @@ function tallyRefused(data: MemoryData, pack: PackHeader, items: number, entry: 
 
 /** One item per key, because the effects of a second one depend on the row that the first one changes. */
 export function assertDistinct(items: readonly ItemChange[], itemsMax: number): void {
-  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
-  if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("a call carries two items of one key");
+  if (items.length > itemsMax) throw new RangeError(`the call has ${items.length} items, more than ${itemsMax}`);
+  if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("the call has two items with the same key");
 }
 
 export function stashManifest(
@@ -179,7 +179,7 @@ export function applyManifest(
   const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source: "stream" };
   const outcomes = sweep.map((item) => {
     const outcome = applyItem(step, item);
-    if (outcome === "moved") throw new Error(`${item.key} moved within one step`);
+    if (outcome === "moved") throw new Error(`${item.key} changed its slice during one call`);
     return outcome;
   });
   tally(data, pack, sweep.length, fatesOf(outcomes));
