@@ -1,6 +1,6 @@
-/** Problems with a secret, by its service's error code, and what to do. The service's message is not quoted. */
+/** Problems with a secret, by the error code of its service, and their remedies. The service's message is not quoted. */
 
-/** Codes of both services. Source: AWS Secrets Manager and SSM API references, errors of each action. */
+/** Problems by the error codes of both services. Source: AWS Secrets Manager and SSM API references, errors of each action. */
 const WORDS: Readonly<Record<string, string>> = {
   ResourceNotFoundException: "does not exist, or has no value yet",
   ParameterNotFound: "does not exist",

@@ -6,9 +6,9 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults } from "./queue.ts";
 
 export interface DeltaQueueFaults extends QueueFaults {
-  /** `send` reports an entry as failed, not permanently. */
+  /** Probability that `send` reports an entry as failed, but not permanently. */
   readonly refuse?: number;
-  /** The call fails although every entry was accepted. */
+  /** Probability that the call fails although every entry was accepted. */
   readonly unanswered?: number;
 }
 
