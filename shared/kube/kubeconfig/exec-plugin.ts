@@ -44,7 +44,7 @@ export interface Credentials {
   /** Client certificate and key, PEM. */
   readonly cert?: string;
   readonly key?: string;
-  /** Expiry; absent: never. */
+  /** Time of expiry; absent if the credentials do not expire. */
   readonly expiresAtMs?: number;
 }
 

@@ -9,7 +9,7 @@ export function certificatesIn(pem: string): readonly X509Certificate[] {
   return (pem.match(CERTIFICATE) ?? []).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
 }
 
-/** The problem of a certificate and key pair, or undefined. Quotes neither. Source: Go crypto/tls X509KeyPair. */
+/** The problem of a certificate and key pair, or undefined. The text quotes neither of them. Source: Go crypto/tls X509KeyPair. */
 export function problemOfPair(cert: string, key: string): string | undefined {
   const [certificate] = certificatesIn(cert);
   if (certificate === undefined) return "contains no PEM certificate";

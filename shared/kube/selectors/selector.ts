@@ -2,7 +2,7 @@
 import { ownAt } from "@deltaloop/base";
 import type { LabelSelector, Labels } from "../objects/wire.ts";
 
-/** A compiled valid selector. `Nothing` is the absent selector: it matches no object. */
+/** A compiled valid selector. `Nothing` is the absent selector, which matches no object. */
 export type Selector = { readonly kind: "Nothing" } | { readonly kind: "Requirements"; readonly requirements: readonly Requirement[] };
 
 /** A selector that the API server would have rejected; `message` is upstream's error text without its explanation of label syntax. */
