@@ -132,7 +132,7 @@ function collect(value: string, before: readonly string[]): readonly string[] {
   return [...before, value];
 }
 
-/** Both may hold a secret, so the error does not quote them. */
+/** URL and headers may contain a secret, so the error does not quote them. */
 function manifestUrl(value: string): string {
   if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)) return value;
   throw new UsageError("--manifest-url takes an http or https URL");

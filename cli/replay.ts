@@ -162,7 +162,7 @@ function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
   return lines.map((line) => `${printable(line)}\n`).join("");
 }
 
-/** The digest covers every sync, also those not printed. */
+/** The digest covers every sync, even syncs that are not printed. */
 async function decisions(
   capture: Capture,
   { seed, verbose, faults, kubernetes }: ReplayFlags,

@@ -16,7 +16,10 @@ import { isObject, parseGoDuration, UsageError } from "@deltaloop/base";
 
 /** commander's name for the source of a value. */
 const FROM_FILE = "config";
-/** Relative paths in the file are relative to it. Source: configfiles.go resolveRelativePaths, pkg/kubelet/apis/config/helpers.go KubeletConfigurationPathRefs. */
+/**
+ * Paths in the file that are relative to the file. Source: configfiles.go resolveRelativePaths, pkg/kubelet/apis/config/helpers.go
+ * KubeletConfigurationPathRefs.
+ */
 const PATHS = new Set(["--manifests", "--tls-cert-file", "--tls-private-key-file", "--client-ca-file", "--resolv-conf", "--pod-logs-dir"]);
 
 /**
@@ -96,7 +99,10 @@ function isSame(one: unknown, value: unknown): boolean {
   );
 }
 
-/** Whether the field counts as absent: Go's zero value of a non-pointer field, or an empty value of an unsupported field. */
+/**
+ * Whether the field counts as absent, which applies to Go's zero value of a non-pointer field and to an empty value of an unsupported
+ * field.
+ */
 function saysNothing(field: Field, value: unknown): boolean {
   if (value === null) return true;
   if (field.kind === "unsupported" && value === false) return true;

@@ -84,7 +84,7 @@ export async function nodeAccess(flags: AccessFlags, means: Means, signal: Abort
 
 type Placed = AccessFlags & { readonly kubeconfig: string; readonly certDir: string };
 
-/** Requests a certificate once and writes the kubeconfig. */
+/** Requests the first certificate and writes the kubeconfig. */
 async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, { clock, log }: Means, signal: AbortSignal): Promise<void> {
   const { kubeconfig, bootstrapKubeconfig, certDir, name: nodeName, startupTimeout } = flags;
   if (await isStillValid(flags, clock, log)) return;
@@ -106,7 +106,7 @@ async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, 
   log.info("joined the cluster", { node: nodeName, kubeconfig });
 }
 
-/** Can start without a certificate: calls the API server without credentials until there is one. */
+/** Can start without a certificate; until it has one, it calls the API server without credentials. */
 async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const { kubeconfig, certDir, bootstrapKubeconfig, name } = flags;
   const { clock, random, log, metrics } = means;

@@ -73,7 +73,7 @@ function isAny(address: string): boolean {
   return ANY.includes(address);
 }
 
-/** An address of this machine: of the given family if there is one, else IPv4. */
+/** Returns an address of this machine, of the given family or else IPv4. */
 function found(asked = "0.0.0.0"): readonly string[] {
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
   const asAsked = (family: string): number => ((family === "IPv6") === isIPv6(asked) ? 0 : 1);

@@ -11,7 +11,7 @@ import { readConfiguration } from "@deltaloop/local/processes";
 import { UsageError } from "@deltaloop/base";
 
 export interface Rotation {
-  /** The watcher's environment, with references. */
+  /** The watcher's environment, including references to secrets. */
   readonly environment: Variables;
   /** How long to wait until all processes have read a changed secret; by default slightly longer than the maximum age of secrets. */
   readonly waitMs?: number;
@@ -20,7 +20,7 @@ export interface Rotation {
   readonly say: (line: string) => void;
   readonly now: Clock["now"];
   readonly after: Clock["after"];
-  /** Ends the waiting; written values stay. */
+  /** Ends the wait; values that are already written are kept. */
   readonly signal: AbortSignal;
 }
 
