@@ -17,7 +17,7 @@ export interface StaticPodOrigin {
   readonly nodeName: string;
 }
 
-/** The fields read here; any may be missing or have another type. */
+/** The fields read here; any of them may be missing or have another type. */
 interface Manifest {
   readonly apiVersion?: unknown;
   readonly kind?: unknown;
@@ -27,7 +27,7 @@ interface Manifest {
 
 const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const DNS_SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-/** Part of paths and keys. */
+/** A UID, which becomes part of paths and keys. */
 const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 
 /**
@@ -66,7 +66,7 @@ export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
 /** Source: pkg/apis/scheduling/types.go SystemNodeCritical; scheduling/v1/helpers.go. */
 const NODE_CRITICAL = { className: "system-node-critical", priority: SYSTEM_CRITICAL_PRIORITY + 1000 };
 
-/** What can go wrong with the priority of a static pod, which runs nevertheless. Source: pkg/kubelet/config/common.go. */
+/** A warning about the priority of a static pod. The pod still runs. Source: pkg/kubelet/config/common.go. */
 export function priorityWarning({ spec: { priority, priorityClassName = "" } }: NodePod): string | undefined {
   const { className } = NODE_CRITICAL;
   if (priority === undefined)

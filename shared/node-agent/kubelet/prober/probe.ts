@@ -21,11 +21,11 @@ export interface ProbeInput {
   readonly nowMs: number;
   /** The container in the cached status, if any. */
   readonly container: ProbedContainer | undefined;
-  /** There is a cached status. */
+  /** Whether there is a cached status. */
   readonly hasStatus: boolean;
   readonly phaseIsTerminal: boolean;
   readonly podIsDeleting: boolean;
-  /** The container ended and is not restarted. */
+  /** Whether the container has ended and is not restarted. */
   readonly isLast: boolean;
 }
 

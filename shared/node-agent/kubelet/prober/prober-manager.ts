@@ -80,7 +80,7 @@ async function probeUnreadySoon(ports: Pick<NodePorts, "store" | "clock">, pod: 
   }
 }
 
-/** Keeps the results for the status. */
+/** Stops the probes and keeps their results for the status. */
 async function stopProbes(ports: Pick<NodePorts, "store">, pod: NodePod, kinds: readonly ProbeKind[]): Promise<void> {
   for (const { container, kind } of probesOf(pod))
     if (kinds.includes(kind)) await ports.store.unschedule("probes", probeKey(pod.metadata.uid, container, kind));
@@ -108,7 +108,7 @@ export async function runProbe(
   const container = [...pod.spec.containers, ...initContainersOf(pod)].find((one) => one.name === name);
   if (container === undefined) return;
   const { spec } = probe;
-  // Scheduled first, so that the probe cannot be lost.
+  // The next run is scheduled first, so that the probe cannot be lost.
   await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 
   const status = (await ports.store.read("statuses", uid))?.status;
@@ -136,7 +136,7 @@ export async function runProbe(
     published = after.published ?? published;
   }
   const next = record;
-  const isGone = ports.pods.get(uid) === undefined; // changed while the probe ran
+  const isGone = ports.pods.get(uid) === undefined; // the pod may have been removed while the probe ran
   if (isGone || next === undefined || next.stopped === true) await ports.store.unschedule("probes", key);
   if (isGone) return;
   await ports.store.update("probes", key, () => next);
