@@ -19,7 +19,7 @@ export interface Kept {
   readonly version: string;
 }
 
-/** A few hundred bytes of each object stay in memory. */
+/** Limit of objects, because a few hundred bytes of each object stay in memory. */
 const OBJECTS_MAX = 1_000_000;
 
 export class Spool {
@@ -50,7 +50,7 @@ export class Spool {
     return kept;
   }
 
-  /** The interned copy of a text that parsing creates each time. */
+  /** Returns the interned copy of a text. */
   one(text: string): string {
     const known = this.#texts.get(text);
     if (known === undefined) this.#texts.set(text, text);

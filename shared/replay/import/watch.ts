@@ -19,7 +19,7 @@ import { eventOf } from "./spool.ts";
 import type { Kept, Spool } from "./spool.ts";
 import { newestTimeIn } from "./times.ts";
 
-/** One per event, changed in place. */
+/** A seen event, which is changed in place. */
 interface Seen {
   readonly resource: RecordedResource;
   type: ImportedEvent["type"] | "LISTED";
