@@ -3,7 +3,7 @@ import type { Log, LogFields } from "../log.ts";
 import { printable, printableJson } from "./printable.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-/** Longest value of a field, in characters. */
+/** Maximum length of a field's value, in characters. */
 const VALUE_LENGTH_MAX = 1_024;
 export type LogLevel = (typeof LEVELS)[number];
 
