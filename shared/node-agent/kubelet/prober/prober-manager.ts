@@ -95,7 +95,7 @@ export async function forgetProbes(ports: Pick<NodePorts, "store">, uid: string)
     }
 }
 
-/** Runs the probe `key`, which was due at `dueMs`. Never throws because of a container. */
+/** Runs the probe `key`, which was due at `dueMs`. Problems of the container never make it throw. */
 export async function runProbe(
   ports: EnqueuePorts & Pick<NodePorts, "cri" | "prober" | "podEvent">,
   key: string,
@@ -163,8 +163,8 @@ function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContain
 const ENDED_POLL_MS = 1_000;
 
 /**
- * The outcome of `run`, or `error` once its container has ended: its timeout may be very long. Differs from upstream: prober_manager.go
- * stops a worker only between probes.
+ * The outcome of `run`, or `error` once its container has ended, because the timeout of `run` may be very long. Differs from upstream:
+ * prober_manager.go stops a worker only between probes.
  */
 async function whileRunning(
   { clock, pods, store }: Pick<NodePorts, "store" | "clock" | "pods">,
@@ -254,7 +254,8 @@ export interface PodProbeResults {
 }
 
 /**
- * Results by container id: undefined without such a probe, the initial result before the first run. `nameOf` maps ids to container names.
+ * Results by container id: undefined if there is no such probe, and the initial result before the first run. `nameOf` maps ids to container
+ * names.
  */
 async function readProbeAnswers(
   { store }: Pick<NodePorts, "store">,
