@@ -36,7 +36,7 @@ interface CaptureFlags extends StartupFlags {
   readonly continue?: true;
 }
 
-/** Interval of flushes: earlier lines are readable, also after SIGKILL. */
+/** Interval of flushes. Flushed lines are readable even after SIGKILL. */
 const FLUSH_MS = 1_000;
 /** Below this size, a file could be full before it contains all existing objects. */
 const ROTATE_BYTES_MIN = 2 ** 20;
@@ -109,7 +109,7 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const client = createClient(config);
   const source = createWatch(client, flags.namespace);
   await untilListed(config, flags, log, signalled);
-  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack the rights
+  const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack the right to read the version
   const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server, kubernetes });
   const ends = new AbortController();
   const ended = AbortSignal.any([signalled, ends.signal]);

@@ -103,7 +103,8 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   const measured =
     flags.metrics === undefined ? undefined : await withProgress(`Reading ${flags.metrics}`, measuredAt(flags.metrics, flags.over));
   const said = RATES.filter((name) => command.getOptionValueSource(name) === "cli");
-  if (measured !== undefined && said.length > 0) throw new UsageError(`--metrics has the workload: leave out ${said.join(", ")}`);
+  if (measured !== undefined && said.length > 0)
+    throw new UsageError(`--metrics already contains the workload: leave out ${said.join(", ")}`);
   const usage = measured === undefined ? usageOf(counts, rates) : usageOfMeasured(counts, measured);
   const { coldStartMs, series } = counts;
   const month = (given: Readonly<Record<string, string>>) => {
@@ -125,7 +126,7 @@ async function runCost(flags: CostFlags, command: Command): Promise<void> {
   process.stdout.write(flags.output ? objectText(reportAsObject(report), flags.output) : reportForPeople(report));
 }
 
-/** Metrics in a file count as read when the file was written. @throws {UsageError} */
+/** Reads metrics. For a file, the time of reading is the file's modification time. @throws {UsageError} */
 async function measuredAt(where: string, overMs: number | undefined): Promise<Measured> {
   const hours = overMs === undefined ? undefined : overMs / 3_600_000;
   try {
@@ -134,7 +135,7 @@ async function measuredAt(where: string, overMs: number | undefined): Promise<Me
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
     return measuredIn(where, await answer.text(), Date.now(), hours);
   } catch (error) {
-    // the message of fetch alone only says that it failed
+    // the message of fetch has no reason; its cause has it
     const why = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     throw error instanceof UsageError ? error : new UsageError(`${where} cannot be read: ${messageOf(why)}`);
   }
@@ -155,7 +156,7 @@ function readJson(path: string): unknown {
   }
 }
 
-/** @throws {UsageError} unless it consists of `name: value` lines */
+/** @throws {UsageError} unless the file consists of `name: value` lines */
 function parametersIn(path: string): Readonly<Record<string, string>> {
   try {
     return parameterTexts(readFileSync(path, "utf8"));

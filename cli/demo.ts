@@ -1,6 +1,6 @@
 /**
- * `deltaloop demo`: the functions create, scale and roll a Deployment while the leading watcher is stopped; on embedded
- * defaults, in a few seconds.
+ * `deltaloop demo`: the functions create, scale and roll a Deployment while the leading watcher is stopped; with embedded components, in a
+ * few seconds.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -50,7 +50,7 @@ export function registerDemo(program: Command): void {
       .option("--open", "draw it live in a page on this machine, until Ctrl-C")
       .option("-v, --verbose", "print the log of the watchers and the functions")
       .action(async (flags: DemoFlags) => {
-        // Folders and Redis of this process are removed at its exit. A signal is no error.
+        // Folders and Redis of this process are removed at its exit. A signal is not an error.
         for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(0));
         // Long polls may keep sockets open; an error is printed first.
         await runDemo(flags).finally(() => setTimeout(() => process.exit(), EXIT_AFTER_MS).unref());
@@ -125,7 +125,7 @@ async function opened({ url }: Embedded, view: DemoView): Promise<LivePage> {
   const { openLivePage, openText } = await import("./explain/timeline/open-page.ts");
   const kube = createWatch(createClient({ server: url, component: "timeline" }));
   const page = await openLivePage({ source: "deltaloop demo", server: url, kube, log: consoleLog("", "error") });
-  void page.run(new AbortController().signal); // until this process ends
+  void page.run(new AbortController().signal); // runs until this process ends
   view.say(openText(page.url));
   return page;
 }
@@ -152,8 +152,8 @@ class Demo {
   }
 
   /**
-   * Performs the step and shows progress until the rollout is complete by the rules of `kubectl rollout status`; calls `then` once
-   * meanwhile.
+   * Performs the step and shows progress until the rollout is complete by the rules of `kubectl rollout status`; calls `then` once during
+   * the rollout.
    */
   async step(what: string, act: () => Promise<unknown>, then?: Then): Promise<void> {
     const startedMs = Date.now();

@@ -94,14 +94,14 @@ export function registerDev(program: Command): void {
   );
 }
 
-/** Options of `dev` that controllers of files have too. */
+/** Options of `dev` that also apply to controllers in files. */
 const OWN_OPTIONS = ["act", "anyKubernetes", "context", "kubeconfig", "startupTimeout", "verbose", "yes"];
 
 async function runOwn(files: readonly string[], flags: DevFlags, command: Command): Promise<number> {
   const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
   const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
   if (foreign !== undefined)
-    throw new UsageError(`${foreign.long ?? foreign.flags} is for the built-in controllers: leave it out with files`);
+    throw new UsageError(`${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files`);
   const kube = await pinContext({
     ...(flags.context !== undefined && { context: flags.context }),
     kubeconfig: kubeconfigPath(flags.kubeconfig),
@@ -130,7 +130,7 @@ class Dev {
   }
 
   async run(): Promise<number> {
-    if (this.#flags.yes) throw new UsageError("--yes is for controllers of files: name one");
+    if (this.#flags.yes) throw new UsageError("--yes applies to controllers in files: name a file");
     const signalled = untilSignalled();
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
@@ -153,7 +153,7 @@ class Dev {
       const kubeFlags = ["--kubeconfig", kubeconfig, ...(context === undefined ? [] : ["--context", context])];
       this.#page = this.#flags.open && (await this.#opened());
       const hostFlags = ["--invocations", this.#invocations, ...(this.#page ? ["--decisions"] : [])];
-      // In parallel with the watchers: their messages wait, and a start takes half a second of CPU.
+      // The functions start in parallel with the watchers, whose messages wait; a start takes half a second of CPU.
       const functions = this.#keep("functions", () => startVerb("host", [...kubeFlags, ...hostFlags], environment));
       const watchFlags = [...kubeFlags, ...(act ? ["--guard"] : [])];
       for (let n = 1; n <= this.#flags.watchers; n++) {
@@ -246,7 +246,7 @@ class Dev {
 
   #queueRestarts = 0;
 
-  /** The local queue keeps messages in memory: when it dies they are lost, and the caches need a relist. */
+  /** The local queue keeps messages in memory: when its process exits, they are lost and the caches need a relist. */
   async #startQueue(): Promise<{ readonly endpoint: string; readonly queues: LocalQueues }> {
     const port = await freePort();
     const child = await this.#keep("queue", () => {
@@ -254,7 +254,7 @@ class Dev {
       const flags = ["--port", String(port), "--invocations", this.#invocations, "--concurrency", String(this.#flags.concurrency)];
       return startVerb("queue", flags, {});
     });
-    return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // cli/queue.ts prints it
+    return JSON.parse(await child.firstLine) as { endpoint: string; queues: LocalQueues }; // cli/queue.ts prints this JSON
   }
 
   #markLostMessages(store: Store): void {
@@ -285,7 +285,7 @@ class Dev {
     };
   }
 
-  /** Starts a process and restarts it when it dies, unless its exit code forbids that. */
+  /** Starts a process and restarts it when it exits, unless its exit code forbids that. */
   async #keep(name: string, start: () => Child): Promise<Child> {
     const child = start();
     this.#children.set(name, child);
@@ -294,7 +294,7 @@ class Dev {
       if (this.#ending.signal.aborted) return;
       if (code === EXIT_UPSTREAM_ACTIVE) return this.#fail("stopped acting: another controller manager is active", EXIT_UPSTREAM_ACTIVE);
       if (code === EXIT_USAGE) return this.#fail(`${name} has an invalid configuration`, EXIT_USAGE);
-      this.#log.warn(`${name} died, restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
+      this.#log.warn(`${name} exited, restarting it`, { pid: child.pid, how: signal ?? `code ${code}` });
       await new Promise((resolve) => setTimeout(resolve, RESTART_MS));
       // A process that exits before it is ready is restarted too.
       if (!this.#ending.signal.aborted) await this.#keep(name, start).catch(() => undefined);
@@ -320,7 +320,7 @@ class Dev {
     }
   }
 
-  /** Ends the functions first, so that nothing acts; Redis last, because the others use it. */
+  /** Ends the functions first, so that nothing writes to the cluster, and Redis last, because the other processes use it. */
   async #end(store: Store | undefined): Promise<void> {
     this.#ending.abort(new Error("ending"));
     await Promise.all([...this.#children.values()].map((child) => child.end(END_GRACE_MS)));

@@ -53,7 +53,7 @@ export function registerDoctor(program: Command): void {
     .addOption(startupTimeoutOption())
     .action(async (flags: DoctorFlags) => {
       process.exitCode = await runDoctor(flags);
-      // A server that hangs keeps connections open. The report is flushed before the exit, also into a pipe.
+      // A server that hangs keeps connections open, so the process exits explicitly, after the report is flushed.
       process.stdout.write("", () => process.exit());
     });
   withDetails(command, {
@@ -128,6 +128,6 @@ function decoded(password: string): string {
   try {
     return decodeURIComponent(password);
   } catch {
-    return password; // this text contains a %
+    return password; // the password has an invalid percent-encoding
   }
 }

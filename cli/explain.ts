@@ -31,7 +31,7 @@ interface ExplainFlags extends LiveFlags, RecordedReleaseFlag {
   readonly repeats?: true;
   readonly html?: string;
   readonly open?: true;
-  /** False after --no-redact. */
+  /** False with --no-redact. */
   readonly redact: boolean;
   readonly force?: true;
   readonly output?: OutputFormat;
@@ -136,7 +136,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
   const capture = await openAnyRecords(file, allOf(family, state, { begin: () => undefined, see: () => undefined, end }), {
     skims: !isStory,
   });
-  if (read === undefined) throw new Error("the capture has records");
+  if (read === undefined) throw new Error("the capture has no records");
   const { verdicts, subject, nowMs, atMs } = read;
   if (subject === undefined) {
     printWorst(verdicts, file, flags);
@@ -158,7 +158,7 @@ async function explainFile(file: string, object: string, flags: ExplainFlags): P
 }
 
 interface Explanation {
-  /** Worst first; of an object only its own, if it exists. */
+  /** Verdicts, worst first; if an object is requested, only the verdict on it, if any. */
   readonly verdicts: readonly Verdict[];
   readonly subject: Subject | undefined;
   readonly nowMs: number;
@@ -186,7 +186,7 @@ function explanationAt(state: StateCensus, family: FamilyCensus, { object, flags
   return { verdicts, subject, atMs, nowMs: cluster.nowMs };
 }
 
-/** Prints, if something is wrong, how to draw it. A file name that a shell would change is omitted. */
+/** If something is wrong, prints the command that draws the timeline. A file name that a shell would change is omitted. */
 function printPageHint(verdicts: readonly Verdict[], file: string): void {
   if (verdicts.every(({ health }) => health === "complete") || !/^[\w./][\w./-]*$/.test(file)) return;
   process.stdout.write(`Timeline  deltaloop explain ${file} --html timeline.html\n`);

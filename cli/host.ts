@@ -45,7 +45,7 @@ export function registerHost(program: Command): void {
 }
 
 const RECONNECT_MS = 100;
-/** Longer than the poller waits for running invocations. */
+/** Longer than the time for which the poller waits for running invocations. */
 const LEAVE_MS_MAX = 6_000;
 
 /** Every function on a queue, and its component name in calls to the API server. */

@@ -132,7 +132,7 @@ function collect(value: string, before: readonly string[]): readonly string[] {
   return [...before, value];
 }
 
-/** Both may hold a secret, so the error does not quote them. */
+/** URL and headers may contain a secret, so the error does not quote them. */
 function manifestUrl(value: string): string {
   if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)) return value;
   throw new UsageError("--manifest-url takes an http or https URL");
@@ -146,7 +146,7 @@ function manifestUrlHeader(text: string, before: readonly Header[]): readonly He
     validateHeaderName(name);
     validateHeaderValue(name, value.trim());
   } catch {
-    throw new UsageError("--manifest-url-header takes NAME:VALUE as HTTP has them");
+    throw new UsageError("--manifest-url-header takes NAME:VALUE in HTTP header syntax");
   }
   return [...before, [name, value.trim()]];
 }

@@ -88,7 +88,7 @@ async function moveByInput(server: PastServer): Promise<void> {
 }
 
 async function moveRunning(time: string, file: string | undefined): Promise<void> {
-  if (file !== undefined) throw new UsageError("--set moves the running server of $KUBECONFIG: name no file");
+  if (file !== undefined) throw new UsageError("--set moves the running server of $KUBECONFIG: leave out the file");
   const path = kubeconfigPath(undefined);
   const { server } = await kubeHttpConfigFrom(path, { component: "open" });
   if (!/^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}$/.test(server))

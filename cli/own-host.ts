@@ -1,6 +1,6 @@
 /**
  * `deltaloop own-host`: runs the `sync` functions of user controllers, started by `dev`. It has no credentials and no keys: it gets
- * snapshots, asks its parent for live reads, and returns results. So its end at any moment is a sync that failed.
+ * snapshots, asks its parent for live reads, and returns results. So its end at any moment only fails the running sync.
  */
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -69,7 +69,7 @@ async function runOwnHost(files: readonly string[]): Promise<void> {
       .catch((error: unknown) => say({ kind: "failed", id, error: failureOf(error, files) }));
   });
   process.on("disconnect", () => process.exit());
-  // The parent decides when this process ends.
+  // Ignores signals, because the parent decides when this process ends.
   for (const signal of ["SIGINT", "SIGHUP", "SIGTERM"] as const) process.on(signal, () => undefined);
   // A promise that the developer's code does not await must not end the other keys' syncs.
   process.on("unhandledRejection", (error) => process.stderr.write(`${printable(`unhandled rejection: ${failureOf(error, files)}`)}\n`));

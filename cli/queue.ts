@@ -46,7 +46,7 @@ async function runQueue(flags: QueueFlags): Promise<void> {
     process.stdout.write(`${JSON.stringify({ endpoint: sqs.endpoint, queues })}\n`);
     await new Promise<void>((resolve) => (ends.aborted ? resolve() : ends.addEventListener("abort", () => resolve(), { once: true })));
   } finally {
-    await Promise.race([sqs.stop(), new Promise((resolve) => setTimeout(resolve, 1000))]); // long polls may still hang on it
+    await Promise.race([sqs.stop(), new Promise((resolve) => setTimeout(resolve, 1000))]); // open long polls may delay the stop
   }
   process.exit();
 }

@@ -96,7 +96,7 @@ async function runReplay(file: string, flags: ReplayFlags): Promise<void> {
   if (flags.show !== undefined) return show(capture, subjectIn(flags.show, census, flags.namespace), atMs ?? endMs);
   const untilMs = flags.until === undefined ? undefined : momentIn("--until", flags.until, startMs, endMs);
   if (flags.step && (!process.stdin.isTTY || flags.output))
-    throw new UsageError("--step waits for Enter: it needs a terminal and excludes -o");
+    throw new UsageError("--step waits for Enter: it needs a terminal and cannot be combined with -o");
   const keys = keysIn(census, flags);
   if (flags.closed) return closed(capture, file, flags, keys);
   const near = atMs === undefined ? undefined : new AroundMoment(atMs);
@@ -162,7 +162,7 @@ function closedText({ disagreements, left, podsCreated }: ClosedEnd): string {
   return lines.map((line) => `${printable(line)}\n`).join("");
 }
 
-/** The digest covers every sync, also those not printed. */
+/** The digest covers every sync, even syncs that are not printed. */
 async function decisions(
   capture: Capture,
   { seed, verbose, faults, kubernetes }: ReplayFlags,
@@ -195,7 +195,7 @@ function keysIn(census: FamilyCensus, { key = [], namespace: given }: ReplayFlag
   return new Set(
     key.map((text) => {
       const { resource, namespace, name } = subjectIn(text, census, given);
-      if (resource === "pods") throw new UsageError(`--key ${text}: a pod has no sync of its own; run \`deltaloop explain FILE ${text}\``);
+      if (resource === "pods") throw new UsageError(`--key ${text}: pods have no syncs; run \`deltaloop explain FILE ${text}\``);
       return `${resource} ${namespace}/${name}`;
     }),
   );

@@ -105,7 +105,7 @@ async function runResume(flags: ResumeFlags): Promise<number> {
     const { dateMs = Date.now() } = await readApiServer(client);
     const reading = stops.length > 0 ? newestForeignWrite(kube, dateMs, new AbortController().signal, namespace) : undefined;
     const newest = reading && (await withProgress("Reading the newest writes", reading));
-    if (newest) say(`the last of all: ${describeForeignWrite(newest)}`);
+    if (newest) say(`the last write of another controller: ${describeForeignWrite(newest)}`);
     const decision = decideResume(stops, newest, dateMs, flags.force === true);
     switch (decision.kind) {
       case "notStopped":
@@ -113,15 +113,15 @@ async function runResume(flags: ResumeFlags): Promise<number> {
         return 0;
       case "refused":
         say(`not resumed: ${decision.why}`);
-        say(`kube-controller-manager runs without these loops when it is started with ${SWITCH_OFF}`);
+        say(`to stop these controllers in kube-controller-manager, start it with ${SWITCH_OFF}`);
         return EXIT_REFUSED;
       case "resume": {
         const { forgivenMs } = decision;
         if ((await store.resume({ ...(namespace !== undefined && { namespace }), seen: state, forgivenMs })) === "changed") {
-          say("not resumed: it has written again meanwhile; look again");
+          say("not resumed: the other controller has written again; run the command again");
           return EXIT_REFUSED;
         }
-        say("resumed: what is due is run within seconds; the next such write stops everything again");
+        say("resumed: due keys are synced within seconds; the next write of another controller stops everything again");
         return 0;
       }
       default:

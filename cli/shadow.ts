@@ -119,7 +119,7 @@ async function runShadow(named: string | undefined, flags: ShadowFlags): Promise
   if (count.differs) process.exitCode = EXIT_DIFFERS;
 }
 
-/** The capture's path; undefined: a cluster. @throws {UsageError} for two files, or a file with options for a cluster */
+/** Returns the capture's path; undefined for a cluster. @throws {UsageError} for two files, or a file with options for a cluster */
 function fileOf(named: string | undefined, flags: ShadowFlags): string | undefined {
   if (named !== undefined && flags.capture !== undefined) throw new UsageError("pass one capture: FILE or --capture FILE");
   const file = named ?? flags.capture;
@@ -194,7 +194,7 @@ function markOf({ atMs, write, verdict }: Extract<Finding, { kind: "write" }>): 
   const isWarning = verdict.kind === "unexplained" || verdict.kind === "excess";
   const title = `${labelOf(write)}: ${VERDICTS[verdict.kind]}`;
   const mark = { kind: "shadow", title, by: `upstream's ${controller} controller`, ...(isWarning && { isWarning }) } as const;
-  return [{ kind: RESOURCES[resource].kind as Kind, namespace, name }, atMs, mark]; // the resource is a cached one
+  return [{ kind: RESOURCES[resource].kind as Kind, namespace, name }, atMs, mark]; // the resource is a cached resource
 }
 
 /** Omits controllers that read a missing resource: they would decide as if no object existed. */

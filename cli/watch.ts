@@ -53,9 +53,12 @@ interface WatchFlags extends StartupFlags {
 }
 
 export const EXIT_UPSTREAM_ACTIVE = 3;
-/** The supervisor restarts it, so that it starts a new epoch with a new digest key and connects with new passwords. */
+/**
+ * Exit code after which the supervisor restarts the watcher, which then starts a new epoch with a new digest key and connects with new
+ * passwords.
+ */
 const EXIT_SECRETS_REPLACED = 4;
-/** Another cluster's watcher works on this cache (informer §11.11). The supervisor restarts this one, which checks again. */
+/** Another cluster's watcher works on this cache (informer §11.11). The supervisor restarts this watcher, which checks again. */
 const EXIT_SHARED_CACHE = 5;
 const END_MS_MAX = 2_000;
 
@@ -144,7 +147,7 @@ async function runWatch(flags: WatchFlags): Promise<void> {
     log.error(found.message);
     process.exitCode = EXIT_UPSTREAM_ACTIVE;
     stopped.abort(found);
-    // The parent keeps writing until this process exits, so exit even if something hangs.
+    // The parent keeps writing until this process exits, so the process exits even if something hangs.
     setTimeout(() => process.exit(), END_MS_MAX).unref();
   };
   const guards = mode === "act" && configuration.guard !== "off";

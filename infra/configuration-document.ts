@@ -1,4 +1,4 @@
-/** docs/reference/configuration.md, from the table of variables that functions and watcher read. */
+/** Generates docs/reference/configuration.md from the table of variables that functions and watcher read. */
 import { configurationVariables } from "@deltaloop/controllers/configuration";
 
 /** Maps each path (relative to this folder) to its text. */

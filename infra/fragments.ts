@@ -136,7 +136,10 @@ const NETWORK = `              # Lambda creates and deletes VPC network interfac
                 Condition: { "Null": { "lambda:SourceFunctionArn": "false" } }
 `;
 
-/** Lambda needs these actions; ChangeMessageVisibility is for our own code (BA4). Source: AWS managed policy AWSLambdaSQSQueueExecutionRole. */
+/**
+ * Lambda needs these actions, except ChangeMessageVisibility, which our code uses (BA4). Source: AWS managed policy
+ * AWSLambdaSQSQueueExecutionRole.
+ */
 function consume({ logical, makesVisible }: NonNullable<FunctionEntry["queue"]>): string {
   return `              - Sid: Consume
                 Effect: Allow

@@ -1,4 +1,4 @@
-/** Generated from the table of metrics: the reference page, and a dashboard for Grafana. */
+/** Generates the reference page and a dashboard for Grafana from the table of metrics. */
 import { METRICS } from "@deltaloop/base/metrics";
 import type { MetricRow } from "@deltaloop/base/metrics";
 
@@ -6,7 +6,7 @@ const ROWS: readonly (readonly [name: string, row: MetricRow])[] = Object.entrie
 const [VALUES_MAX, HELP_WORDS_MAX, SHARED_MIN] = [9, 40, 2];
 const code = (text: string): string => `\`${text}\``;
 
-/** Path, from this folder, to text. */
+/** Maps each path (relative to this folder) to its text. */
 export function metricDocuments(): Readonly<Record<string, string>> {
   return { "../docs/reference/metrics.md": table(), "dashboard.json": `${JSON.stringify(dashboard(), undefined, 2)}\n` };
 }
@@ -70,7 +70,7 @@ function sharedLabels(): ReadonlyMap<string, string> {
     ({ label, text }) => `${label} ${text}`,
   );
   const shared = [...groups.values()].filter(({ length }) => length >= SHARED_MIN).toSorted((a, b) => a.length - b.length);
-  return new Map(shared.flatMap(([first]) => (first === undefined ? [] : [[first.label, first.text]]))); // keeps the most frequent values of each label
+  return new Map(shared.flatMap(([first]) => (first === undefined ? [] : [[first.label, first.text]]))); // the first entry has the most frequent values of each label
 }
 
 function labelText([label, values]: readonly [string, readonly string[] | string]): string {
@@ -84,7 +84,7 @@ function valuesText(values: readonly string[] | string): string {
   return listed.map(code).join(", ");
 }
 
-/** Whole sentences of a help text, at least one. */
+/** Shortens a help text to whole sentences, at least one. */
 function shortened(help: string): string {
   const sentences = help.split(/(?<=\.) /);
   let text = sentences[0] ?? "";
@@ -95,7 +95,7 @@ function shortened(help: string): string {
   return text;
 }
 
-/** One panel for each metric, in rows by the process that exposes it, in Grafana's dashboard model. */
+/** Returns a dashboard with one panel for each metric, in rows by the process that exposes it, in Grafana's dashboard model. */
 function dashboard(): object {
   const groups = Map.groupBy(ROWS, ([name]) => GROUPS.find(({ prefix }) => name.startsWith(prefix))?.title ?? "Our own");
   let [id, y] = [0, 0];

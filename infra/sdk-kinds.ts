@@ -1,6 +1,6 @@
 /**
- * shared/sdk/kinds.ts and its types: Kubernetes' own kinds for controllers of your own. The interfaces are written out flat from the types of
- * client-node, so that a controller needs no other package and the compiler resolves no mapped types.
+ * Generates shared/sdk/kinds.ts and its types: Kubernetes' kinds for user controllers. The interfaces are written out flat from the types
+ * of client-node, so that a controller needs no other package and the compiler resolves no mapped types.
  */
 import { readFileSync } from "node:fs";
 
@@ -47,7 +47,7 @@ interface Field {
   readonly name: string;
   readonly optional: boolean;
   readonly type: string;
-  /** Models that the type names. */
+  /** Models to which the type refers. */
   readonly models: readonly string[];
 }
 

@@ -3,7 +3,7 @@ import { UsageError } from "@deltaloop/base";
 import { describeError, KubeApiError, NotKubernetesError, UnansweredError } from "@deltaloop/kube/client";
 import { isCertificateError } from "@deltaloop/kube/http";
 
-/** Undefined for a failure that may be temporary. */
+/** Returns undefined for a failure that may be temporary. */
 export function accessFailure(error: unknown, what: string, server: string): UsageError | undefined {
   const remedy = remedyFor(error);
   if (remedy === undefined) return undefined;

@@ -4,7 +4,7 @@ import { claimOf, createInquiry } from "@deltaloop/controllers/cache";
 import type { ForeignWriteGuard, InquiryPorts } from "@deltaloop/controllers/cache";
 import type { ForeignWrite } from "@deltaloop/store/ports";
 
-/** Another controller writes to the same objects. The user must stop one of the two. */
+/** Another controller writes to the same objects. The user must stop one of the two controllers. */
 export class UpstreamActiveError extends Error {
   override readonly name = "UpstreamActiveError";
 }

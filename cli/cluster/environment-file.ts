@@ -44,11 +44,11 @@ export function environmentOption(): Option {
 }
 
 /**
- * The watcher's environment: from a file, else from this process if its environment has one, else from this user's newest `dev`. Sets
- * AWS_REGION from the file: in another region, a secret or queue of the same name belongs to another deployment. Credentials stay those of
- * this process.
+ * The watcher's environment: from a file, otherwise from this process if its environment has the variables, otherwise from this user's
+ * newest `dev`. Sets AWS_REGION from the file: in another region, a secret or queue of the same name belongs to another deployment.
+ * Credentials stay those of this process.
  *
- * @throws {UsageError} if there is none, or the file cannot be read
+ * @throws {UsageError} if no environment is found, or the file cannot be read
  */
 export function watchersEnvironment({ env, kubeconfig, context }: EnvironmentFlags): WatchersEnvironment {
   const file = env ?? (process.env["DELTALOOP_DEPLOYMENT"] === undefined ? environmentOfDev() : undefined);
@@ -75,7 +75,7 @@ function environmentOfDev(): string {
   return newest.path;
 }
 
-/** Only files in a folder that just this user can write: elsewhere, another user could insert their own Redis. */
+/** Accepts only files in a folder that no other user can write, because another user could otherwise insert their own Redis. */
 function ownFile(folder: string): { readonly path: string; readonly mtimeMs: number } | undefined {
   const { uid, mode = 0 } = lstatSync(folder, { throwIfNoEntry: false }) ?? {};
   if (uid !== process.getuid?.() || (mode & 0o077) !== 0) return undefined;

@@ -3,7 +3,7 @@ import { CACHED_RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
 import type { KeyStore, KeyUse } from "@deltaloop/store/ports";
 
-/** Rounds for values that change during their replacement; writers use the current key by then. */
+/** Rounds for values that change during their replacement. By the last round, writers use the current key. */
 const ROUNDS_MAX = 3;
 
 /** Returns the counts at the end. */

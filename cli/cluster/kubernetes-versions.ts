@@ -13,8 +13,8 @@ export const SUPPORTED_VERSIONS = {
 export function unsupported(gitVersion: string): string | undefined {
   const { from, to } = SUPPORTED_VERSIONS;
   if (compareVersions(gitVersion, from) < 0)
-    return `Kubernetes ${gitVersion} is older than ${from}: it does not promise resourceVersions that can be compared`;
+    return `Kubernetes ${gitVersion} is older than ${from}: its resourceVersions are not guaranteed to be comparable`;
   if (compareVersions(gitVersion, `${to}.999`) > 0)
-    return `Kubernetes ${gitVersion} is newer than ${to}: a pod template may have fields that are not known here, and change without being seen to`;
+    return `Kubernetes ${gitVersion} is newer than ${to}: pod templates may have fields that this build does not know, so it can miss their changes`;
   return undefined;
 }

@@ -8,7 +8,7 @@ import type { Store } from "@deltaloop/store/ports";
 /** The leader renews each 2 s, so a write may conflict. */
 const WRITES_MAX = 10;
 
-/** Approves, by an annotation of the Lease, that its watcher replaces another cluster's epoch at once; and removes the recent epochs. */
+/** Sets an annotation on the Lease which lets its watcher replace another cluster's epoch at once, and removes the recent epochs. */
 export async function resumeLineage(
   kube: Pick<KubeReader, "get"> & Pick<KubeWriter, "replace">,
   store: Pick<Store, "lineage" | "forgetRecentEpochs">,

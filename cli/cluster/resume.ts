@@ -7,12 +7,12 @@ import { createPager } from "@deltaloop/kube/client";
 import type { ForeignWrite, GuardState, Stop } from "@deltaloop/store/ports";
 import { describeForeignWrite, describeStop, SKEW_MS, stoppedNamespaces } from "@deltaloop/store/ports";
 
-/** During a rollout an active controller writes more often than this. If it writes again later, the guard stops again. */
+/** During a rollout, an active controller writes more often than this interval. If it writes later, the guard stops everything again. */
 const QUIET_MS = 30_000;
 
 /**
  * The newest status of the cluster, or of `namespace`, that another controller has written, according to managedFields. These may be
- * forged, so future times are ignored; at worst the user has to pass --force. `nowMs` is the API server's time.
+ * forged, so future times are ignored; in the worst case the user must pass --force. `nowMs` is the API server's time.
  */
 export async function newestForeignWrite(
   kube: Pick<KubeWatch, "listPage">,
@@ -40,7 +40,7 @@ export async function newestForeignWrite(
 
 const LINES_MAX = 20;
 
-/** The stops that a resume ends, and its messages for users. @throws {UsageError} if `namespace` cannot be resumed alone */
+/** Returns the stops that a resume ends, and the messages for users. @throws {UsageError} if `namespace` cannot be resumed alone */
 export function stopsToResume(
   state: GuardState,
   namespace?: string,
@@ -59,7 +59,7 @@ export type Decision =
   | { readonly kind: "refused"; readonly why: string }
   | { readonly kind: "resume"; readonly forgivenMs: number };
 
-/** `nowMs` is the API server's time. `stops`: the stops to resume. */
+/** `nowMs` is the API server's time. `stops` are the stops to remove. */
 export function decideResume(stops: readonly Stop[], newest: ForeignWrite | undefined, nowMs: number, isForced: boolean): Decision {
   if (stops.length === 0) return { kind: "notStopped" };
   const ageMs = newest === undefined ? Infinity : nowMs - newest.atMs;

@@ -25,7 +25,7 @@ export async function reviewRights(access: (role: string) => Promise<KubeHttpCon
 
 const READS = new Set(["get", "list", "watch"]);
 
-/** As reviewRights, for one role. */
+/** Same as reviewRights, but for one role. */
 export async function reviewRole(
   role: Role,
   config: KubeHttpConfig,
@@ -40,7 +40,7 @@ export async function reviewRole(
       const resourceAttributes = { verb, group: rule.apiGroup, resource, subresource, name: rule.name, namespace };
       const body = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", spec: { resourceAttributes } };
       const answer = await client.json({ method: "POST", path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body });
-      const { status } = answer as { readonly status?: { readonly allowed?: boolean } }; // the response to a review
+      const { status } = answer as { readonly status?: { readonly allowed?: boolean } }; // the response is a review
       const group = rule.apiGroup === "" ? "" : `.${rule.apiGroup}`;
       const where = namespace === undefined ? "" : ` in namespace ${namespace}`;
       return {

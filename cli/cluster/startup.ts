@@ -19,7 +19,7 @@ export function startupTimeoutOption(what = "how long to wait for an API server 
   return new Option("--startup-timeout <duration>", what).argParser(duration("--startup-timeout")).default(DEFAULT_MS, "1m0s");
 }
 
-/** `client` for the first calls of a command: retries them, and logs what it waits for. */
+/** Returns `client` for the first calls of a command; it retries them and logs which call it waits for. */
 export function starting<C extends KubeClient>(client: C, server: string, { startupTimeout }: StartupFlags, log: Log): C {
   return startupClient(client, {
     timeoutMs: startupTimeout,
@@ -28,7 +28,7 @@ export function starting<C extends KubeClient>(client: C, server: string, { star
   });
 }
 
-/** Waits until the API server answers. @throws {StartupError} if it does not */
+/** Waits until the API server answers. @throws {StartupError} if it does not answer in time */
 export async function untilAnswered(config: KubeHttpConfig, flags: StartupFlags, log: Log): Promise<void> {
   await starting(createClient(config), config.server, flags, log).json({ method: "GET", path: "/version" });
 }

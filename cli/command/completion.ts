@@ -42,7 +42,7 @@ function commandsOf(command: Command, path = ""): readonly Completed[] {
   ];
 }
 
-/** Words at the cursor: those of the longest command path at the start of the line; file names after an option with a value. */
+/** Completes the words of the longest command path at the start of the line, or file names after an option with a value. */
 function bashScript(all: readonly Completed[]): string {
   const cases = all.map(({ path, commands, options, values }) => {
     const words = [...commands.map((command) => command.name()), ...values, ...options.flatMap(flagsOf)];

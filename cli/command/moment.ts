@@ -8,17 +8,18 @@ const DAY_MS = 86_400_000;
 /**
  * Milliseconds since the epoch: `+12.3s` or `12.3` from the beginning, `10:02:11.5` of its day (UTC), or an RFC 3339 time.
  *
- * @throws {UsageError} when it is none of these, or outside of the capture
+ * @throws {UsageError} if the text has none of these forms, or the time is outside the capture
  */
 export function momentIn(option: string, text: string, startMs: number, endMs: number): number {
   const atMs = parsed(text, startMs);
-  if (Number.isNaN(atMs)) throw new UsageError(`${option} ${text}: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z`);
+  if (Number.isNaN(atMs))
+    throw new UsageError(`${option} ${text} is not a time: write +12.3s after the start, 10:02:11.5 or 2026-03-01T10:02:11Z`);
   if (atMs < startMs - 1000 && endMs === Infinity)
     throw new UsageError(`${option} ${text} is before the capture, which begins at ${new Date(startMs).toISOString()}`);
-  // Allows a second beyond the end, because users copy times without fractions.
+  // Accepts times up to a second outside the capture, because users copy times without fractions.
   if (atMs < startMs - 1000 || atMs > endMs + 1000)
     throw new UsageError(
-      `${option} ${text} is outside of the capture, which goes from ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+${((endMs - startMs) / 1000).toFixed(1)}s)`,
+      `${option} ${text} is outside the capture, which covers ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+${((endMs - startMs) / 1000).toFixed(1)}s)`,
     );
   return atMs;
 }

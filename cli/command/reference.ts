@@ -2,7 +2,7 @@
 import type { Command, Option } from "commander";
 
 const COLUMNS = 100;
-/** An option of fewer commands is described with each of them. */
+/** Minimum number of commands that share an option; an option of fewer commands is described with each command. */
 const COMMANDS_MIN = 3;
 
 export function registerReference(program: Command): void {

@@ -8,13 +8,13 @@ import { registerCompletion } from "./completion.ts";
 import { configureHelp } from "./help.ts";
 import { registerReference } from "./reference.ts";
 
-/** Verbs by the heading of their group in the help. Each verb imports a lot, so only the one that runs is loaded. */
+/** Verbs by the heading of their group in the help. Each verb imports a lot, so only the verb that runs is loaded. */
 export type Verbs = Readonly<Record<string, Readonly<Record<string, () => Promise<(program: Command) => void>>>>>;
 
 const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
 
-/** Runs the verb on the command line and sets the exit code. */
+/** Runs the verb that the command line names and sets the exit code. */
 export async function runVerbs(groups: Verbs): Promise<void> {
   const program = configureHelp(new Command("deltaloop"))
     .description("Runs the Kubernetes workload controllers as serverless, event-driven functions.")
@@ -32,9 +32,9 @@ export async function runVerbs(groups: Verbs): Promise<void> {
     })
     .exitOverride();
 
-  // A reader such as `head` may close the pipe early; that is no error.
+  // A reader such as `head` may close the pipe early; which is not an error.
   process.stdout.on("error", endWithoutReader);
-  process.stderr.on("error", () => undefined); // the work continues without a log
+  process.stderr.on("error", () => undefined); // the command continues without a log
 
   try {
     const args = process.argv.slice(2);
@@ -79,7 +79,7 @@ function reportError(text: string): void {
 }
 
 function exitCodeOf(error: unknown): number {
-  if (error instanceof Error && "exitCode" in error && typeof error.exitCode === "number") return error.exitCode === 0 ? 0 : EXIT_USAGE; // commander has printed it
+  if (error instanceof Error && "exitCode" in error && typeof error.exitCode === "number") return error.exitCode === 0 ? 0 : EXIT_USAGE; // commander has already printed this error
   reportError(messageOf(error));
   return error instanceof UsageError || error instanceof ConfigurationError ? EXIT_USAGE : EXIT_FAILED;
 }

@@ -10,7 +10,7 @@ export interface Resident {
   readonly usd: number;
 }
 
-/** The resources of a controller manager: a share of a CPU, and memory for its cache. */
+/** Resources of a controller manager: CPU share, and memory for the cache. */
 const RESIDENTS = [
   { count: 1, cpu: 0.5, gib: 1 },
   { count: 1, cpu: 1, gib: 2 },

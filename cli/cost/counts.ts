@@ -1,5 +1,5 @@
 /**
- * A workload's use of AWS, as counted by test/cost, and how often it occurs in a month. Counts are data: counts.json holds dated ones, and
+ * A workload's use of AWS, as counted by test/cost, and how often it occurs in a month. Counts are data: counts.json has dated counts, and
  * another file may replace it.
  */
 import * as v from "valibot";
@@ -19,7 +19,7 @@ const COUNTS = v.strictObject({
   /** Billed requests, one for each started 64 KiB, without empty polls. */
   fifo: count,
   standard: count,
-  /** Sent to queues; to and from the API server; to and from the store. */
+  /** Bytes sent to queues, to and from the API server, and to and from the store. */
   queueBytes: count,
   apiBytes: count,
   storeBytes: count,
@@ -97,8 +97,8 @@ export function added(a: Counts, b: Counts): Counts {
 }
 
 /**
- * A rollout of `pods`, interpolated linearly between the two nearest measured sizes, or extrapolated beyond them. Of
- * sizes 10 and 200, one of 105 is the mean of the two.
+ * A rollout of `pods`, interpolated linearly between the two nearest measured sizes, or extrapolated beyond them. With sizes 10 and 200, a
+ * rollout of 105 pods is the mean of the two.
  */
 export function rolloutOf(pods: number, rollouts: CountsFile["rollouts"]): Counts {
   const [first, ...rest] = rollouts;

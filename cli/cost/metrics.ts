@@ -1,8 +1,8 @@
 /**
- * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates. Sources are for
- * example a day of `deltaloop dev`, possibly in shadow mode beside a cluster's own controllers.
+ * A month's use of AWS, from the functions' metrics at `/metrics` (docs/reference/metrics.md), instead of from rates. A source is for example a day of `deltaloop dev`, possibly in shadow mode next to a cluster's own controllers.
  *
- * The metrics count messages, doorbells and the time of syncs. The AWS use of each is taken from counts.json, as if no two shared a batch.
+ * The metrics count messages, doorbells and the time of syncs. The AWS use of each is taken from counts.json, as if each was in a separate
+ * batch.
  */
 import { LANES } from "@deltaloop/store/ports";
 import { UsageError } from "@deltaloop/base";
@@ -32,7 +32,7 @@ const SYNC_FUNCTIONS = 3;
 /**
  * `text`: the metrics of a process, read at `readAtMs`. They cover the time since the process start, or `hours` if given.
  *
- * @throws {UsageError} when it is not the metrics of functions
+ * @throws {UsageError} if `text` is not the metrics of functions
  */
 export function measuredIn(name: string, text: string, readAtMs: number, hours?: number): Measured {
   const sums = new Map<string, number>();
@@ -44,9 +44,9 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
   if (!sums.has("deltaloop_messages_total") && !text.includes("# TYPE deltaloop_messages_total"))
     throw new UsageError(`${name} has no deltaloop_messages_total: it is not from /metrics of the function host of deltaloop dev`);
   const began = sums.get("process_start_time_seconds");
-  if (hours === undefined && began === undefined) throw new UsageError(`${name} has no start time of its process: pass --over DURATION`);
+  if (hours === undefined && began === undefined) throw new UsageError(`${name} has no process_start_time_seconds: pass --over DURATION`);
   const counted = hours ?? (readAtMs / 1_000 - (began ?? 0)) / 3_600;
-  if (!(counted > 0)) throw new UsageError(`${name} covers no time: pass --over DURATION`);
+  if (!(counted > 0)) throw new UsageError(`${name} covers a duration of 0: pass --over DURATION`);
   return {
     hours: counted,
     messages: of("deltaloop_messages_total"),
@@ -56,7 +56,7 @@ export function measuredIn(name: string, text: string, readAtMs: number, hours?:
   };
 }
 
-/** A month at the measured rate; idle use is as in counts.json. */
+/** Returns a month at the measured rate, with the idle use of counts.json. */
 export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measured): Usage {
   const month = (sum: number): number => (sum * MONTH_HOURS) / hours;
   const messages = month(Math.max(0, measured.messages - IDLE_MESSAGES_PER_HOUR * hours));
@@ -69,7 +69,7 @@ export function usageOfMeasured(file: CountsFile, { hours, ...measured }: Measur
     ...NOTHING,
     functions: {
       "apply-deltas": { invocations: messages, ms: messages * perInvocation(apply), atOnce: apply.atOnce },
-      // Each sync also takes its key, which is the whole cost of a sync without a change.
+      // Each sync also takes its key; a sync without a change costs nothing else.
       sync: { invocations: doorbells, ms: doorbells * perInvocation(sync) + syncMs, atOnce: sync.atOnce },
     },
     fifo: messages * REQUESTS,

@@ -5,7 +5,7 @@ import { UsageError } from "@deltaloop/base";
 const amount = v.pipe(v.number(), v.finite(), v.minValue(0));
 const PRICE = v.strictObject({
   usd: amount,
-  /** Number of units for that price. */
+  /** Number of units that this price is for. */
   per: v.pipe(v.number(), v.minValue(1)),
   unit: v.string(),
   source: v.string(),
@@ -67,12 +67,12 @@ export function parsePrices(name: string, read: unknown): Prices {
   return { ...rest, prices: prices as Prices["prices"] }; // has all names
 }
 
-/** @throws {UsageError} when the file has no such node */
+/** @throws {UsageError} if the file has no such node type */
 export function nodePrice({ nodes, region, date }: Prices, type: string): Price {
   const price = nodes[type];
   if (price === undefined)
     throw new UsageError(
-      `the prices of ${region}, ${date}, have no node ${type}, only ${Object.keys(nodes).join(", ")}: add it with --prices`,
+      `the prices of ${region}, ${date}, have no node type ${type}, only ${Object.keys(nodes).join(", ")}: add it with --prices`,
     );
   return price;
 }

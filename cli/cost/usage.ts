@@ -31,7 +31,7 @@ export interface Usage {
 /** Every object is synced this often without a change. A Deployment counts with its default number of old ReplicaSets. */
 const RESYNC_HOURS = RESYNC_MS / 3_600_000;
 const REPLICA_SETS = 11;
-/** A sandbox reads its secrets again when they are older than that. */
+/** A sandbox reads its secrets again when they are older than this. */
 export const READS_PER_HOUR = 3_600_000 / SECRET_MS_MAX;
 
 export function usageOf(file: CountsFile, rates: Rates): Usage {
@@ -58,8 +58,8 @@ export function usageOf(file: CountsFile, rates: Rates): Usage {
 }
 
 /**
- * Assumes that every event needs new sandboxes or ones with expired secrets, each at most once in five minutes, except those kept alive
- * while idle.
+ * Assumes that every event needs sandboxes that are new or have expired secrets, each at most once in five minutes, except sandboxes that
+ * idle traffic keeps alive.
  */
 function startsOf(events: readonly (readonly [Counts, number])[], idle: Counts): number {
   const names = new Set(events.flatMap(([{ functions }]) => Object.keys(functions)));

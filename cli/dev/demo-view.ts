@@ -112,7 +112,7 @@ export function deploymentLine(object: JsonObject): DeploymentLine {
     metadata: { name: string };
     spec: { replicas?: number };
     status?: Record<string, number | undefined>;
-  }; // in the form of the in-memory API server
+  }; // the in-memory API server returns objects of this form
   const count = (name: string): number => status?.[name] ?? 0;
   return {
     name: metadata.name,

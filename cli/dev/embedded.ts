@@ -1,6 +1,6 @@
 /**
- * The whole system in one process, on embedded defaults: an API server in memory, scripted nodes, an SQS emulator over HTTP,
- * Redis as a child process (or the Store in memory), watchers and the functions. For the demo and the benchmarks.
+ * The whole system in one process, with embedded components: an in-memory API server, scripted nodes, an SQS emulator over HTTP, Redis as a
+ * child process (or the Store in memory), watchers and the functions. For the demo and the benchmarks.
  */
 import { randomBytes } from "node:crypto";
 import { createKubeHttp } from "@deltaloop/kube/http";
@@ -61,10 +61,10 @@ export interface Embedded {
 const DEPLOYMENT = "demo";
 const READY_POLL_MS = 20;
 
-/** A redis-server that is too old is replaced by the Store in memory, like a missing one. */
+/** A redis-server that is too old is replaced by the in-memory Store, like a missing redis-server. */
 async function usableRedis(log: Log): Promise<LocalRedis | undefined> {
   return await startLocalRedis().catch((error: unknown) => {
-    log.warn("using the Store in memory instead of redis-server", { error: messageOf(error) });
+    log.warn("using the in-memory Store instead of redis-server", { error: messageOf(error) });
     return undefined;
   });
 }
@@ -155,7 +155,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
       await http.close();
       server.close();
       await redis?.stop();
-      await Promise.race([sqs.stop(), clock.after(1000)]); // long polls may still hang on it
+      await Promise.race([sqs.stop(), clock.after(1000)]); // open long polls may delay the stop
     },
   };
 }

@@ -5,7 +5,7 @@ import type { ItemChange } from "@deltaloop/store/ports";
 import { REGISTRY } from "@deltaloop/controllers/registry";
 import type { ControllerEntry, Registry } from "@deltaloop/controllers/registry";
 
-/** Number of commit times kept; far more than ever wait for their write. */
+/** Number of commit times kept; far more than the number that wait for a write at any time. */
 const COMMITS_MAX = 10_000;
 
 export class LagMeter {

@@ -76,14 +76,14 @@ function nodeOptions(nodeName: string, index: number, folder: string): NodeOptio
     containerLogsDir: join(folder, "containers"),
     cgroupRoot: "/",
     cgroupDriver: "cgroupfs",
-    port: 0, // no server: these containers have no logs and run no commands
+    port: 0, // starts no server, because these containers have no logs and run no commands
     maxPods: PODS_MAX,
     clusterDns: ["10.96.0.10"],
     clusterDomain: "cluster.local",
     imageGc: { highThresholdPercent: 100, lowThresholdPercent: 80, minAgeMs: 120_000 },
     imagePulls: { ...DEFAULT_IMAGE_PULLS, registryQps: 0 },
     cgroups: { perQos: true, enforce: ["pods"], kubeReserved: { resources: {} }, systemReserved: { resources: {} }, podMaxPids: -1 },
-    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // the disk belongs to the user
+    eviction: { ...DEFAULT_EVICTION, thresholds: [] }, // eviction by disk pressure is off, because the disk belongs to the user
   };
 }
 

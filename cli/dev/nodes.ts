@@ -10,6 +10,6 @@ export function startNodes(access: KubeHttpConfig, count: number, bindPods: bool
   const kube = createKubeHttp({ ...access, userAgent: "deltaloop-nodes" });
   const running = runScriptedNodes(kube, { count, clock: createSystemClock(), random: createSystemRandom(), bindPods }, signal);
   running.catch((error: unknown) => {
-    if (!signal.aborted) process.stderr.write(`deltaloop: the scripted nodes ended: ${printable(messageOf(error))}\n`);
+    if (!signal.aborted) process.stderr.write(`deltaloop: the scripted nodes failed: ${printable(messageOf(error))}\n`);
   });
 }

@@ -16,7 +16,7 @@ import type {
 import type { ClusterIdentity } from "@deltaloop/kube/client";
 import type { Right } from "../cluster/rights.ts";
 
-/** A result, or why there is none. */
+/** A result, or the reason for its absence. */
 export type Seen<T> =
   | { readonly kind: "seen"; readonly value: T; readonly tookMs: number; readonly atMs: number }
   | { readonly kind: "unseen"; readonly why: string };

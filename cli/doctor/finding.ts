@@ -4,7 +4,7 @@ export type State = "failure" | "warning" | "notChecked" | "ok";
 
 export interface Finding {
   readonly check: Check;
-  /** The role, queue, controller or resource, where there are several. */
+  /** The role, queue, controller or resource, if there are several. */
   readonly of?: string;
   readonly state: State;
   /** The observation; the reason of `notChecked`. */

@@ -6,7 +6,7 @@ import type { Finding } from "./finding.ts";
 import { listOf, spanOf } from "./words.ts";
 
 const SKEW_WARNING_MS = 5_000;
-/** AWS rejects requests signed with a clock that is further off. */
+/** AWS rejects requests whose signer's clock differs by more than this. */
 const SKEW_FAILURE_MS = 300_000;
 
 export function judgeApi(facts: Facts): readonly Finding[] {
@@ -27,7 +27,7 @@ export function judgeApi(facts: Facts): readonly Finding[] {
   ];
 }
 
-/** At its next start the watcher refuses to act on such a version, even if it acts now. */
+/** The watcher refuses to act on an unsupported version at its next start, even if it currently acts. */
 function judgeVersion(gitVersion: string, { mode, kubernetes }: Facts): Finding {
   const minor = /^v?\d+\.(\d+)/.exec(gitVersion)?.[1];
   const number = minor === undefined ? {} : { number: Number(minor) };

@@ -113,7 +113,7 @@ function judgeFence({ api, cache }: Facts): Finding {
   return ok("watcher.fence", `fence ${fence}`);
 }
 
-/** A clone or a restored backup has the same cluster id, keys and Redis, and another history of terms (informer §11.11). */
+/** A clone or a restored backup has the same cluster id, keys and Redis, but a different history of terms (informer §11.11). */
 function judgeLineage({ api, cache }: Facts): Finding {
   const remedy =
     "Find the other cluster (a clone, a restored backup) or the second Lease of this deployment (DELTALOOP_LEASE_NAMESPACE differs), stop its watcher and functions, then run deltaloop resume --lineage against the right one.";

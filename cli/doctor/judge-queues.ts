@@ -5,7 +5,7 @@ import type { QueueSight } from "./facts.ts";
 import { failure, notChecked, ok, warning } from "./finding.ts";
 import type { Finding } from "./finding.ts";
 
-/** More packs or doorbells than any burst leaves for long. */
+/** More packs or doorbells than wait for long after any burst. */
 const WAITING_MAX = 1_000;
 
 export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {
@@ -38,7 +38,7 @@ export function judgeQueues(queues: readonly QueueSight[]): readonly Finding[] {
   });
 }
 
-/** The consequence of a wrong attribute; other attributes only cost time. */
+/** The consequence of a wrong attribute; wrong values of other attributes only cost time. */
 const BREAKS: Readonly<Record<string, string>> = {
   FifoQueue: "sequences are not kept",
   ContentBasedDeduplication: "messages are swallowed",

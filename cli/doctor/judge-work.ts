@@ -9,9 +9,9 @@ import { listOf, spanOf } from "./words.ts";
 
 /** The sweeper rings keys that are overdue by 5 s, and a dead run's key is free within 30 s. */
 const [DUE_WARNING_MS, DUE_FAILURE_MS] = [10_000, 45_000];
-/** After this many failures the retry delay exceeds what a conflict or a restart explains. */
+/** Number of failures from which a conflict or a restart no longer explains the retry delay. */
 const FAILURES_MIN = 5;
-/** A take reads the objects of an overdue intent live, so none remains for a minute. */
+/** A take reads the objects of an overdue intent live, so no overdue intent remains for a minute. */
 const OVERDUE_MS = 60_000;
 
 export function judgeWork(facts: Facts): readonly Finding[] {
@@ -33,7 +33,7 @@ function judgeQueued({ controller, queued, gate }: ControllerFacts, nowMs: numbe
   }
   const free = queued.value.filter(({ leaseUntilMs = 0 }) => leaseUntilMs <= nowMs);
   const running = queued.value.length - free.length;
-  // A crashed run leaves its lease behind, and its key is due when the lease ends.
+  // After a crashed run, its lease remains, and the key is due when the lease ends.
   const due = free
     .map(({ key, readyAtMs, leaseUntilMs = nowMs }) => ({ key, ageMs: nowMs - (readyAtMs ?? leaseUntilMs) }))
     .filter(({ ageMs }) => ageMs >= 0)

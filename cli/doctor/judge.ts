@@ -7,7 +7,7 @@ import { judgeQueues } from "./judge-queues.ts";
 import { judgeRedis } from "./judge-redis.ts";
 import { judgeWork } from "./judge-work.ts";
 
-/** Each check at least once, even if its facts could not be read; the audit only on request. */
+/** Returns at least one finding for each check, even if its facts could not be read; for the audit only on request. */
 export function judge(facts: Facts): readonly Finding[] {
   return [
     ...judgeApi(facts),

@@ -25,7 +25,7 @@ export interface LookOptions {
   /** The credentials that a process of this role would use. */
   readonly access: (role: string) => Promise<KubeHttpConfig>;
   readonly leaseNamespace: string;
-  /** Whether to compare every object with its row, too. */
+  /** Whether to compare every object with its row as well. */
   readonly audit?: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface LookOptions {
 export const PART_MS = 4_500;
 /** An audit waits for lanes that lag behind its list, and reads the whole cluster once or twice. */
 export const AUDIT_PART_MS = AUDIT_SETTLE_MS + 60_000;
-/** A call times out before its part does, so that the part can report which call it was. */
+/** A call times out before its part does, so that the part can report the call that failed. */
 const CALL = { requestTimeoutMs: 3_000, waitMsMax: 500 };
 /** How long a call is retried after a 5xx or an interruption: a single failed call must not be reported as a problem. */
 const REPEAT_MS = 1_500;
@@ -67,7 +67,7 @@ async function lookAtObjects({ configuration, access }: LookOptions, dead: strin
   const kube = kubeOver(createClient(await access(serviceAccount("watcher"))));
   const { store } = openCache(
     configuration,
-    redisStore(configuration.redis, () => undefined), // the call reports errors
+    redisStore(configuration.redis, () => undefined), // the calls report errors
   );
   const clock = createSystemClock();
   const ends = new AbortController();

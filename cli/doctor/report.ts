@@ -1,4 +1,4 @@
-/** Findings as text (worst first; a line for each section that is ok) and as an object (`-o`, described in cli/README.md). */
+/** Findings as text (worst first, and one line for each section without findings) and as an object (`-o`, described in cli/README.md). */
 import { printable } from "@deltaloop/base/output";
 import { CHECKS } from "./finding.ts";
 import type { Finding, State } from "./finding.ts";
@@ -46,7 +46,7 @@ export function reportAsObject({ findings, ...rest }: Report): object {
   return { version: FORMAT_VERSION, ...rest, counts, findings: described };
 }
 
-/** Removes secrets that an error message contains; values shorter than 4 characters are no secrets. */
+/** Removes secrets that an error message contains; values shorter than 4 characters do not count as secrets. */
 export function withoutSecrets(findings: readonly Finding[], secrets: readonly string[]): readonly Finding[] {
   const known = secrets.filter((secret) => secret.length >= 4);
   return findings.map((finding) => ({ ...finding, seen: known.reduce((left, secret) => left.replaceAll(secret, "***"), finding.seen) }));
@@ -56,7 +56,7 @@ function nameOf({ check, of }: Pick<Finding, "check" | "of">): string {
   return of === undefined ? check : `${check} ${of}`;
 }
 
-/** The names of checks; without the list of instances if `some` contains all of them. */
+/** Returns the names of checks, without the list of instances if `some` contains all of them. */
 function namesOf(some: readonly Finding[], all: readonly Finding[]): readonly string[] {
   return [...Map.groupBy(some, ({ check }) => check)].flatMap(([check, group]) =>
     group.length === all.filter((finding) => finding.check === check).length ? [check] : group.map(nameOf),
@@ -74,7 +74,7 @@ function countOf(count: number, state: State): string {
   return `${count} ${state}${state === "ok" || count === 1 ? "" : "s"}`;
 }
 
-/** A first column, and next to it the text in lines that fit. */
+/** Formats an entry with a first column and the wrapped text next to it. */
 function entry(first: string, text: string, width: number): string {
   const room = Math.max(width, WIDTH_MIN) - MARGIN;
   const lines: string[] = [];

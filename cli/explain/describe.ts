@@ -66,7 +66,7 @@ function describeWrite(write: Write, replaced: Replaced): string {
   }
 }
 
-/** `replicas 2 → 3`; without `before` if it is unknown; undefined if it is not written. */
+/** `replicas 2 → 3`, without `before` if it is unknown. Returns undefined if the value is not written. */
 function changed<T extends number | string>(name: string, before: T | undefined, after: T | undefined): string | undefined {
   if (after === undefined) return undefined;
   return before === undefined || before === after ? `${name} ${after}` : `${name} ${before} → ${after}`;
@@ -74,7 +74,7 @@ function changed<T extends number | string>(name: string, before: T | undefined,
 
 type Status = NonNullable<Replaced["status"]>;
 
-/** Counters that change, or all if the previous status is unknown. Kubernetes omits those that are 0. */
+/** Counters that change, or all if the previous status is unknown. Kubernetes omits counters that are 0. */
 function countersChanged(before: Status | undefined, after: Status): readonly string[] {
   return Object.entries(after).flatMap(([name, value]) => {
     if (typeof value !== "number" || (before !== undefined && counter(before, name) === value)) return [];

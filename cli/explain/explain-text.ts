@@ -73,7 +73,7 @@ function nameOf({ controller, key }: ReplayedSync): string {
 }
 
 interface Fold {
-  /** Whether this is the first repeat, in whose place the fold is printed. */
+  /** Whether this is the first repeat; the fold is printed in its place. */
   readonly isFirst: boolean;
   readonly times: number;
   readonly untilMs: number;
@@ -136,7 +136,7 @@ function cited({ controller }: ReplayedSync, reason: Reason): string {
   return `${reasonInWords(reason)}${section === undefined ? "" : `  [${section}]`}`;
 }
 
-/** The reasons without duplicates: a live list repeats some. */
+/** The reasons without duplicates: a live list repeats some reasons. */
 function uniqueReasons({ lines }: ReplayedSync): readonly Reason[] {
   const reasons = new Map(lines.flatMap((line) => (line.kind === "reason" ? [[JSON.stringify(line.reason), line.reason] as const] : [])));
   return [...reasons.values()];
@@ -150,7 +150,7 @@ function decidedIn({ lines }: ReplayedSync): readonly string[] {
 
 interface DecisionContext {
   readonly endMs: number;
-  /** Includes writes that depend on a response, which a replay lacks. */
+  /** Whether all writes are included, even those that depend on a response, which a replay lacks. */
   readonly all: boolean;
   /** Messages of rejections that were printed. */
   readonly refusals: Set<string>;
@@ -195,7 +195,7 @@ function recordedText(
   }
 }
 
-/** The subset of several pods that the rest of the sentence concerns. */
+/** Describes the subset of pods that the rest of the sentence concerns. */
 function part(write: Recorded["write"], made: number | undefined): { readonly some: string; readonly verb: "was" | "were" } {
   if (made === undefined || write.kind !== "CreatePods") return { some: "it", verb: "was" };
   const left = write.count - made;

@@ -54,7 +54,9 @@ export async function explainLive(object: string, flags: LiveFlags): Promise<voi
   if (verdict.health === "stuck") process.exitCode = EXIT_STUCK;
 }
 
-/** The cluster of the kubeconfig, and the namespace: the given one, else that of the flags or the context. @throws {UsageError} */
+/**
+ * The cluster of the kubeconfig, and the namespace: the given namespace, otherwise that of the flags or the context. @throws {UsageError}
+ */
 export async function clusterOf(
   given: string | undefined,
   flags: LiveFlags,

@@ -35,7 +35,7 @@ export function sectionOf(controller: Controller, { rule }: Pick<Reason, "rule">
   return `${spec} §${typeof section === "string" ? section : section[spec === "deployment" ? 1 : 0]}`;
 }
 
-/** Why a sync has nothing to do, derived from reasons that may have been printed before. */
+/** Why a sync has nothing to do, derived from reasons that earlier syncs may have printed. */
 export function idleInWords(reasons: readonly Reason[]): readonly string[] {
   return reasons.flatMap(({ rule, facts }) => {
     if (!Object.hasOwn(IDLE, rule)) return [];

@@ -75,7 +75,7 @@ async function storyIn(capture: Capture, object: string, { family, release }: St
   return story;
 }
 
-/** The part of the story from the decision before the last one at that moment to the next one. */
+/** Returns the story after the second last decision before the moment, up to the first decision after the moment. */
 function around(story: readonly Entry[], atMs: number): readonly Entry[] {
   const decides = (entry: Entry): boolean => entry.kind === "sync" && entry.sync.lines.some(({ kind }) => kind === "decided");
   const before = story.filter((entry) => entry.atMs <= atMs);

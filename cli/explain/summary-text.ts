@@ -74,7 +74,7 @@ const DECISIONS: { readonly [K in Write["kind"]]: string } = {
 
 function oursText({ syncs, idle, decided, podsAsked, outcomes, refusedInPart }: Summary): string {
   if (syncs === 0) return "";
-  const kinds = (Object.keys(DECISIONS) as readonly Write["kind"][]).filter((kind) => decided[kind] !== undefined); // the object has exactly its keys
+  const kinds = (Object.keys(DECISIONS) as readonly Write["kind"][]).filter((kind) => decided[kind] !== undefined); // an object literal has exactly these keys
   const said = kinds.map((kind) => `${DECISIONS[kind]} ${times(decided[kind] ?? 0)}${kind === "CreatePods" ? missingText(podsAsked) : ""}`);
   const { same, other, refused, overtaken, nothing } = outcomes;
   const all = same + other + refused + overtaken + nothing;

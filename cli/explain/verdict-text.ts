@@ -136,7 +136,7 @@ function most(items: readonly string[], max: number): readonly string[] {
   return items.length <= max ? items : [...items.slice(0, max - 1), `and ${items.length - max + 1} more`];
 }
 
-/** One item per line; a long one continues on indented lines. */
+/** One item per line; a long item continues on indented lines. */
 function section(title: string, items: readonly string[]): readonly string[] {
   return items.flatMap((item, index) =>
     linesOf(item).map((line, part) => `${(index === 0 && part === 0 ? title : "").padEnd(INDENT)}${line}`),

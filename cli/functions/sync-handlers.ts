@@ -1,4 +1,4 @@
-/** The controllers' sync handlers without a function around them, for shadow comparisons. */
+/** The controllers' sync handlers without their functions, for shadow comparisons. */
 import type { Controller } from "@deltaloop/kube/objects";
 import type { SyncHandler } from "@deltaloop/controllers/kit";
 import { syncDeployment } from "@deltaloop/controllers/deployment";

@@ -7,7 +7,9 @@ import type { Store } from "@deltaloop/store/ports";
 import type { HealthCheck } from "./healthz.ts";
 import { shutGate } from "@deltaloop/controllers/cache";
 
-/** Not ready after a signal to end; live until the end. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz. */
+/**
+ * Reports not ready after a termination signal, but live until the end. Source: apiserver/pkg/server/healthz/healthz.go NewShutdownHealthz.
+ */
 export function shutdownCheck(ends: AbortSignal): HealthCheck {
   return {
     name: "shutdown",

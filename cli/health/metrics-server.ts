@@ -17,14 +17,14 @@ import type { Checked, HealthCheck } from "./healthz.ts";
 import { UsageError } from "@deltaloop/base";
 
 export interface MetricsServerOptions {
-  /** `host:port`; port 0 selects a free one. */
+  /** `host:port`; port 0 selects a free port. */
   readonly listen: string;
   readonly metrics: PrometheusMetrics;
   /** Updates the metrics before each scrape. */
   readonly sample?: () => Promise<void> | void;
-  /** If one of them fails, the process should be restarted. `healthz` includes livez and readyz. */
+  /** Checks whose failure means that the process should be restarted. `healthz` includes livez and readyz. */
   readonly livez: readonly HealthCheck[];
-  /** If one of them fails, the process currently does not do its work. */
+  /** Checks whose failure means that the process currently does not do its work. */
   readonly readyz: readonly HealthCheck[];
   readonly log: Log;
 }
@@ -54,7 +54,7 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
     throw new UsageError(`cannot listen on ${options.listen}: ${messageOf(error)}`);
   });
   server.unref();
-  const address = server.address() as AddressInfo; // the server listens on TCP
+  const address = server.address() as AddressInfo; // a TCP server has such an address
   const where = `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}`;
   options.log.info(`metrics and health: ${where}/metrics, ${where}/readyz?verbose`);
   return {

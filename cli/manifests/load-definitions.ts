@@ -21,7 +21,7 @@ import(workerData).then((exports) => {
 export async function loadDefinitions(file: string): Promise<readonly Definition[]> {
   if (!statSync(file, { throwIfNoEntry: false })?.isFile()) throw new UsageError(`${file}: there is no such file`);
   const worker = new Worker(WORKER, { eval: true, workerData: pathToFileURL(file).href, stdout: true });
-  // Not piped: a dozen files would be a dozen listeners of stderr.
+  // Uses no pipe, because a dozen files would add a dozen listeners to stderr.
   worker.stdout.on("data", (text) => process.stderr.write(text));
   try {
     const definitions = await answerOf(worker, file);
@@ -50,7 +50,7 @@ async function answerOf(worker: Worker, file: string): Promise<readonly Definiti
 /** `line 3: `, from the first place in the file that Node reports. */
 function lineOf(error: unknown, file: string): string {
   if (!(error instanceof Error)) return "";
-  // The stack of a SyntaxError in JavaScript does not have the place, but what Node prints does.
+  // The stack of a SyntaxError in JavaScript does not contain the position, but the text that Node prints does.
   const printed = (): string => spawnSync(process.execPath, ["--check", file], { encoding: "utf8", timeout: LOAD_MS_MAX }).stderr;
   const line = lineIn(error.stack ?? "", file) ?? (error.name === "SyntaxError" ? lineIn(printed(), file) : undefined);
   return line === undefined ? "" : `line ${line}: `;

@@ -27,7 +27,7 @@ export type Field =
        */
       readonly zeroCounts?: true;
     }
-  /** The agent always behaves like this. */
+  /** The agent supports only these values. */
   | { readonly kind: "fixed"; readonly values: readonly unknown[]; readonly zeroCounts?: true }
   | { readonly kind: "fields"; readonly fields: Fields }
   | { readonly kind: "unsupported" };

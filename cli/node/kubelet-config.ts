@@ -16,7 +16,10 @@ import { isObject, parseGoDuration, UsageError } from "@deltaloop/base";
 
 /** commander's name for the source of a value. */
 const FROM_FILE = "config";
-/** Relative paths in the file are relative to it. Source: configfiles.go resolveRelativePaths, pkg/kubelet/apis/config/helpers.go KubeletConfigurationPathRefs. */
+/**
+ * Paths in the file that are relative to the file. Source: configfiles.go resolveRelativePaths, pkg/kubelet/apis/config/helpers.go
+ * KubeletConfigurationPathRefs.
+ */
 const PATHS = new Set(["--manifests", "--tls-cert-file", "--tls-private-key-file", "--client-ca-file", "--resolv-conf", "--pod-logs-dir"]);
 
 /**
@@ -80,9 +83,9 @@ function settingsIn(object: Readonly<Record<string, unknown>>, fields: Fields, a
 }
 
 function mistakeOf(path: string, field: Field, value: unknown): string | undefined {
-  if (field.kind !== "fixed") return `${path} is not supported by this agent: take it out`;
+  if (field.kind !== "fixed") return `${path} is not supported by this agent: remove it`;
   if (field.values.some((one) => isSame(one, value))) return undefined;
-  return `${path}: this agent keeps to ${field.values.map((one) => JSON.stringify(one)).join(" or ")}: say that, or take it out`;
+  return `${path}: this agent supports only ${field.values.map((one) => JSON.stringify(one)).join(" or ")}: set this value, or remove the field`;
 }
 
 /** Compares values; a duration has several notations. */
@@ -96,7 +99,10 @@ function isSame(one: unknown, value: unknown): boolean {
   );
 }
 
-/** Whether the field counts as absent: Go's zero value of a non-pointer field, or an empty value of an unsupported field. */
+/**
+ * Whether the field counts as absent, which applies to Go's zero value of a non-pointer field and to an empty value of an unsupported
+ * field.
+ */
 function saysNothing(field: Field, value: unknown): boolean {
   if (value === null) return true;
   if (field.kind === "unsupported" && value === false) return true;

@@ -84,7 +84,7 @@ export async function nodeAccess(flags: AccessFlags, means: Means, signal: Abort
 
 type Placed = AccessFlags & { readonly kubeconfig: string; readonly certDir: string };
 
-/** Requests a certificate once and writes the kubeconfig. */
+/** Requests the first certificate and writes the kubeconfig. */
 async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, { clock, log }: Means, signal: AbortSignal): Promise<void> {
   const { kubeconfig, bootstrapKubeconfig, certDir, name: nodeName, startupTimeout } = flags;
   if (await isStillValid(flags, clock, log)) return;
@@ -106,7 +106,7 @@ async function joined(flags: Placed & { readonly bootstrapKubeconfig: string }, 
   log.info("joined the cluster", { node: nodeName, kubeconfig });
 }
 
-/** Can start without a certificate: calls the API server without credentials until there is one. */
+/** Can start without a certificate; until it has one, it calls the API server without credentials. */
 async function rotating(flags: Placed, means: Means): Promise<NodeAccess> {
   const { kubeconfig, certDir, bootstrapKubeconfig, name } = flags;
   const { clock, random, log, metrics } = means;
@@ -191,7 +191,7 @@ async function isStillValid(flags: Placed, clock: Clock, log: Log): Promise<bool
     const text = places.cert ?? (places.certFile === undefined ? "" : await readFile(places.certFile, "utf8"));
     const ends = certificatesIn(text).map(({ validToDate }) => validToDate.getTime());
     if (ends.length > 0 && ends.every((endMs) => clock.now() <= endMs)) return true;
-    log.warn("the kubeconfig has no client certificate that is still valid", { kubeconfig });
+    log.warn("the kubeconfig has no valid client certificate", { kubeconfig });
   } catch (error) {
     log.warn("the kubeconfig cannot be used", { kubeconfig, error: messageOf(error) });
   }

@@ -57,7 +57,7 @@ export interface NodeAgentParts extends Pick<
 > {
   readonly kube: KubeReader & KubeWriter & KubeWatch<Resource>;
   readonly facts: MachineFacts;
-  /** As the runtime reports it. */
+  /** Name and version that the runtime reports. */
   readonly runtime: Pick<VersionResponse, "runtimeName" | "runtimeVersion">;
   /** Reports shutdowns of the machine; used only if `options.shutdown` has grace periods. */
   readonly logind?: Logind;
@@ -123,7 +123,7 @@ export function createNodeAgent(given: NodeAgentParts): NodeAgent {
   };
 }
 
-/** Node-agent §18.3: functions with a handler are in functions/node, each other one is a single call. Source of the periods: §1. */
+/** Node-agent §18.3: functions with a handler are in functions/node, each of the others is a single call. Source of the periods: §1. */
 function handlersOf(ports: NodePorts, identity: NodeIdentity, sources: PodSources): NodeHandlers {
   const unlessRuntimeAway = (act: (ports: NodePorts) => Promise<void>) => async (): Promise<void> => {
     if (ports.condition.runtimeError === undefined) await act(ports);

@@ -1,4 +1,4 @@
-/** The registry credentials that `deltaloop node` itself has. */
+/** The registry credentials of the node itself. */
 import { access, constants, readdir, readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { extname, join } from "node:path";

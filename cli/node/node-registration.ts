@@ -73,12 +73,12 @@ function isAny(address: string): boolean {
   return ANY.includes(address);
 }
 
-/** An address of this machine: of the given family if there is one, else IPv4. */
+/** Returns an address of this machine, of the given family or else IPv4. */
 function found(asked = "0.0.0.0"): readonly string[] {
   const own = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses.filter(({ internal }) => !internal));
   const asAsked = (family: string): number => ((family === "IPv6") === isIPv6(asked) ? 0 : 1);
   const [best] = own.toSorted((a, b) => asAsked(a.family) - asAsked(b.family));
-  if (best === undefined) throw new UsageError("this machine has no address but loopback: pass one with --node-ip");
+  if (best === undefined) throw new UsageError("this machine has only loopback addresses: pass an address with --node-ip");
   return [best.address];
 }
 

@@ -160,7 +160,7 @@ async function serve(serving: Serving): Promise<void> {
   summary.attach(agent.ports);
   const lost = new AbortController();
   const ending = AbortSignal.any([serving.ending, lost.signal]);
-  /** Without certificates the agent cannot work: it shuts down in order, and its next start may join again. */
+  /** Without certificates the agent cannot work. It shuts down gracefully, and its next start may join again. */
   const orEnd = async (certificates: Promise<void>): Promise<void> =>
     await certificates.catch((error: unknown) => {
       log.error("exiting without a certificate", { error: messageOf(error) });
@@ -214,7 +214,7 @@ async function openCgroups(options: NodeOptions): Promise<Cgroups> {
   return options.cgroupDriver === "systemd" ? createSystemdCgroups(cgroupfs, roots, createSystemd()) : cgroupfs;
 }
 
-/** The runtime's driver, if it reports one: if the agent used another one, the creation of each sandbox would fail. */
+/** The runtime's driver, if it reports one: with a different driver of the agent, the creation of each sandbox would fail. */
 async function cgroupDriverOf(cri: Cri, otherwise: NodeOptions["cgroupDriver"]): Promise<NodeOptions["cgroupDriver"]> {
   try {
     return (await cri.runtimeConfig()).cgroupDriver === "SYSTEMD" ? "systemd" : "cgroupfs";

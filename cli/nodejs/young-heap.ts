@@ -46,7 +46,7 @@ export function withSmallYoungHeap(
   return [execPath, ...execArgv, `${FLAG}=${thirdMib}`, ...more, ...argv.slice(1)];
 }
 
-/** Does not return, unless the size is already set or execve(2) is unavailable. */
+/** Replaces the process and does not return, unless the size is already set or execve(2) is unavailable. */
 export function beginWithSmallYoungHeap(thirdMib: number, ...more: readonly string[]): void {
   const { execPath, execArgv, argv, env } = process;
   const again = withSmallYoungHeap({ execPath, execArgv, argv, nodeOptions: env["NODE_OPTIONS"] }, thirdMib, ...more);

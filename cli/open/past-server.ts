@@ -2,7 +2,7 @@
  * A read-only API server with the objects of a capture at a selectable moment.
  *
  * OF1 it serves only paths that start with a secret: other users of the machine, and any page in a browser, can connect to a loopback port.
- *     A bearer token would not do, because kubectl sends none without TLS.
+ *     A bearer token does not suffice, because kubectl sends none without TLS.
  * OF2 it is read-only: it rejects all methods except GET, and kubectl's access reviews.
  * OF3 changing the moment closes all watches; their clients list again.
  */
@@ -17,7 +17,7 @@ type ApiResponse = Awaited<ReturnType<ApiServer["request"]>>;
 export interface Past {
   readonly atMs: number;
   readonly objects: readonly (readonly [resource: string, object: JsonObject])[];
-  /** kubectl prints each line once per command. */
+  /** Returns warnings, each of which kubectl prints once per command. */
   readonly warningsOf: (resource: string) => readonly string[];
 }
 
@@ -32,7 +32,7 @@ export class PastServer {
   #past: Past;
   #server: ApiServer;
 
-  /** @param move reads the objects at another moment; throws an error for the client */
+  /** @param move reads the objects at another moment, or throws an error for the client */
   constructor(secret: string, past: Past, move: (time: string) => Promise<Past>) {
     [this.#secret, this.#past, this.#move, this.#server] = [secret, past, move, serverOf(past)];
   }
@@ -42,7 +42,7 @@ export class PastServer {
     return serveHttp({ request: (request) => this.#request(request), closeWatches: () => this.#server.closeWatches() }, { port });
   }
 
-  /** @throws errors of `move`; nothing has changed then */
+  /** @throws errors of `move`, after which nothing has changed */
   async moveTo(time: string): Promise<Past> {
     const past = await this.#move(time);
     const former = this.#server;

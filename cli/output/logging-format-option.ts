@@ -3,7 +3,7 @@ import { Option } from "commander";
 const FORMATS = ["text", "json"] as const;
 export type LoggingFormat = (typeof FORMATS)[number];
 
-/** Upstream's flag for the format of log lines. Default: text on a terminal, JSON in a container and under systemd. */
+/** Upstream's flag for the format of log lines. Default: text on a terminal, otherwise JSON, as in a container or under systemd. */
 export function loggingFormatOption(isTerminal = process.stderr.isTTY): Option {
   return new Option("--logging-format <form>", "how log lines look")
     .choices(FORMATS)

@@ -21,7 +21,7 @@ export function objectText(value: object, format: OutputFormat): string {
   if (format === "json") return `${printableJson(value)}\n`;
   // Converts to JSON first, because YAML would print undefined fields.
   const text = stringify(JSON.parse(JSON.stringify(value)), {
-    version: "1.1", // quotes keys such as yes
+    version: "1.1", // YAML 1.1 makes the writer quote keys such as yes
     lineWidth: 0,
     doubleQuotedAsJSON: true,
     defaultStringType: "QUOTE_DOUBLE",

@@ -1,9 +1,9 @@
 /** Folds the repeated decisions of a key: until the response to a write is recorded, each sync decides the same. */
 export class Repeats {
-  /** By key: the last decision, its repeats since it was printed, and the time of the last one. */
+  /** The last decision of each key, its repeats since it was printed, and the time of the last repeat. */
   readonly #last = new Map<string, { readonly text: string; times: number; until: string }>();
 
-  /** Whether to print a decision, and what to print about the folded ones before it. */
+  /** Returns whether to print a decision, and the text about the folded decisions before it. */
   next(key: string, text: string, when: string): { readonly isNews: boolean; readonly before: string | undefined } {
     const last = this.#last.get(key);
     if (last !== undefined && last.text === text && text !== "") {
@@ -15,7 +15,7 @@ export class Repeats {
     return { isNews: true, before: last && folded(last) };
   }
 
-  /** Folded decisions at the end, by key. */
+  /** Returns the decisions that are folded at the end, by key. */
   rest(): ReadonlyMap<string, string> {
     return new Map(
       [...this.#last].flatMap(([key, last]) => {

@@ -25,7 +25,7 @@ export function faultsIn(list: string): () => QueueFaults {
   const strange = names.find((name) => !isFault(name));
   if (strange !== undefined)
     throw new UsageError(`--faults takes ${Object.keys(FAULTS).join(", ")} (with commas between them) or none, not "${strange}"`);
-  const faults = Object.assign({ delayMsMax: DELAY_MS_MAX }, ...names.filter(isFault).map((name) => SHARES[name])) as QueueFaults; // the literals have that type
+  const faults = Object.assign({ delayMsMax: DELAY_MS_MAX }, ...names.filter(isFault).map((name) => SHARES[name])) as QueueFaults; // the object literals have this type
   return () => faults;
 }
 

@@ -5,7 +5,7 @@ import type { ReplayedSync } from "@deltaloop/replay/replay";
 
 export interface ReplayOutput {
   print(text: string): void;
-  /** Waits until the output accepts more; false if the user quit. */
+  /** Waits until the output accepts more. Returns false if the user quits. */
   goesOn(): Promise<boolean>;
   end(): void;
 }
@@ -24,7 +24,7 @@ export class Output implements ReplayOutput {
   end(): void {}
 }
 
-/** Steps on a terminal: Enter prints one sync, a number that many, q quits. */
+/** Steps on a terminal: Enter prints one sync, a number prints that many, and q quits. */
 export class Steps implements ReplayOutput {
   #texts: string[] = [];
   #terminal: Interface | undefined;
@@ -75,7 +75,7 @@ export class AroundMoment {
     else near.last = numbered;
   }
 
-  /** In the order of arrival. */
+  /** Returns the selected syncs in the order of arrival. */
   chosen(): readonly ReplayedSync[] {
     return [...this.#near.values()]
       .flatMap(({ last, next }) => [last, next].filter((each) => each !== undefined))

@@ -5,7 +5,7 @@ import type { Subject, Moment, Version } from "@deltaloop/replay/explain";
 import { since } from "../command/moment.ts";
 import { printable } from "@deltaloop/base/output";
 
-/** The object as YAML, after comments with the times of this version, the one before and the next one. */
+/** Returns the object as YAML, after comments with the times of this version, the previous version and the next version. */
 export function versionText(
   { resource, namespace, name }: Subject,
   { before, now, next }: Moment,

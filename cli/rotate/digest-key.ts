@@ -6,9 +6,12 @@ import { newKey, openRotation, write } from "./rotation.ts";
 import type { OpenRotation, Rotation } from "./rotation.ts";
 
 const LOOK_MS = 200;
-/** Time after all processes have read the key: the watcher exits, is restarted, and waits for its predecessor's Lease. */
+/**
+ * Time within which a new epoch must begin after all processes have read the key: the watcher exits, is restarted, and waits for its
+ * predecessor's Lease.
+ */
 const BEGIN_MS_MAX = 2 * 60_000;
-/** Time after the new epoch's start: everything is listed. */
+/** Time after the start of the new epoch within which everything must be listed. */
 const REBUILD_MS_MAX = 10 * 60_000;
 
 /** Writes the new value; the watcher then starts a new epoch. @returns whether its gates opened in time */
@@ -63,7 +66,9 @@ export async function untilRebuilt(
     return false;
   }
   say(
-    begunMs === undefined ? "no watcher has begun a new epoch: is one running?" : "the gates are still closed: deltaloop doctor says why",
+    begunMs === undefined
+      ? "no watcher has begun a new epoch: is one running?"
+      : "the gates are still closed: run deltaloop doctor to see why",
   );
   return false;
 }

@@ -9,14 +9,14 @@ import type { Rotation } from "./rotation.ts";
  * Four values of one secret: `old`, `old,new`, `new,old`, `new`. After each, all processes read it; before the last one, data signed with
  * the old key is signed again. An interruption always leaves a valid value. @returns whether it is complete
  *
- * @throws {UsageError} if another process writes the secret meanwhile; its value stays
+ * @throws {UsageError} if another process writes the secret at the same time; that value is kept
  */
 export async function rotateMacKey({ finish, say, after, signal, ...given }: Rotation): Promise<boolean> {
   const open = await openRotation(given, "DELTALOOP_MAC_KEY_SECRET");
   const { configuration, secrets, waitMs } = open;
   const [first = "", second, ...more] = configuration.macKeys;
   try {
-    if (more.length > 0) throw new UsageError("the secret has more than two keys: leave the one that signs and the one before it");
+    if (more.length > 0) throw new UsageError("the secret has more than two keys: keep only the key that signs and its predecessor");
     if (second !== undefined && !finish)
       throw new UsageError(
         "the secret has two keys, so a rotation is in progress: --finish signs everything with its first one and removes the other",
@@ -49,12 +49,12 @@ export async function rotateMacKey({ finish, say, after, signal, ...given }: Rot
         say("interrupted; continue with: deltaloop rotate mac-key --finish");
         throw redisFailure("DELTALOOP_REDIS_URL", configuration.redis.url, lost ?? error);
       });
-      say("3/4 signed the data of the old key with the new key");
+      say("3/4 data of the old key is signed with the new key");
       for (const [resource, use] of uses) say(`  ${describeUse(resource, use)}`);
       if (uses.every(([, use]) => isClean(use))) {
         await assertKeys(open, [fresh, old]);
         await write(open, fresh);
-        say("4/4 the old key is gone");
+        say("4/4 the old key is removed");
         return true;
       }
       say("4/4 not finished: some data is not signed with the new key. The old key stays valid; run again with --finish");

@@ -11,7 +11,7 @@ import { readConfiguration } from "@deltaloop/local/processes";
 import { UsageError } from "@deltaloop/base";
 
 export interface Rotation {
-  /** The watcher's environment, with references. */
+  /** The watcher's environment, including references to secrets. */
   readonly environment: Variables;
   /** How long to wait until all processes have read a changed secret; by default slightly longer than the maximum age of secrets. */
   readonly waitMs?: number;
@@ -20,7 +20,7 @@ export interface Rotation {
   readonly say: (line: string) => void;
   readonly now: Clock["now"];
   readonly after: Clock["after"];
-  /** Ends the waiting; written values stay. */
+  /** Ends the wait; values that are already written are kept. */
   readonly signal: AbortSignal;
 }
 
@@ -34,7 +34,7 @@ export interface OpenRotation {
 
 const KEY_BYTES = 32;
 const TIMEOUT_MS = 10_000;
-/** A process checks the age of its secrets every ten seconds, and a read takes some time. */
+/** Margin, because a process checks the age of its secrets every ten seconds and a read takes some time. */
 const READ_MS = 15_000;
 
 /** @throws {UsageError} when the environment has the key itself, or its secret cannot be read */
@@ -55,7 +55,7 @@ export async function openRotation(
   };
 }
 
-/** In the format that docs/internals/threat-model.md requires. */
+/** Returns a key in the format that docs/internals/threat-model.md requires. */
 export function newKey(): string {
   return randomBytes(KEY_BYTES).toString("hex");
 }
@@ -66,7 +66,8 @@ export async function write({ secrets, reference }: OpenRotation, value: string)
 }
 
 /**
- * If another process has written the secret meanwhile, it also rotates the key: the next value would invalidate its signatures.
+ * Throws if another process has written the secret, because that process also rotates the key and the next value would invalidate its
+ * signatures.
  *
  * @throws {UsageError} when the MAC keys in the secret are not `expected`
  */

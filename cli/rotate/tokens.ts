@@ -25,7 +25,9 @@ export interface TokenPlan {
 /** Retry interval: short enough for a token that is renewed after half its lifetime. */
 const AGAIN_MS = 30_000;
 
-/** Writes a new token for each component, with the certificate authority of the API server. Prints failures. @returns their number */
+/**
+ * Writes a new token for each component, with the certificate authority of the API server. Prints failures. @returns the number of failures
+ */
 export async function renewTokens({ kube, ca, secrets, names, prefix, seconds, say }: TokenPlan): Promise<number> {
   let failed = 0;
   for (const name of names) {

@@ -20,7 +20,7 @@ export class ShadowCount {
 
   constructor(metrics?: Metrics) {
     this.#metrics = metrics;
-    // Initialises the counter with 0, so that it exists without a difference.
+    // Initialises the counter with 0, so that the metric exists even if there is no difference.
     metrics?.count("deltaloop_shadow_at_rest_total", {}, 0);
     for (const controller of CONTROLLERS)
       for (const verdict of ["excess", "unexplained"] as const) metrics?.count("deltaloop_shadow_writes_total", { controller, verdict }, 0);
@@ -48,7 +48,7 @@ export class ShadowCount {
   }
 
   lines(): string {
-    const kinds = (Object.keys(VERDICTS) as Verdict["kind"][]).filter((kind) => this.#writes[kind] > 0 || kind === "unexplained"); // the object has exactly its keys
+    const kinds = (Object.keys(VERDICTS) as Verdict["kind"][]).filter((kind) => this.#writes[kind] > 0 || kind === "unexplained"); // the object literal has exactly these keys
     const total = Object.values(this.#writes).reduce((sum, count) => sum + count, 0);
     const lines = [
       `${total} ${total === 1 ? "write" : "writes"} of upstream's controllers:`,

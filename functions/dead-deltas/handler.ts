@@ -2,10 +2,9 @@
  * Consumes Q1's dead-letter queue: delta messages that apply-deltas could not apply. Marks the caches that may lack the change as suspect,
  * so their gates close until the watcher has listed them again (informer §11.6, §12.3).
  *
- * Acknowledges each message: the quarantine and the log keep its id and the reason, and the list brings its content. If it stayed in the
- * queue, each redelivery would close the gates again and block later dead letters of its message group.
+ * Acknowledges each message: the quarantine and the log keep its id and the reason, and the list brings its content. If a message stayed in the queue, each redelivery would close the gates again and block later dead letters of its message group.
  *
- * An unsigned message need not be the watcher's: the handler logs it and marks no cache as suspect.
+ * An unsigned message may not be from the watcher, so the handler logs it and marks no cache as suspect.
  */
 import { readDeadMessage, reportForgery, withRenewedKeys } from "@deltaloop/controllers/cache";
 import { settleRecords, deployed } from "@deltaloop/controllers/lambda";

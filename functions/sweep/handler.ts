@@ -3,14 +3,14 @@ import { CONTROLLERS } from "@deltaloop/kube/objects";
 import { deployed } from "@deltaloop/controllers/lambda";
 import type { FunctionWiring } from "@deltaloop/controllers/lambda";
 
-/** Passes of 500 keys each: enough for the backlog of a store that was unreachable for a while. */
+/** Maximum number of passes of 500 keys each, enough for the backlog after a short outage of the store. */
 const PASSES_MAX = 20;
 
 /** Returns the number of doorbells sent. Skips a cluster whose cache has no epoch yet. */
 export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly rung: number }> {
   return async () => {
     for (const cid of wiring.clusters) await reportGates(wiring, cid);
-    // Flushes now: the alarm on missing gate metrics must not fire because a queue is unreachable.
+    // Flushes now, because the alarm on missing gate metrics must not fire while only a queue is unreachable.
     wiring.metrics?.flush?.();
     let rung = 0;
     for (const cid of wiring.clusters) rung += await ringDue(wiring, cid);

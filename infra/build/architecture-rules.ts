@@ -57,10 +57,10 @@ export const ENTRY_FILES: readonly string[] = Object.keys(PACKAGE_IMPORTS).flatM
   return Object.values(exports).map((file) => `shared/${name}/${file.slice("./".length)}`);
 });
 const ENTRIES = ENTRY_FILES.map((file) => `^${file.replaceAll(".", "[.]")}$`);
-/** Hashing and compression are pure functions. */
+/** Modules for hashing and compression, whose functions are pure. */
 const PURE_MODULES = "^(node:)?(crypto|zlib)$";
 const NPM: DependencyType[] = ["npm", "npm-dev", "npm-optional", "npm-peer", "npm-bundled", "npm-no-pkg", "npm-unknown"];
-/** Excludes `import type`, which loads no code. */
+/** Limits a rule to imports of values: `import type` loads no code. */
 const values: { dependencyTypesNot: DependencyType[] } = { dependencyTypesNot: ["type-only"] };
 
 export const ARCHITECTURE = {

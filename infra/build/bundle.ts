@@ -15,7 +15,7 @@ export interface FunctionBundle {
   readonly bundle: string;
   readonly zip: string;
   readonly bytes: number;
-  /** The share of our own modules in `bytes`. */
+  /** The part of `bytes` that is from our own modules. */
   readonly ownBytes: number;
   readonly zipBytes: number;
 }
@@ -65,7 +65,7 @@ export async function functionNames(root: string): Promise<readonly string[]> {
   return names.sort();
 }
 
-/** File beside each bundle with the licences of its packages. */
+/** Name of the file next to each bundle with the licences of its packages. */
 const LICENSES_FILE = "THIRD-PARTY-LICENSES.txt";
 
 /** Writes `<out>/<name>/handler.mjs` and `<out>/<name>.zip`, which contains it and the licences. `preamble` is code to run at load. */

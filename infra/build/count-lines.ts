@@ -24,5 +24,5 @@ console.log(`${String(sum(product)).padStart(8)}  product`);
 console.log(`${String(sum(files.filter(({ path }) => path.startsWith("test/")))).padStart(8)}  test`);
 const [[folder, inside]] = [...Map.groupBy(product, ({ path }) => dirname(path))].toSorted(([, a], [, b]) => b.length - a.length) as [
   [string, typeof files],
-]; // there is at least one folder
+]; // the list has at least one folder
 console.log(`largest folder: ${folder}, ${inside.length} files`);

@@ -9,7 +9,7 @@ import extractTsConfig from "dependency-cruiser/config-utl/extract-ts-config";
 import { ARCHITECTURE, ENTRY_FILES } from "./architecture-rules.ts";
 
 export interface Cruise {
-  /** Number of this project's modules that were read; a check of none must not pass. */
+  /** Number of this project's modules that were read; a check that reads no module must not pass. */
   readonly modules: number;
   readonly dependencies: number;
   readonly violations: readonly { readonly rule: string; readonly from: string; readonly to: string }[];
@@ -32,7 +32,7 @@ export async function cruiseFolder(folder: string): Promise<Cruise> {
     {},
     { tsConfig: extractTsConfig(join(folder, "tsconfig.json")) },
   );
-  // Without an output type, `output` is an object, not text.
+  // If no output type is set, `output` is an object, not text.
   const { modules, summary } = output as ICruiseResult;
   const own = modules.filter(({ source, coreModule }) => coreModule !== true && roots.some((root) => source.startsWith(`${root}/`)));
   const dates = await argumentlessDates(

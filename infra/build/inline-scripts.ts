@@ -28,7 +28,7 @@ export const inlineScripts: Plugin = {
       return { loader: "ts", contents: unpack + source.replace(LOAD, (_expression, name: string) => `lua[${JSON.stringify(name)}]`) };
     });
     build.onLoad({ filter: /[\\/]redis[\\/]scripts[\\/]layout-table\.ts$/ }, async ({ path }) => {
-      const table = (await import(pathToFileURL(path).href)) as Readonly<Record<string, object>>; // the module exports only data
+      const table = (await import(pathToFileURL(path).href)) as Readonly<Record<string, object>>; // this module exports only data
       return { loader: "js", contents: packedModule(table) };
     });
     build.onLoad({ filter: /[\\/]timeline[\\/]page-code\.ts$/ }, async ({ path }) => {

@@ -25,7 +25,7 @@ const REPLACEMENTS: Readonly<Record<string, string>> = {
     'exports.default = class { constructor() { throw new Error("Redis Sentinel is not supported in functions"); } };\nexports.SentinelIterator = exports.default;',
 };
 
-/** An esbuild plugin. */
+/** Returns the esbuild plugin that replaces these files. */
 export function leftOut(root: string): Plugin {
   return {
     name: "left-out",

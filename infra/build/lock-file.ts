@@ -55,6 +55,6 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "EPERM"; // another user's process
+    return error instanceof Error && "code" in error && error.code === "EPERM"; // EPERM means that another user's process exists
   }
 }

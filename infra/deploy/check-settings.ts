@@ -28,7 +28,7 @@ export interface Settings {
 export interface Findings {
   /** Errors: `npm run deploy` exits before it calls AWS. They include the rules of infra/rules.yml. */
   readonly refused: readonly string[];
-  /** The deployment succeeds, but may not do what the operator expects. */
+  /** Notes: the deployment succeeds, but may not do what the operator expects. */
   readonly noted: readonly string[];
 }
 
@@ -137,14 +137,14 @@ function cidrOf(text: string): BlockList | undefined {
   return list;
 }
 
-/** Whether roles.yml lets functions read this secret, by name or ARN. True for an empty reference: a store may need no password. */
+/** Whether roles.yml lets functions read this secret, by name or ARN. True for an empty reference, because a store may need no password. */
 function isReadable(reference: string, stage: string): boolean {
   const [name = ""] = /[^:]*$/.exec(reference) ?? [];
   const allowed = `deltaloop/${stage}/redis`;
   return reference === "" || reference === allowed || (reference.startsWith("arn:") && name.replace(/-\w{6}$/, "") === allowed);
 }
 
-/** Whether `text` is a certificate. True if empty: a public authority needs none, and a credential may contain its own. */
+/** Whether `text` is a certificate. True if empty, because a public authority needs none and a credential may contain its own. */
 function isAuthority(text: string): boolean {
   if (text === "") return true;
   try {
@@ -156,7 +156,7 @@ function isAuthority(text: string): boolean {
 
 /** Reads the settings from serverless-state.json, which osls writes for a packaged service. @throws {Error} when a stack parameter is missing */
 export function settingsOf(stage: string, state: unknown): Settings {
-  // osls has just written it from our serverless.yml.
+  // osls has just written this state from serverless.yml.
   const { provider } = (state as { readonly service: { readonly provider: Provider } }).service;
   const parameters = Object.fromEntries(provider.stackParameters.map(({ ParameterKey, ParameterValue }) => [ParameterKey, ParameterValue]));
   const of = (name: string): string => {

@@ -186,7 +186,7 @@ const BY_TYPE: Readonly<Record<string, Actions>> = {
     "elasticache",
     "ReplicationGroup",
     "ModifyReplicationGroup",
-    // Changes of the parameter StoreNodes.
+    // These actions change the number of nodes (parameter StoreNodes).
     "IncreaseReplicaCount",
     "DecreaseReplicaCount",
     "DescribeCacheClusters",
@@ -230,7 +230,7 @@ const STACK: Actions = {
 };
 const TEMPLATE: Actions = { actions: ["cloudformation:ValidateTemplate"] };
 
-/** Characters of a managed policy, white space not counted. Source: AWS IAM User Guide, IAM and AWS STS quotas. */
+/** Maximum number of characters of a managed policy, without white space. Source: AWS IAM User Guide, IAM and AWS STS quotas. */
 export const POLICY_CHARACTERS_MAX = 6_144;
 
 /**

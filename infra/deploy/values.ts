@@ -33,7 +33,7 @@ const RECEIVES: Constraints = { MinValue: 1, MaxValue: 1_000 };
 
 /** Returns one line for each invalid value. @param state serverless-state.json, which osls writes for a packaged service */
 export function wrongValuesIn(state: unknown): readonly string[] {
-  const { stackParameters, environment, compiledCloudFormationTemplate } = (state as State).service.provider; // osls has just written it
+  const { stackParameters, environment, compiledCloudFormationTemplate } = (state as State).service.provider; // osls has just written this state
   const { Parameters: constraints, Resources } = compiledCloudFormationTemplate;
   const receives = String(Resources.DeltasQueue.Properties.RedrivePolicy.maxReceiveCount);
   const receivesProblem = problemOf(receives, RECEIVES);
@@ -64,7 +64,7 @@ function wrongVariables(environment: Readonly<Record<string, unknown>>): readonl
   );
   const problems = [
     ...problemsOf(() => referencesIn({ [SECONDS]: otherwise(environment[SECONDS]) })),
-    // The other variables are missing here, so only these problems count.
+    // The other variables are not set here, so only problems of these variables count.
     ...problemsOf(() => parseConfiguration(variables)).filter((problem) =>
       PARAMETER_VARIABLES.some((name) => problem.startsWith(`DELTALOOP_${name}: must`)),
     ),
@@ -82,7 +82,7 @@ function problemsOf(read: () => unknown): readonly string[] {
   }
 }
 
-/** The parameter's value in `!If [MakesStore, A, "${param:…}"]`, or a plain value itself. */
+/** The parameter's value in `!If [MakesStore, A, "${param:…}"]`, or the plain value. */
 function otherwise(value: unknown): string | undefined {
   const last = typeof value === "object" && value !== null ? Object.values(value).flat().at(-1) : value;
   return typeof last === "string" ? last : undefined;

@@ -8,7 +8,7 @@ interface Queue {
   readonly logical: string;
   readonly name: string;
   readonly attributes: Readonly<Record<string, string>>;
-  /** Dead-letter queue, and the receives after which a message goes there. */
+  /** Dead-letter queue, and the number of receives after which a message moves there. */
   readonly dead?: { readonly logical: string; readonly maxReceiveCount: string };
   /** Name of the source queue, if this is a dead-letter queue. */
   readonly deadOf?: string;

@@ -1,4 +1,4 @@
-/** Generates infra/redis-users.yml: the store's users. Each function has its own, with a password of its own. */
+/** Generates infra/redis-users.yml: the store's users. Each function has its own user and password. */
 import { functionsOf, redisAccessOf } from "@deltaloop/controllers/registry";
 import type { Registry } from "@deltaloop/controllers/registry";
 

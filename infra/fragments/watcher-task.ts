@@ -8,7 +8,7 @@ import type { Registry } from "@deltaloop/controllers/registry";
 import { NODE_PATH, USER_ID } from "../image/rootfs.ts";
 
 const HEALTH_PORT = 8080;
-/** Checks the process only: a new task would not help if the Lease is lost or Redis is unreachable (cli/README.md). */
+/** Checks the process only: a new task would not help after the loss of the Lease or while Redis is unreachable (cli/README.md). */
 const HEALTH_CHECK = `fetch("http://127.0.0.1:${HEALTH_PORT}/livez").then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))`;
 /** A hand-over takes two seconds; the remaining time is for messages in flight to a slow queue. */
 const STOP_SECONDS = 30;

@@ -124,13 +124,13 @@ async function fetchMissing(architecture: Architecture, { release, packages }: D
   });
 }
 
-/** Copies the packages in `folder` into the cache. @throws {Error} when the SHA-256 of one is not pinned */
+/** Copies the packages in `folder` into the cache. @throws {Error} when the SHA-256 of a package is not pinned */
 async function keep(folder: string, wanted: ReadonlySet<string>): Promise<void> {
   await mkdir(join(cacheFolder(), "debian"), { recursive: true });
   for (const name of (await readdir(folder)).filter((file) => file.endsWith(".deb"))) {
     const sha256 = await sha256Of(join(folder, name));
     if (!wanted.has(sha256)) throw new Error(`${name} has SHA-256 ${sha256}, which infra/image/pins.json does not list`);
-    // The rename keeps a concurrent run from reading half a file.
+    // The rename prevents a concurrent run from reading an incomplete file.
     const unfinished = `${cachedFile(sha256)}.${process.pid}`;
     await cp(join(folder, name), unfinished);
     await rename(unfinished, cachedFile(sha256));
@@ -141,7 +141,7 @@ function cachedFile(sha256: string): string {
   return join(cacheFolder(), "debian", `${sha256}.deb`);
 }
 
-/** Whether `file` exists and has this SHA-256 (DP2). Removes a file with another one, so that apt downloads it again. */
+/** Whether `file` exists and has this SHA-256 (DP2). Removes a file with a different checksum, so that apt downloads it again. */
 async function holds(file: string, sha256: string): Promise<boolean> {
   const found = await sha256Of(file).catch(() => undefined);
   if (found !== undefined && found !== sha256) await rm(file, { force: true });

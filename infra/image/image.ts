@@ -18,7 +18,7 @@ import { gzippedLayer, ociImage, plainLayer } from "./oci-archive.ts";
 import type { Architecture, ImageConfig, Layer, OciImage } from "./oci-archive.ts";
 import { COMMAND_PATH, debianLayer, NODE_PATH, nodeLayer, ownLayer, USER_ID } from "./rootfs.ts";
 
-/** Without a registry name, so that no registry is contacted by mistake; an overlay sets the pushed name. */
+/** Name without a registry, so that no registry is contacted by mistake. An overlay sets the name to push. */
 export const IMAGE_NAME = `localhost/deltaloop:${VERSION}`;
 
 export interface WatcherImage {
@@ -33,7 +33,7 @@ export function imageConfig(architecture: Architecture, labels: Readonly<Record<
     architecture,
     entrypoint: [NODE_PATH, ...LEAN_HEAP, COMMAND_PATH],
     command: ["watch"],
-    // Makes Node trust the certificate authorities in /etc/ssl, also a mounted bundle, besides its compiled-in list.
+    // Makes Node trust the certificate authorities in /etc/ssl, such as a mounted bundle, in addition to its compiled-in list.
     env: ["PATH=/usr/bin", "NODE_USE_SYSTEM_CA=1"],
     user: `${USER_ID}:${USER_ID}`,
     labels: {

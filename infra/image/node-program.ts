@@ -27,7 +27,10 @@ const PACKAGES: Readonly<Record<Architecture, string>> = { amd64: "node-linux-x6
 const PACK_MS_MAX = 300_000;
 const run = promisify(execFile);
 
-/** Returns Node for `architecture`: as `npm ci` installed it for this machine, else downloaded with npm into the user's cache folder. */
+/**
+ * Returns Node for `architecture`: the copy that `npm ci` installed for this machine, or else a copy that npm downloads into the user's
+ * cache folder.
+ */
 export async function nodeProgram(root: string, architecture: Architecture): Promise<NodeProgram> {
   const name = PACKAGES[architecture];
   const { version, integrity } = await locked(root, name);

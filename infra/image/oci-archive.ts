@@ -56,7 +56,7 @@ export interface OciImage {
 const ARCHITECTURES: Readonly<Record<string, Architecture>> = { x64: "amd64", arm64: "arm64" };
 export const HOST_ARCHITECTURE = ARCHITECTURES[process.arch];
 const LAYER = "layer.v1.tar";
-/** Level 6 takes a third of the time of level 9. */
+/** Compression level, which takes a third of the time of level 9. */
 const GZIP_LEVEL = 6;
 
 export function plainLayer(entries: readonly TarEntry[]): Layer {
@@ -67,7 +67,7 @@ export function plainLayer(entries: readonly TarEntry[]): Layer {
 
 export async function gzippedLayer(entries: readonly TarEntry[]): Promise<Layer> {
   const content = tar(entries);
-  // Deterministic, since Node writes no time into the gzip header.
+  // The result is deterministic, since Node writes no time into the gzip header.
   const blob = await promisify(gzip)(content, { level: GZIP_LEVEL });
   return { descriptor: describe(`${LAYER}+gzip`, blob), diffId: digestOf(content), blob };
 }

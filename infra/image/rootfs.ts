@@ -31,11 +31,13 @@ const AUTHORITIES = "etc/ssl/certs/ca-certificates.crt";
 const ACCOUNTS = {
   "etc/passwd": `root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:${USER_ID}:${USER_ID}:nonroot:/nonexistent:/sbin/nologin\n`,
   "etc/group": `root:x:0:\nnonroot:x:${USER_ID}:\n`,
-  // Without it, glibc queries DNS first and does not use a pod's hostAliases in /etc/hosts.
+  // Without this file, glibc queries DNS first and does not use a pod's hostAliases in /etc/hosts.
   "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 };
 
-/** Returns the layer of Debian's files. @throws {Error} when two packages contain the same file, or none has a certificate authority */
+/**
+ * Returns the layer of Debian's files. @throws {Error} when two packages contain the same file, or no package has a certificate authority
+ */
 export function debianLayer(packages: readonly DebianPackage[]): readonly TarEntry[] {
   const kept = new Map<string, TarEntry>();
   const authorities: string[] = [];
@@ -46,7 +48,7 @@ export function debianLayer(packages: readonly DebianPackage[]): readonly TarEnt
       if (kept.has(entry.name)) throw new Error(`${entry.name} of ${name} is also in another package`);
       kept.set(entry.name, entry);
     }
-    // Vulnerability scanners read the packages of an image without dpkg from here.
+    // In an image without dpkg, vulnerability scanners read the packages from this folder.
     const status = `var/lib/dpkg/status.d/${name}`;
     kept.set(status, textFile(status, control));
   }

@@ -90,6 +90,6 @@ function say(line: string): void {
 
 function architectureOf(text: string): Architecture {
   const found = ARCHITECTURES.find((architecture) => architecture === text);
-  if (found === undefined) throw new Error(`--architecture is ${ARCHITECTURES.join(" or ")}`);
+  if (found === undefined) throw new Error(`--architecture must be ${ARCHITECTURES.join(" or ")}`);
   return found;
 }

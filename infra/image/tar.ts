@@ -30,7 +30,7 @@ function header(entry: TarEntry, size: number): Buffer {
   octal(0, 116, 8);
   octal(size, 124, 12);
   octal(0, 136, 12);
-  block.write(" ".repeat(8), 148, "latin1"); // the checksum field counts as spaces in the checksum
+  block.write(" ".repeat(8), 148, "latin1"); // the checksum is computed with spaces in the checksum field
   block.write({ file: "0", link: "2", folder: "5" }[entry.kind], 156, "latin1");
   if (entry.kind === "link") block.write(entry.target, 157);
   block.write("ustar\x0000", 257, "latin1");

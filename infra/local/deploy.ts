@@ -60,7 +60,7 @@ export async function remove(deployment: LocalDeployment, edition: Edition = {})
 }
 
 async function bundlerOf(root: string): Promise<typeof Bundler> {
-  // the same module in another commit
+  // another commit has the same module
   return (await import(pathToFileURL(join(root, "infra", "build", "bundle.ts")).href)) as typeof Bundler;
 }
 

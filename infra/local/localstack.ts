@@ -65,7 +65,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
     cwd: directory,
     env: environment({ directory, port, debug: options.debug === true }),
     stdio: ["ignore", log.fd, log.fd],
-    // Its own process group (LO3), which Ctrl-C in the terminal does not reach.
+    // Creates a process group (LO3), which Ctrl-C in the terminal does not reach.
     detached: true,
   });
   const ended = endOf(child);
@@ -76,7 +76,7 @@ export async function startLocalStack(options: LocalStackOptions = {}): Promise<
 
   async function stop(): Promise<void> {
     if (pid !== undefined) {
-      // It has no state to save, and SIGTERM takes ten seconds.
+      // LocalStack has no state to save, and SIGTERM takes ten seconds.
       killGroup(pid);
       await ended;
     }
@@ -114,24 +114,24 @@ function environment({
     XDG_CACHE_HOME: join(directory, "cache"),
     PYTHONDONTWRITEBYTECODE: "1",
     PYTHONPATH: EXECUTOR,
-    // Otherwise, in any container, it assumes LocalStack's image and writes to /etc and /var/lib.
+    // Otherwise LocalStack assumes in any container that it runs in its own image, and writes to /etc and /var/lib.
     OVERRIDE_IN_DOCKER: "0",
     FILESYSTEM_ROOT: join(directory, "root"),
     LOCALSTACK_VOLUME_DIR: join(directory, "volume"),
     GATEWAY_LISTEN: `[::ffff:${HOST}]:${port}`,
     DNS_ADDRESS: "0",
-    // Queue URLs with this address, not localhost.localstack.cloud.
+    // Makes queue URLs contain this address instead of localhost.localstack.cloud.
     LOCALSTACK_HOST: `${HOST}:${port}`,
     SQS_ENDPOINT_STRATEGY: "path",
     DISABLE_EVENTS: "1",
     SKIP_SSL_CERT_DOWNLOAD: "1",
     SKIP_INFRA_DOWNLOADS: "1",
-    // Unsupported resources are errors; stage local has none.
+    // Makes unsupported resources errors; stage local has none.
     CFN_IGNORE_UNSUPPORTED_RESOURCE_TYPES: "0",
     DEBUG: debug ? "1" : "0",
     LAMBDA_RUNTIME_EXECUTOR: "deltaloop-node",
     DELTALOOP_LOCAL_NODE: process.execPath,
-    // Its event source mappings would back off to 10 s between polls of an empty queue.
+    // By default, event source mappings back off to 10 s between polls of an empty queue.
     LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC: "0.02",
     LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC: "0.2",
     LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_ERROR_SEC: "2",
@@ -151,14 +151,14 @@ async function ready(endpoint: string, ended: Promise<string>): Promise<void> {
     if (performance.now() > giveUpAt) throw new Error(`no answer within ${START_MS_MAX / 1000} s`);
     await sleep(POLL_MS);
   }
-  throw new Error(`it exited with ${how}`);
+  throw new Error(`the process exited with ${how}`);
 }
 
 function killGroup(pid: number): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // the process group is empty
+    // the process group has already ended
   }
 }
 

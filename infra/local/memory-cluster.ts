@@ -42,7 +42,7 @@ export async function startMemoryCluster(): Promise<MemoryCluster> {
     kubeconfig,
     client: createInProcessClient(server, { component: "person" }),
     async stop() {
-      ends.abort(new Error("the cluster ends"));
+      ends.abort(new Error("the cluster is stopping"));
       await nodes.catch(() => undefined);
       await http.close();
       server.close();

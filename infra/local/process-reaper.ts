@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
 export interface Reaper {
   /** Writes a line to the script's input. */
   tell(line: string): void;
-  /** Kills the shell before it acts. Call it once nothing is left to end. */
+  /** Kills the shell before it acts. Call this when nothing is left to end. */
   dismiss(): Promise<void>;
 }
 
@@ -34,7 +34,7 @@ export function startReaper(given: {
   });
   const ended = endOf(shell);
   shell.unref();
-  // A piped stdin is a Socket at run time; its declared type is wider.
+  // At run time a piped stdin is a Socket, but its declared type is wider.
   const pipe = shell.stdin as Socket;
   pipe.unref();
   pipe.on("error", (error) => onGone?.(error));
@@ -42,13 +42,13 @@ export function startReaper(given: {
     tell: (line) => void pipe.write(`${line}\n`),
     async dismiss() {
       shell.ref();
-      shell.kill("SIGKILL"); // before the pipe closes, or the script would clean up
+      shell.kill("SIGKILL"); // kills the shell before the pipe closes, because the script would otherwise clean up
       await ended;
     },
   };
 }
 
-/** Resolves with "exit code 1", "SIGKILL", or why the process did not start. Never rejects. */
+/** Resolves with "exit code 1", "SIGKILL", or the reason why the process did not start. Never rejects. */
 export async function endOf(child: ChildProcess): Promise<string> {
   return await new Promise((resolve) => {
     child.once("error", (error) => resolve(error.message));

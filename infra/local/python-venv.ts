@@ -32,8 +32,8 @@ export interface Wanted {
 }
 
 /**
- * Returns the environment, which it installs with pip if necessary, or in one line why there is none. A rename creates the folder, so an
- * existing folder is complete.
+ * Returns the environment, which it installs with pip if necessary, or the reason in one line why it is not available. A rename creates the
+ * folder, so an existing folder is complete.
  */
 export async function pythonVenv(wanted: Wanted): Promise<PythonVenv | { readonly missing: string }> {
   const version = await pythonMinor();

@@ -96,7 +96,7 @@ async function listenForStop(stop: () => void): Promise<() => Promise<void>> {
   const server = createServer((socket) => {
     socket.on("error", () => undefined);
     socket.once("data", stop);
-    // Another start probes the socket by connecting and closing.
+    // Another start probes the socket: it connects and closes.
     socket.once("end", () => socket.end());
     open.add(socket);
   });

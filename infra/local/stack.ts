@@ -76,7 +76,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
   try {
     const watcherAccess = await options.access("deltaloop-watcher");
     const { cid } = await readClusterIdentity(createKubeHttp(watcherAccess));
-    // No password, since the URL is a parameter of the deployment.
+    // Uses no password, since the URL is a parameter of the deployment.
     const redis = await startLocalRedis("");
     if (redis === undefined) throw new Error("redis-server is missing or does not start (Debian: apt-get install redis-server)");
     stops.push(redis.stop);
@@ -123,7 +123,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
       const make = redisStore(current.redis, () => undefined);
       const cache = openCache(current, make);
       if (edition.root === undefined) return cache;
-      // Another build's epoch may have another identity, so the Store is opened with that of the epoch.
+      // Another build's epoch may have another identity, so the Store is opened with the identity of the epoch.
       const made = await cache.store.epoch();
       if (made === undefined) return cache;
       await cache.store.close();

@@ -2,7 +2,7 @@
 import { isInstalled, pythonVenv } from "./python-venv.ts";
 import type { PythonVenv, Wanted } from "./python-venv.ts";
 
-/** The last LocalStack that runs on Python 3.11 without a token, and the newest compatible version of each library (design.md). */
+/** The last LocalStack that runs on Python 3.11 without a token, with the newest compatible version of each library (design.md). */
 const LOCALSTACK: Wanted = {
   title: "LocalStack",
   name: "localstack",
@@ -11,7 +11,7 @@ const LOCALSTACK: Wanted = {
   takes: "a minute or two",
 };
 
-/** Returns LocalStack's environment, or in one line why there is none. */
+/** Returns LocalStack's environment, or the reason in one line why it is not available. */
 export async function localStackVenv(): Promise<PythonVenv | { readonly missing: string }> {
   return await pythonVenv(LOCALSTACK);
 }

@@ -9,7 +9,7 @@ export interface LocalWatcher {
   pid(): number;
   /** How earlier processes exited, oldest first: `code 4`, `SIGKILL`. */
   endings(): readonly string[];
-  /** Sends SIGTERM, and SIGKILL after END_GRACE_MS; restarts nothing. */
+  /** Sends SIGTERM, and SIGKILL after END_GRACE_MS; does not restart the watcher. */
   stop(): Promise<void>;
 }
 
@@ -25,7 +25,7 @@ export interface WatcherPlan {
 const AGAIN_MS = 1_000;
 const END_GRACE_MS = 3_500;
 
-/** Starts the watcher. Its standard input is a pipe, so it ends when this process does. */
+/** Starts the watcher. Its standard input is a pipe, so the watcher ends when this process does. */
 export function startWatcher({ root, flags, environment, say }: WatcherPlan): LocalWatcher {
   const endings: string[] = [];
   const ending = new AbortController();

@@ -1,4 +1,6 @@
-/** The output of a command as an animated SVG. Only CSS moves it, so GitHub shows it; it follows the reader's colour scheme. */
+/**
+ * The output of a command as an animated SVG. It is animated by CSS only, so that GitHub shows it, and follows the reader's colour scheme.
+ */
 
 export interface PrintedLine {
   readonly atMs: number;
@@ -6,7 +8,7 @@ export interface PrintedLine {
 }
 
 const [COLUMNS, ROWS] = [104, 24];
-/** In pixels; a monospaced character is 0.6 em wide. */
+/** Sizes in pixels. A monospaced character is 0.6 em wide. */
 const [FONT_SIZE, LINE_HEIGHT, MARGIN] = [12, 17, 12];
 const WIDTH = Math.ceil(COLUMNS * FONT_SIZE * 0.6) + 2 * MARGIN;
 const HEIGHT = ROWS * LINE_HEIGHT + 2 * MARGIN;

@@ -1,4 +1,4 @@
-/** `npm run recording`: runs the demo and draws what it prints, with its timing, as docs/demo.svg. */
+/** `npm run recording`: runs the demo and draws its output, with the original timing, as docs/demo.svg. */
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -20,7 +20,7 @@ const demo = spawn(process.execPath, ["cli/main.ts", "demo"], {
 let firstAt: number | undefined;
 for await (const text of createInterface({ input: demo.stdout })) {
   firstAt ??= performance.now();
-  // Status writes follow each step; without them the picture shows who creates and deletes what.
+  // Omits status writes, which follow each step, so that creates and deletes stand out.
   if (!text.includes(" status: ")) printed.push({ atMs: FIRST_LINE_MS + (performance.now() - firstAt) * SLOWER, text });
 }
 if (demo.exitCode !== null && demo.exitCode !== 0) throw new Error(`the demo failed with exit code ${demo.exitCode}`);

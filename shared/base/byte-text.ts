@@ -22,6 +22,6 @@ function isUtf8(bytes: Buffer): boolean {
 }
 
 export function bytesOfText(text: string): Buffer {
-  // Splitting by a capturing group puts the escaped bytes at odd indexes.
+  // Splitting by a capturing group returns the escaped bytes at odd indexes.
   return Buffer.concat(text.split(ESCAPED).map((part, i) => Buffer.from(part, i % 2 === 1 ? "latin1" : "utf8")));
 }

@@ -6,7 +6,7 @@
  * CL3 an aborted signal rejects the wait at once with the signal's reason and leaves no timer behind.
  */
 export interface Clock {
-  /** Milliseconds since the epoch, whole. */
+  /** Returns whole milliseconds since the epoch. */
   now(): number;
   after(ms: number, signal?: AbortSignal): Promise<void>;
 }

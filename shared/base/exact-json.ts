@@ -17,7 +17,7 @@ const { parse, rawJSON } = JSON as unknown as {
   rawJSON(text: string): object;
 };
 
-/** The JSON is nested too deeply for an API object: each level costs more memory than its text. */
+/** The JSON is nested too deeply for an API object: each level needs more memory than its text. */
 export class NestingError extends SyntaxError {
   override readonly name = "NestingError";
 }
@@ -25,14 +25,14 @@ export class NestingError extends SyntaxError {
 /** No API object is nested half as deep; the API server itself rejects 10,000 levels. */
 const LEVELS_MAX = 100;
 /**
- * Shorter texts are not scanned: a level costs 145 bytes, so even their deepest nesting fits into memory. Scanning a page of a list would
- * cost half as much as parsing it.
+ * Shorter texts are not scanned: a level costs 145 bytes, so even the deepest possible nesting fits into memory. Scanning a page of a list
+ * would cost half as much as parsing it.
  */
 const SCANNED_LENGTH = 2 * 1024 * 1024;
 
 /** Finds a long integer in a field or list. A match inside a string is possible and only costs a second parse. */
 const LONG_INTEGER = /[:[,]\s*-?\d{16}/;
-/** A text without either contains no field `template`. */
+/** A text that contains neither of these has no field `template`. */
 const [TEMPLATE, ESCAPED] = ['"template"', String.raw`\u`];
 /** int64 has 19 digits. */
 const INTEGER = /^-?\d{16,19}$/;
@@ -60,7 +60,7 @@ function isTooDeep(text: string): boolean {
   let levels = 0;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
-      case 0x22: // a string, which is skipped
+      case 0x22: // skips a string
         do at = text.indexOf('"', at + 1);
         while (at !== -1 && isEscaped(text, at));
         if (at === -1) return false;
@@ -88,7 +88,7 @@ export function exactText(value: unknown): string {
   try {
     return JSON.stringify(value);
   } catch (error) {
-    // A bigint. A replacer on every call would cost several times as much.
+    // The error is caused by a bigint. A replacer on every call would cost several times as much.
     if (!(error instanceof TypeError)) throw error;
     return JSON.stringify(value, (_key, each: unknown) => exactNumber(each));
   }
@@ -103,7 +103,7 @@ function isRounded(value: unknown): boolean {
   return typeof value === "number" && !Number.isSafeInteger(value);
 }
 
-/** All objects in `value` in a fixed order, so that those of two parses of the same text correspond. */
+/** Returns all objects in `value` in a fixed order, so that the objects of two parses of the same text correspond. */
 function objectsOf(value: unknown): readonly Fields[] {
   if (!isObject(value)) return [];
   return withItems(value)
@@ -126,7 +126,7 @@ function takeTemplate(object: Fields, exact: Fields | undefined): void {
   if (rounded === undefined || template === undefined) return;
   takeLabels(rounded, template);
   takeLabels(rounded["metadata"], template["metadata"]);
-  (object["spec"] as Fields)["template"] = template; // templateOf has found one
+  (object["spec"] as Fields)["template"] = template; // templateOf has found a template
 }
 
 /** EJ2: replaces the labels of the exact template by those of JSON.parse. A stripped template has them at its top level. */

@@ -25,7 +25,7 @@ export function setOwn<T>(map: Record<string, T>, key: string, value: T): void {
   else map[key] = value;
 }
 
-/** The object under `key`, or `undefined` if the value is none. */
+/** The object under `key`, or `undefined` if the value is not an object. */
 export function objectAt(parent: JsonObject | undefined, key: string): JsonObject | undefined {
   const value = parent?.[key];
   return isObject(value) ? value : undefined;
@@ -89,7 +89,7 @@ export function clone<T extends Json>(value: T): T {
   if (!isObject(value)) return value;
   const copy: JsonObject = {};
   for (const key of Object.keys(value)) setOwn(copy, key, clone(value[key] ?? null));
-  // As above: same keys, cloned values.
+  // The copy has the same keys and cloned values, which the compiler cannot verify.
   return copy as T;
 }
 

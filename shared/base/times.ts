@@ -2,7 +2,7 @@
  * All time limits that depend on each other, for both Stores and all functions, queues and clients. Files that cannot import this one
  * (infra/functions.yml, infra/queues.yml) are generated from it by infra/generate.ts.
  *
- * Timeline of one call of a run. No write may take effect once another run may have begun:
+ * Timeline of one call of a run. No write may take effect after another run may have begun:
  *
  *     renewed                      last start       given up   lease ends
  *     |------ 12 s to start in ------|---- 12 s to land ----| 1 s |
@@ -25,7 +25,7 @@ const SECOND_MS = 1_000;
  */
 export const REQUEST_TIMEOUT_MS = 12 * SECOND_MS;
 
-/** No API write starts later than this before the lease or the invocation ends, so that it ends before another run begins. */
+/** No API write starts later than this before the lease or the invocation ends, so that the write ends before another run begins. */
 export const WRITE_MARGIN_MS = REQUEST_TIMEOUT_MS + SECOND_MS;
 
 /**
@@ -38,7 +38,7 @@ export const MAY_LAND_MS = REQUEST_TIMEOUT_MS + 3 * SECOND_MS;
 export const QUEUE_TIMEOUT_MS = 30 * SECOND_MS;
 export const RETRY_WAIT_MS_MAX = 60 * SECOND_MS;
 
-/** Longest wait to send an Event. No sync ends later because of one. */
+/** Longest wait to send an Event. Events do not delay the end of a sync. */
 export const EVENT_WAIT_MS_MAX = 10 * SECOND_MS;
 
 /** Renewing a Lease takes at most 5 s: 2 s until it is sent, 3 s until the response. The next period retries it. */
@@ -112,8 +112,8 @@ export const CLOCK_TRUST_MS = 3 * CHECKPOINT_MS;
 export const EPOCH_GRACE_MS = 10 * 60 * SECOND_MS;
 
 /**
- * The same in a full Store (FU5). Every step compares the epoch, so a late reader notices the change and never reads a partly deleted
- * epoch.
+ * The grace period of a replaced epoch in a full Store (FU5). Every step compares the epoch, so a late reader notices the change and never
+ * reads a partly deleted epoch.
  */
 export const EPOCH_GRACE_FULL_MS = 5 * SECOND_MS;
 
@@ -160,7 +160,7 @@ export const SECRET_MS_MAX = 300 * SECOND_MS;
 /** Timeouts of the deployed functions, in seconds as in Lambda. */
 export const FUNCTION_TIMEOUT_SECONDS = { "apply-deltas": 5, "dead-deltas": 5, sync: 60, sweep: 30 } as const;
 
-/** AWS recommends a visibility timeout of six times the timeout of the function that reads the queue. */
+/** Ratio of a queue's visibility timeout to the timeout of its function, as AWS recommends. */
 const VISIBILITY_PER_TIMEOUT = 6;
 export const VISIBILITY_SECONDS = {
   deltas: VISIBILITY_PER_TIMEOUT * FUNCTION_TIMEOUT_SECONDS["apply-deltas"],

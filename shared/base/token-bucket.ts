@@ -20,6 +20,6 @@ export function takeToken(bucket: TokenBucket | undefined, { perSecond, burst }:
   const { tokens, atMs } = bucket ?? { tokens: burst, atMs: nowMs };
   const refilled = tokens + (Math.max(0, nowMs - atMs) / 1000) * perSecond;
   const left = Math.min(burst, refilled) - 1;
-  // Less than 1 ns counts as now.
+  // A wait of less than 1 ns counts as none.
   return burst >= 1 && (-left / perSecond) * 1e9 < 1 ? { tokens: left, atMs: nowMs } : undefined;
 }

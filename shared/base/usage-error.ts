@@ -5,7 +5,7 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** A duration as Go writes it: `90s`, `1h30m`, `0`. @returns whole milliseconds, not negative @throws {UsageError} */
+/** Parses a duration in Go's format: `90s`, `1h30m`, `0`. @returns whole milliseconds, not negative @throws {UsageError} */
 export function duration(option: string): (text: string) => number {
   return (text) => {
     const ms = parseGoDuration(text);
@@ -23,7 +23,7 @@ export function trueOrFalse(option: string): (text: string) => boolean {
   };
 }
 
-/** The URL of a Redis. The error does not quote it, because it may hold a password. @throws {UsageError} */
+/** Parses the URL of a Redis server. The error does not quote the URL, because it may contain a password. @throws {UsageError} */
 export function redisUrl(option: string): (text: string) => string {
   return (text) => {
     const url = /^rediss?:\/\/[^/]/.test(text) && URL.canParse(text) ? new URL(text) : undefined;
@@ -33,7 +33,7 @@ export function redisUrl(option: string): (text: string) => string {
   };
 }
 
-/** An integer within `range`. @throws {UsageError} */
+/** Parses an integer within `range`. @throws {UsageError} */
 export function wholeNumber(option: string, range: { readonly min: number; readonly max: number }): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -45,7 +45,7 @@ export function wholeNumber(option: string, range: { readonly min: number; reado
 
 const UNITS: Readonly<Record<string, number>> = { "": 1, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 };
 
-/** A size in bytes, written as a quantity such as `64Mi`. @throws {UsageError}, also for less than `min` */
+/** Parses a size in bytes, given as a quantity such as `64Mi`. @throws {UsageError}, also for less than `min` */
 export function bytes(option: string, min: number): (text: string) => number {
   return (text) => {
     const [, digits = "", unit = ""] = /^(\d+)(Ki|Mi|Gi)?$/.exec(text) ?? [];

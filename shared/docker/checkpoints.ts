@@ -1,5 +1,5 @@
 /**
- * Checkpoints of sandboxes, one file each, as in dockershim: what the network teardown needs after the container is gone.
+ * Checkpoints of sandboxes, one file each, as in dockershim: the data that the network teardown needs after the container is removed.
  *
  * DK1 the file is written before the network is attached, and removed after it is detached. A crash in between leaves a sandbox that is
  *     listed as NotReady and removed like any other.
@@ -14,7 +14,7 @@ import type { SandboxRecord } from "./records.ts";
 
 export interface Checkpoint {
   readonly kept: SandboxRecord;
-  /** Absent on the node's network, before the attachment and after the detachment. */
+  /** Absent with host networking, before the attachment and after the detachment. */
   readonly attachment?: Attachment;
 }
 
@@ -31,7 +31,7 @@ export function createCheckpoints(directory: string): Checkpoints {
   let read: Promise<Map<string, Checkpoint>> | undefined;
   const known = async (): Promise<Map<string, Checkpoint>> => {
     read ??= readAll(directory);
-    read.catch(() => (read = undefined)); // the caller gets the error; the next caller retries
+    read.catch(() => (read = undefined)); // the caller receives the error, and the next caller retries
     return await read;
   };
   const pathOf = (id: string): string => join(directory, `${id}${SUFFIX}`);
@@ -52,7 +52,7 @@ export function createCheckpoints(directory: string): Checkpoints {
   };
 }
 
-/** Ignores invalid files: without one, the CNI plugin has to find the network by the sandbox's id. */
+/** Ignores invalid files: without a checkpoint, the CNI plugin must find the network by the sandbox's id. */
 async function readAll(directory: string): Promise<Map<string, Checkpoint>> {
   const names = await readdir(directory).catch(() => []);
   const found = new Map<string, Checkpoint>();

@@ -48,9 +48,9 @@ interface CniPod {
 }
 
 export interface Cni {
-  /** Why there is no pod network yet. */
+  /** Returns the reason why there is no pod network yet. */
   problem(): Promise<string | undefined>;
-  /** Detaches again on failure. @throws {CriError} with the plugin's message */
+  /** Attaches the pod, and detaches it after a failure. @throws {CriError} with the plugin's message */
   add(pod: CniPod & { readonly netns: string }, portMappings: readonly PortMapping[]): Promise<Attachment>;
   /** May be repeated. */
   remove(pod: CniPod, attachment: Pick<Attachment, "network" | "portMappings"> & Partial<Attachment>): Promise<void>;
@@ -140,11 +140,11 @@ export function createCni({ confDir, binDirs }: CniOptions): Cni {
       try {
         for (const index of of.plugins.keys()) {
           const answer = await call("ADD", pod, attachment, index, index === 0 ? undefined : result);
-          result = JSON.parse(answer) as CniResult; // by the CNI specification; addressesOf accepts missing ips
+          result = JSON.parse(answer) as CniResult; // the CNI specification requires this form; addressesOf accepts missing ips
         }
         return { ...attachment, result };
       } catch (error) {
-        await remove(pod, attachment).catch(() => undefined); // the caller gets the first error
+        await remove(pod, attachment).catch(() => undefined); // the caller receives the first error
         throw error;
       }
     },

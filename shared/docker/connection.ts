@@ -28,7 +28,7 @@ export function connect(endpoint: string): Connection {
 }
 
 export interface CallOptions {
-  /** Infinity: no deadline. */
+  /** Infinity means no deadline. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }

@@ -4,7 +4,7 @@ import type Docker from "dockerode";
 import type { ContainerState, ContainerStats, ContainerStatus, Image, Mount } from "@deltaloop/node-agent/ports";
 import type { ContainerRecord } from "./records.ts";
 
-/** Docker's zero time. */
+/** Prefix of Docker's zero time. */
 const NEVER = "0001-";
 const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
   rslave: "PROPAGATION_HOST_TO_CONTAINER",
@@ -13,7 +13,7 @@ const PROPAGATIONS: Readonly<Record<string, Mount["propagation"]>> = {
   shared: "PROPAGATION_BIDIRECTIONAL",
 };
 
-/** `undefined` for `created`: only an inspection shows whether the start failed. */
+/** Returns `undefined` for `created`, because only an inspection shows whether the start failed. */
 export function listedState(state: string): ContainerState | undefined {
   if (state === "created") return undefined;
   if (state === "running" || state === "paused" || state === "restarting") return "CONTAINER_RUNNING";
@@ -78,14 +78,17 @@ function mount({ Source, Destination, RW, Propagation }: Docker.ContainerInspect
   };
 }
 
-/** Milliseconds with fractions, from Docker's nanoseconds. */
+/** Converts Docker's nanoseconds to milliseconds with fractions. */
 function time(text: string): number | undefined {
   if (text === "" || text.startsWith(NEVER)) return undefined;
   const [, seconds = "", fraction = "", zone = "Z"] = /^([^.Z+]+?)(\.\d+)?(Z|[+-]\d\d:\d\d)$/u.exec(text) ?? [];
   return Date.parse(`${seconds}${zone}`) + Number(fraction === "" ? 0 : `0${fraction}`) * 1000;
 }
 
-/** Without stats, as for a container that does not run, CPU and memory are absent. Source: docker CLI stats_helpers.go calculateMemUsageUnixNoCache. */
+/**
+ * If there are no stats, as for a container that does not run, CPU and memory are absent. Source: docker CLI stats_helpers.go
+ * calculateMemUsageUnixNoCache.
+ */
 export function containerStats(
   id: string,
   kept: ContainerRecord,
@@ -114,7 +117,7 @@ function memory({ usage, stats }: Docker.MemoryStats): { readonly workingSetByte
   return { usageBytes: usage, workingSetBytes: Math.max(0, usage - (total_inactive_file ?? inactive_file)) };
 }
 
-/** @param user the image's user from an inspection; a list does not have it */
+/** @param user the image's user from an inspection, because a list does not contain it */
 export function image(
   found: {
     readonly Id: string;

@@ -83,7 +83,7 @@ export function createContainers(docker: Docker): DockerContainers {
 
   const remove = async (id: string, { logPath }: ContainerRecord): Promise<void> => {
     await ifExists(callDocker((abortSignal) => docker.getContainer(id).remove({ force: true, v: true, abortSignal })));
-    if (await isLink(logPath)) await unlink(logPath).catch(() => undefined); // the link's target is gone
+    if (await isLink(logPath)) await unlink(logPath).catch(() => undefined); // removes a link whose target no longer exists
   };
 
   const stats = async (id: string, kept: ContainerRecord, runs: boolean): Promise<ContainerStats | undefined> => {
@@ -92,7 +92,7 @@ export function createContainers(docker: Docker): DockerContainers {
       runs ? ifExists(callDocker(() => container.stats({ stream: false, "one-shot": true }))) : undefined,
       ifExists(callDocker((abortSignal) => container.inspect({ size: true, abortSignal } as Docker.ContainerInspectOptions))),
     ]);
-    const { SizeRw } = (sized ?? {}) as { readonly SizeRw?: number }; // moby api: present with ?size=1
+    const { SizeRw } = (sized ?? {}) as { readonly SizeRw?: number }; // the Docker API returns this field with ?size=1
     return sized && containerStats(id, kept, measured, SizeRw);
   };
 
@@ -158,7 +158,7 @@ export function createContainers(docker: Docker): DockerContainers {
         const fits = (filter.id ?? info.Id) === info.Id && (filter.podSandboxId ?? podSandboxId) === podSandboxId;
         if (!fits || !hasLabels(labels, filter.labelSelector)) continue;
         const state = await stateOf(one);
-        if (state === undefined || (filter.state ?? state) !== state) continue; // the container was removed, or its state has changed
+        if (state === undefined || (filter.state ?? state) !== state) continue; // skips a container that was removed or whose state has changed
         const ids = { id: info.Id, podSandboxId, imageRef: info.ImageID, imageId: info.ImageID };
         found.push({ ...ids, metadata, image, state, createdAtMs, labels, annotations });
       }

@@ -20,7 +20,7 @@ import { containerLabels, sandboxLabels } from "./records.ts";
 import type { ContainerRecord, SandboxRecord } from "./records.ts";
 
 export interface Machine {
-  /** The lowest OOM score that can be set: the agent's own without CAP_SYS_RESOURCE, else −1000. */
+  /** The lowest OOM score that can be set: the score of the agent without CAP_SYS_RESOURCE, otherwise −1000. */
   readonly oomScoreAdjMin: number;
   /** Content of the Localhost profile, if any. */
   readonly seccompProfile?: string;
@@ -53,7 +53,7 @@ export function sandboxOptions(
     HostConfig: {
       NetworkMode: network === "NODE" ? "host" : "none",
       UTSMode: network === "NODE" ? "host" : "",
-      // Shareable, so that containers can join it.
+      // The namespace is shareable, so that containers can join it.
       IpcMode: ipc === "NODE" ? "host" : "shareable",
       PidMode: pid === "NODE" ? "host" : "",
       ...cgroupParent(linux.cgroupParent),
@@ -76,7 +76,7 @@ function environmentEntry({ key, value }: NonNullable<ContainerConfig["envs"]>[n
   return `${key}=${value}`;
 }
 
-/** @throws {CriError} Unimplemented for unsupported settings: no container starts with a setting ignored */
+/** @throws {CriError} Unimplemented for unsupported settings: so that no container starts with an ignored setting */
 export function containerOptions(
   config: ContainerConfig,
   sandbox: PodSandboxConfig,

@@ -16,7 +16,7 @@ import { attachSession, execSession } from "./remote-command.ts";
 import { createStreamingServer } from "./streaming/streaming-server.ts";
 
 export interface DockerCri extends Cri {
-  /** The directory that the links at CRI's log paths point into (CR9). */
+  /** Returns the directory to which the links at CRI's log paths point (CR9). */
   logsDirectory(): Promise<string>;
   /** Closes the connection and the streaming server; pending calls fail. */
   close(): void;
@@ -32,7 +32,7 @@ export interface DockerCriOptions {
   readonly stateDir: string;
 }
 
-/** dockershim's name. */
+/** Name of the runtime, as in dockershim. */
 const RUNTIME_NAME = "docker";
 const RUNTIME_API_VERSION = "v1";
 
@@ -51,7 +51,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
     pauseImage,
   });
   const streams = createStreamingServer();
-  // moby api: SystemInfo
+  // the Docker API returns SystemInfo
   const info = async () => (await callDocker(() => docker.info())) as { readonly DockerRootDir: string; readonly CgroupDriver: string };
 
   return {
@@ -69,7 +69,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
       return [{ type: "RuntimeReady", status: true, reason: "", message: "" }, networkCondition(await cni.problem())];
     },
 
-    // In containerd's format, so that image garbage collection keeps the sandbox image.
+    // Uses containerd's format, so that image garbage collection keeps the sandbox image.
     statusInfo: async () => ({ config: JSON.stringify({ sandboxImage: pauseImage }) }),
 
     async runtimeConfig() {

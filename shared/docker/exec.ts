@@ -11,10 +11,10 @@ import { demux } from "./demux.ts";
 
 /** Limit per stream; further output is discarded. Source: cri ExecSync. */
 const OUTPUT_BYTES_MAX = 16 * 1024 * 1024;
-/** Docker may report the exit code some time after the last output. */
+/** Interval of polls for the exit code, which Docker may report some time after the last output. */
 const EXIT_POLL_MS = 20;
 const EXIT_MS_MAX = 10_000;
-/** Node fires a longer timer at once. */
+/** Maximum of a timer, because Node fires a longer timer at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /**
@@ -34,7 +34,7 @@ export async function execSync(
   let ended: CriError | undefined;
   const end = async (why: CriError): Promise<void> => {
     ended ??= why;
-    await kill(exec, containerId).catch(() => undefined); // this fails if the daemon is unavailable
+    await kill(exec, containerId).catch(() => undefined); // the kill fails if the daemon is unavailable
     stream.destroy();
   };
   const late = new CriError("DeadlineExceeded", `timeout ${timeoutSeconds}s exceeded: context deadline exceeded`);
@@ -56,7 +56,7 @@ export async function execSync(
   return { stdout: output.stdout.text(), stderr: output.stderr.text(), exitCode: await exitCodeOf(exec) };
 }
 
-/** @throws {CriError} if Docker does not report it in time */
+/** @throws {CriError} if Docker does not report the exit code in time */
 export async function exitCodeOf(exec: Docker.Exec): Promise<number> {
   for (const giveUpAt = performance.now() + EXIT_MS_MAX; performance.now() < giveUpAt; await sleep(EXIT_POLL_MS)) {
     const { Running, ExitCode } = await callDocker((abortSignal) => exec.inspect({ abortSignal }));

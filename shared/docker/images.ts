@@ -46,14 +46,14 @@ export function createImages(docker: Docker): DockerImages {
       const names = [...(found.RepoTags ?? []), ...(found.RepoDigests ?? [])];
       for (const name of names.length > 0 ? names : [found.Id]) {
         await callDocker((abortSignal) => docker.getImage(name).remove({ abortSignal })).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error; // the image was already removed together with another of its names
+          if (!isNotFound(error)) throw error; // the image was already removed with another of its names
         });
       }
     },
 
     listImages: async () => (await callDocker((abortSignal) => docker.listImages({ abortSignal }))).map((one) => criImage(one)),
 
-    /** Counts shared layers once per image: exact numbers need `docker system df`, which walks all layers. */
+    /** Counts shared layers once per image, because exact numbers need `docker system df`, which walks all layers. */
     async imageFsInfo() {
       const info = (await callDocker(() => docker.info())) as { readonly DockerRootDir: string }; // moby api: SystemInfo
       const images = await callDocker((abortSignal) => docker.listImages({ abortSignal }));
@@ -77,7 +77,10 @@ function familiar(name: string): string {
   return name.replace(/^(?:index\.)?docker\.io\//u, "").replace(/^library\//u, "");
 }
 
-/** Must not be logged. @throws {CriError} for bytes, which Docker's JSON cannot carry. Source: moby api AuthConfig. */
+/**
+ * Returns the credentials for a request header. Must not be logged. @throws {CriError} for bytes, which Docker's JSON cannot carry. Source:
+ * moby api AuthConfig.
+ */
 function registryAuth(auth: AuthConfig | undefined): object | undefined {
   if (auth === undefined) return undefined;
   const [username, ...password] = auth.auth === undefined ? [] : textOfBytes(Buffer.from(auth.auth, "base64")).split(":");
@@ -109,6 +112,6 @@ async function pulled(progress: NodeJS.ReadableStream): Promise<void> {
 
 function throwIfFailed(line: string): void {
   if (line.trim() === "") return;
-  const { error } = JSON.parse(line) as { readonly error?: string }; // moby api: CreateImageInfo
+  const { error } = JSON.parse(line) as { readonly error?: string }; // the Docker API sends CreateImageInfo
   if (error !== undefined) throw new CriError("Unknown", error);
 }

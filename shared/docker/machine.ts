@@ -25,7 +25,7 @@ export async function machineFor(seccomp: SecurityProfile | undefined): Promise<
 }
 
 /**
- * Without CAP_SYS_RESOURCE, a process cannot go below its own score, and runc fails without a message.
+ * Without CAP_SYS_RESOURCE, a process cannot set a score below its own, and runc fails without a message.
  * Source: containerd docs/cri/config.md restrict_oom_score_adj.
  */
 async function lowestOomScore(): Promise<number> {
@@ -35,7 +35,7 @@ async function lowestOomScore(): Promise<number> {
   return Number(await readFile("/proc/self/oom_score_adj", "utf8").catch(() => "0"));
 }
 
-/** Valid in the PID namespace shared with the daemon. Source: pkg/kubelet/dockershim/network/cni/cni.go. */
+/** Returns a path that is valid in the PID namespace shared with the daemon. Source: pkg/kubelet/dockershim/network/cni/cni.go. */
 export function networkNamespace(pid: number): string {
   return `/proc/${pid}/ns/net`;
 }
@@ -64,7 +64,7 @@ export async function createNamed(docker: Docker, name: string, options: Docker.
   }
 }
 
-/** Kills a container and waits for its end; succeeds if it is gone or does not run. */
+/** Kills a container and waits for its end; succeeds if the container does not exist or does not run. */
 export async function killed(docker: Docker, id: string): Promise<void> {
   const container = docker.getContainer(id);
   await callDocker((abortSignal) => container.kill({ signal: "SIGKILL", abortSignal })).catch((error: unknown) => {

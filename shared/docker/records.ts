@@ -38,9 +38,9 @@ export interface SandboxRecord extends BaseRecord {
 export interface ContainerRecord extends BaseRecord {
   readonly metadata: ContainerMetadata;
   readonly podSandboxId: string;
-  /** The image in the pod's spec if known, else the image of the request. */
+  /** The image in the pod's spec if known, otherwise the image of the request. */
   readonly image: string;
-  /** Absolute; empty: no log was requested. */
+  /** Absolute path of the log; empty if no log was requested. */
   readonly logPath: string;
 }
 
@@ -89,11 +89,11 @@ export function containerLabels(kept: ContainerRecord): Record<string, string> {
 
 /** @param name Docker's name, with a leading slash @returns `undefined` for a container of another owner (KE1) */
 export function readSandbox(name: string | undefined, labels: StringMap | null): SandboxRecord | undefined {
-  return read(name, labels, "podsandbox") as SandboxRecord | undefined; // sandboxLabels wrote it
+  return read(name, labels, "podsandbox") as SandboxRecord | undefined; // sandboxLabels wrote this record
 }
 
 export function readContainer(name: string | undefined, labels: StringMap | null): ContainerRecord | undefined {
-  return read(name, labels, "container") as ContainerRecord | undefined; // containerLabels wrote it
+  return read(name, labels, "container") as ContainerRecord | undefined; // containerLabels wrote this record
 }
 
 function read(name: string | undefined, labels: StringMap | null, type: string): unknown {

@@ -43,12 +43,12 @@ export function execSession(docker: Docker, request: ExecRequest): Session {
   });
 }
 
-/** Reports no exit code; the pod's status shows it. */
+/** Reports no exit code, because the pod's status shows it. */
 export function attachSession(docker: Docker, request: AttachRequest): Session {
   return session("attach", request, async () => {
     const { containerId, stdin, stdout, stderr } = request;
     const container = docker.getContainer(containerId);
-    const stream = (await callDocker(() => container.attach({ stream: true, hijack: true, stdin, stdout, stderr }))) as Duplex; // the stream is hijacked
+    const stream = (await callDocker(() => container.attach({ stream: true, hijack: true, stdin, stdout, stderr }))) as Duplex; // the returned stream is the hijacked connection
     return { stream, resize: (size) => container.resize(size), exitCode: async () => 0 };
   });
 }
@@ -65,14 +65,14 @@ function session(kind: "exec" | "attach", request: Wanted, start: () => Promise<
       let isRunning = false;
       await serveSpdy(socket, (stream) => {
         const name = stream.headers.get("streamtype") ?? "";
-        if (isRunning || !wanted.includes(name)) return; // ignores unrequested streams
+        if (isRunning || !wanted.includes(name)) return; // ignores streams that were not requested
         streams.set(name, stream);
         if (!wanted.every((one) => streams.has(one))) return;
         isRunning = true;
         clearTimeout(late);
         runAndReport(start, request, streams, socket).then(
           () => socket.end(),
-          () => socket.destroy(), // the client disconnected
+          () => socket.destroy(), // an error means that the client disconnected
         );
       }).finally(() => clearTimeout(late));
     },
@@ -92,7 +92,7 @@ async function run(start: () => Promise<Process>, { stdin, tty }: Wanted, stream
   const gone = (): void => void command.destroy();
   client.once("close", gone);
   if (client.destroyed) gone();
-  command.on("error", () => undefined); // the loop below gets the error
+  command.on("error", () => undefined); // the loop below receives the error
   const [input, resize] = [streams.get("stdin"), streams.get("resize")];
   if (stdin && input !== undefined) void feed(input, command).catch(() => command.destroy());
   if (tty && resize !== undefined) void follow(resize, process).catch(() => undefined); // failed resizes are harmless
@@ -118,7 +118,7 @@ async function feed(from: SpdyStream, to: Duplex): Promise<void> {
 async function follow(from: SpdyStream, process: Process): Promise<void> {
   for await (const chunk of from.input as AsyncIterable<Buffer>) {
     const last = chunk.toString("utf8").trim().split("\n").at(-1) ?? "";
-    const { Width, Height } = JSON.parse(last) as { readonly Width: number; readonly Height: number }; // remotecommand TerminalSize
+    const { Width, Height } = JSON.parse(last) as { readonly Width: number; readonly Height: number }; // the client sends a TerminalSize of remotecommand
     await process.resize({ w: Width, h: Height });
   }
 }

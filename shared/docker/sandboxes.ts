@@ -26,7 +26,7 @@ export interface DockerSandboxes extends Pick<
   Cri,
   "runPodSandbox" | "stopPodSandbox" | "removePodSandbox" | "podSandboxStatus" | "listPodSandbox"
 > {
-  /** The file of its network namespace. @throws {CriError} if the sandbox is missing or does not run */
+  /** Returns the file of the sandbox's network namespace. @throws {CriError} if the sandbox is missing or does not run */
   networkOf(podSandboxId: string): Promise<string>;
 }
 
@@ -108,7 +108,7 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
         await run(id, config, kept);
         return id;
       } catch (error) {
-        await remove(id).catch(() => undefined); // on failure the sandbox stays NotReady
+        await remove(id).catch(() => undefined); // after a failure the sandbox stays NotReady
         throw error;
       }
     },

@@ -21,7 +21,7 @@ import type { Catalog, Controller, ControllerName } from "@deltaloop/kube/object
 import { startFunctionHost } from "./function-host.ts";
 import type { FunctionHandlers, FunctionHost, FunctionHostOptions } from "./function-host.ts";
 
-/** Creates the handlers. A parameter, since shared/ may not import functions/ (cli/functions/functions.ts does). */
+/** Creates the handlers. The caller passes this function, since shared/ may not import functions/ (cli/functions/functions.ts does). */
 export type MakeHandlers<N extends string = Controller> = (
   wiring: (functionName: string) => FunctionWiring,
   onChanges?: ApplierPorts["onChanges"],
@@ -51,12 +51,12 @@ export interface SystemOptions
   readonly registry?: Registry;
   /** Default `act`. */
   readonly mode?: WriteGateway["mode"];
-  /** The Lease that watchers compete for; absent: a watcher leads at once and must be the only one. */
+  /** The Lease that watchers compete for; if absent, a watcher leads at once and must be the only one. */
   readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
   /** Watchers that start with the system. Default 1. */
   readonly watchers?: number;
   readonly holeRelistMs?: number;
-  /** Resync and audit; absent: neither. */
+  /** Settings of resync and audit; if absent, neither runs. */
   readonly upkeep?: UpkeepTimes;
   /** Runs the simulated nodes until the signal aborts. */
   readonly nodes?: (ends: AbortSignal) => Promise<unknown>;
@@ -81,7 +81,7 @@ export interface System<N extends string = Controller> {
   stop(): Promise<void>;
 }
 
-/** Delay before a restart, as of a container. */
+/** Delay before a restart, as with a container. */
 const RESTART_MS = 3_000;
 
 export function assembleSystem<N extends string = Controller>(ports: SystemPorts<N>, options: SystemOptions): System<N> {
@@ -177,20 +177,20 @@ export function assembleSystem<N extends string = Controller>(ports: SystemPorts
     handlers,
     startWatcher,
     async stop() {
-      ends.abort(new Error("the system stops"));
+      ends.abort(new Error("the system is stopping"));
       await Promise.all([host.stop(), ...watchers.map(({ ended }) => ended), nodes?.catch(() => undefined)]);
     },
   };
 }
 
-/** The queue whose failed records a function makes visible again after seconds, as deployed ones do. */
+/** The queue whose failed records a function makes visible again after seconds, as deployed functions do. */
 function ownSource<N extends string>(
   { deltas, doorbells }: SystemPorts<N>["sources"],
   { controllers }: Registry,
   name: string,
 ): Pick<FunctionWiring, "source"> {
   const controller = controllers.find((each) => syncFunction(each.name) === name);
-  if (controller) return { source: doorbells[controller.name as N] }; // the sources are those of the registry's controllers
+  if (controller) return { source: doorbells[controller.name as N] }; // the registry's controllers have these sources
   return name === "apply-deltas" ? { source: deltas } : {};
 }
 

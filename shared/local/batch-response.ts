@@ -4,8 +4,8 @@ class BadBatchResponseError extends Error {
 }
 
 /**
- * Returns the records that a handler reports as failed, by Lambda's rules: no response, `null` and an empty list mean none.
- * An entry with a missing or empty id, or an id that is not in the batch, makes the response invalid.
+ * Returns the records that a handler reports as failed, by Lambda's rules: no response, `null` and an empty list mean that no record
+ * failed. An entry with a missing or empty id, or an id that is not in the batch, makes the response invalid.
  *
  * @throws {BadBatchResponseError}
  */

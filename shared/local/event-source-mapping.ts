@@ -7,8 +7,8 @@
  * EM3 A throw, a timeout or an invalid response fails the whole batch.
  * EM4 At most `maximumConcurrency` invocations run. While fewer run, a ready batch is invoked at once.
  * EM5 At most one batch of a message group is in flight, and messages of a group keep the order in which they were received.
- * EM6 An invocation that timed out frees its slot and groups. Its late response still removes its records: Lambda ends such a process, but one
- *     that was stopped here continues, and its groups would otherwise wait until the visibility timeout ends.
+ * EM6 An invocation that timed out frees its slot and groups. Its late response still removes its records: Lambda ends such a process, but
+ *     here a process that was paused continues, and its groups would otherwise wait until the visibility timeout ends.
  *
  * Source: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS" and "Implementing partial batch responses".
  */
@@ -32,7 +32,7 @@ export interface EventSourceMappingOptions {
   readonly timeoutMs: number;
   /** Whether FunctionResponseTypes contains ReportBatchItemFailures. Default true. */
   readonly reportBatchItemFailures?: boolean;
-  /** Length of one poll. Short, since a process killed during a poll may lose messages until they are visible again. Default 1 s. */
+  /** Length of one poll. It is short, since the messages of a poll are invisible for some time if the process is killed. Default 1 s. */
   readonly pollMs?: number;
   readonly onInvocation?: (invocation: Invocation) => void;
 }
@@ -187,7 +187,7 @@ export function startEventSourceMapping(
       isLate = true;
       throw new Error(`timed out after ${options.timeoutMs} ms`);
     });
-    timeOut.catch(() => undefined); // the abort below rejects it once the race is over
+    timeOut.catch(() => undefined); // the abort below rejects this promise after the race
     const context = invocationContext({ functionName, requestId, remainingMs: () => Math.max(0, deadlineMs - clock.now()) });
     // The wrapper also catches a handler that throws synchronously.
     const answered = Promise.resolve()

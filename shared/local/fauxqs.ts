@@ -10,7 +10,7 @@ import { unlessAborted } from "@deltaloop/base";
 export interface LocalSqs {
   /** The endpoint URL for `sqsClient`. */
   readonly endpoint: string;
-  /** Process id of the emulator: this process' own for `startFauxqs`. */
+  /** Process id of the emulator: that of this process for `startFauxqs`. */
   readonly pid: number;
   stop(): Promise<void>;
 }
@@ -26,7 +26,7 @@ const STOP_MS_MAX = 2_000;
 
 /** Starts the emulator in this process. Port 0, the default, selects a free one. (fauxqs' own start function listens on all interfaces.) */
 export async function startFauxqs(options: { readonly port?: number } = {}): Promise<OwnSqs> {
-  const { buildApp } = await import("fauxqs"); // loaded only when used: the import is slow
+  const { buildApp } = await import("fauxqs"); // loaded only when used, because the import is slow
   const app = buildApp({ logger: false });
   const endpoint = await app.listen({ port: options.port ?? 0, host: "127.0.0.1" });
   const calls: SqsCalls = {
@@ -44,8 +44,8 @@ export async function startFauxqs(options: { readonly port?: number } = {}): Pro
 }
 
 /**
- * Starts the emulator as a child process, which also ends when this process does. `command` replaces fauxqs-process.ts in a bundle,
- * where that file does not exist, and must behave like it.
+ * Starts the emulator as a child process, which also ends when this process does. `command` replaces fauxqs-process.ts in a bundle, where
+ * that file does not exist, and must behave like that file.
  */
 export async function spawnFauxqs(
   options: { readonly port?: number; readonly command?: readonly [string, ...string[]] } = {},

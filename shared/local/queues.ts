@@ -16,7 +16,10 @@ type Attributes = Partial<Record<QueueAttributeName, string>>;
 
 /** Source: informer §10.2, §12.3, §19. infra/queues.yml is generated from these attributes. */
 const RETENTION = { MessageRetentionPeriod: String(4 * 24 * 3600) } as const satisfies Attributes;
-/** Longer, because a dead letter of a standard queue keeps its original send time. 14 days is the maximum of SQS. */
+/**
+ * Retention of dead letters, which is longer because a dead letter of a standard queue keeps its original send time. 14 days is the maximum
+ * of SQS.
+ */
 const DEAD_RETENTION = { MessageRetentionPeriod: String(14 * 24 * 3600) } as const satisfies Attributes;
 const FIFO = {
   FifoQueue: "true",

@@ -2,7 +2,7 @@
  * Functions in a separate process, as in Lambda, so that its measurements exclude polling. The poller (function-host.ts) sends each
  * invocation as a line of JSON and reads the response as a line.
  *
- * IV1 An invocation fails if its connection ends before its response; its writes so far remain.
+ * IV1 An invocation fails if its connection ends before its response; the writes that it has already made remain.
  * IV2 A process announces that it stops: it gets no new invocations, and answers the pending ones.
  * IV3 A line that is not JSON ends the connection, since both ends belong to the same program.
  */
@@ -19,7 +19,7 @@ import type { FunctionHandlers } from "./function-host.ts";
 import { invocationContext } from "./invocation.ts";
 
 interface InvocationMessage {
-  /** Unique for the connection. */
+  /** Id that is unique within the connection. */
   readonly id: number;
   readonly functionName: string;
   readonly requestId: string;
@@ -35,7 +35,7 @@ type ReplyMessage =
 
 /** The functions on the caller's side. */
 export interface RemoteFunctions {
-  /** Each rejects with the message of the function's error, or when the connection ends. */
+  /** Handlers, which reject with the message of the function's error, or when the connection ends. */
   readonly handlers: FunctionHandlers;
   /** Resolves when the process accepts no new invocations (IV2) or the connection has ended. */
   readonly left: Promise<void>;

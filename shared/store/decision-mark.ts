@@ -20,7 +20,7 @@ export function parseMark(text: string | undefined): DecisionMark | undefined {
   if (!fields) return undefined;
   const [, kind, fence = "", suspects, version = "", atMs, disputed = ""] = fields;
   return {
-    kind: kind as DecisionMark["kind"], // ensured by the pattern
+    kind: kind as DecisionMark["kind"], // the pattern ensures this
     fence,
     suspects: Number(suspects),
     version,
@@ -34,5 +34,5 @@ export function parseDrawn(text: string | undefined): number | undefined {
   return /^\d{1,15}$/.test(text ?? "") ? Number(text) : undefined;
 }
 
-/** In front of the id of a last-write record (redis/rows.ts). */
+/** Prefix of the field of a last-write record (redis/rows.ts). */
 export const RECORD_FIELD = "t:w:";

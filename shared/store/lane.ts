@@ -10,13 +10,13 @@ export const LANES: { readonly [R in CachedResource]: number } = {
   replicationcontrollers: 1,
 };
 
-/** Lanes of a resource or view. A view of an additional controller has one. */
+/** Returns the number of lanes of a resource or view. A view of an additional controller has one lane. */
 export function lanesOf(name: string): number {
   const core: Readonly<Record<string, number>> = LANES;
   return (Object.hasOwn(LANES, name) ? core[name] : undefined) ?? 1;
 }
 
-/** The lane of a key, 0 … `lanes` − 1; the same in every process and version. */
+/** Returns the lane of a key, from 0 to `lanes` − 1. It is the same in every process and version. */
 export function laneOf(key: ObjectKey, lanes: number): number {
   return crc32(key) % lanes;
 }

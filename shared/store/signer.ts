@@ -13,7 +13,10 @@ import { hash, hkdfSync } from "node:crypto";
 /** The kind of a signed text, so that one kind is never valid as another: Q1 message, row, slice entry, tombstone, manifest part, guard, last write. */
 export type SignedDomain = "q1" | "v" | "s" | "t" | "mp" | "g" | "w";
 
-/** `former`: an accepted key that no longer signs. `unknown`: no configured key. Only the first two are valid. */
+/**
+ * Result of a verification. `former`: signed with an accepted key that no longer signs. `unknown`: signed with a key that is not
+ * configured. Only `current` and `former` are valid.
+ */
 export type Verdict = "current" | "former" | "unknown" | "forged";
 
 export interface Signer {
@@ -26,7 +29,7 @@ export interface Signer {
 const KEY_ID_CHARACTERS = 2;
 const MAC_CHARACTERS = 22;
 export const SIGNATURE_CHARACTERS = KEY_ID_CHARACTERS + MAC_CHARACTERS;
-/** Never occurs in the parts: keys, uids and versions cannot contain it, and JSON escapes it. */
+/** Separates the parts: keys, uids and versions cannot contain this character, and JSON escapes it. */
 const SEPARATOR = "\x1f";
 const KEY_BYTES = 32;
 
@@ -38,8 +41,9 @@ interface Key {
 }
 
 /**
- * @param secrets of `DELTALOOP_MAC_KEY`: the first signs, all are accepted.
- * @throws {RangeError} without a secret, and if two have the same id: they are then indistinguishable, so one must be regenerated.
+ * @param secrets of `DELTALOOP_MAC_KEY`: the first key signs, all keys are accepted.
+ * @throws {RangeError} without a secret, or if two secrets have the same id, so that they are indistinguishable and one of them must be
+ * regenerated.
  */
 export function createSigner(secrets: readonly string[], cluster: string): Signer {
   const keys = secrets.map((secret) => deriveKey(secret, cluster));

@@ -9,11 +9,14 @@ export interface StoreOptions {
   readonly cluster: string;
   /** The controllers whose keys and views are stored. Absent: the built-in ones. */
   readonly catalog?: Catalog;
-  /** Formats of this build. The gate is closed while the epoch has other formats (informer §11.6, §11.7). */
+  /** Data formats of this build. The gate is closed while the epoch has different formats (informer §11.6, §11.7). */
   readonly identity: StoreIdentity;
-  /** The Kubernetes releases that the caller supports; the gate is closed while the cluster runs another one. Absent: any. */
+  /**
+   * The Kubernetes releases that the caller supports; the gate is closed while the cluster runs another one. If absent, any release is
+   * accepted.
+   */
   readonly releases?: readonly string[];
-  /** The gate closes when a lane has had a hole for longer: 2,000 on FIFO queues, 15,000 on standard ones (informer §19). */
+  /** Maximum age of a hole in a lane before the gate closes: 2,000 on FIFO queues, 15,000 on standard queues (informer §19). */
   readonly holeLimitMs: number;
   /** GD7: set in shadow mode and by DELTALOOP_GUARD=off. */
   readonly ignoresStop?: boolean;

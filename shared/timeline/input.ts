@@ -11,21 +11,21 @@ export interface TimelineInput {
   readonly startMs: number;
   /** Milliseconds after `startMs`. */
   readonly endMs: number;
-  /** Present for a running cluster. `options` are those of `explain` that reach it; absent: none do. */
+  /** Present for a running cluster. `options` are the options of `explain` that reach the cluster, if there are any. */
   readonly cluster?: { readonly options?: string };
-  /** False after `--no-redact`: the page shows a banner. */
+  /** False with `--no-redact`; the page then shows a banner. */
   readonly redacted: boolean;
   /** In a capture: each owner before its dependents, in lane order. In a running cluster: in order of appearance. */
   readonly objects: readonly TimelineObject[];
   readonly marks: readonly Mark[];
   /** Worst first. */
   readonly verdicts: readonly TimelineVerdict[];
-  /** Causes first; findings that ended before the capture did come last. */
+  /** Causes first; findings that ended before the end of the capture come last. */
   readonly findings: readonly TimelineFinding[];
   readonly gaps: readonly Gap[];
 }
 
-/** Nodes and ResourceQuotas only where a finding concerns them. */
+/** Kinds of objects. Nodes and ResourceQuotas are included only if a finding concerns them. */
 export type Kind = "Deployment" | "ReplicaSet" | "ReplicationController" | "Pod" | "Node" | "ResourceQuota";
 
 export interface TimelineObject {
@@ -34,7 +34,7 @@ export interface TimelineObject {
   readonly name: string;
   readonly owner?: number;
   readonly from: number;
-  /** Absent: the object exists at the end. */
+  /** Time of deletion; absent if the object exists at the end. */
   readonly until?: number;
   readonly revision?: number;
   readonly images?: readonly string[];
@@ -56,14 +56,14 @@ export type SizeStep = readonly [at: number, desired: number, ready: number, ava
 export interface Change {
   readonly at: number;
   readonly what: "exists" | "created" | "changed" | "deleted";
-  /** User or field manager. */
+  /** The user or field manager that made the change. */
   readonly by?: string;
-  /** Whether it changes the desired state, for example an image or a size. */
+  /** Whether the change affects the desired state, for example an image or a size. */
   readonly isRequest?: true;
   readonly differences: readonly Difference[];
 }
 
-/** Without `from` and `to`, the changed value is redacted. */
+/** A changed field. Without `from` and `to`, the value is redacted. */
 export interface Difference {
   readonly field: string;
   readonly from?: string;
@@ -102,23 +102,23 @@ export interface TimelineFinding {
   readonly level: "cause" | "wait" | "effect";
   readonly cause: string;
   readonly confidence: "certain" | "likely";
-  /** The most important one first. */
+  /** Indexes of the objects, the most important one first. */
   readonly objects: readonly number[];
   readonly evidence: readonly string[];
   readonly help: readonly string[];
   readonly from: number;
   readonly begin: Begin;
-  /** The last moment at which a check found it. Absent: the finding persists at the end. */
+  /** The last moment at which a check found the finding. Absent if it persists at the end. */
   readonly until?: number;
 }
 
 /**
- * What `from` is: the time at which something was recorded; a time in whole seconds that an object states; a stated time before the
- * recording; or the time of the first check that found it.
+ * The origin of `from`: the time of a record; a time in whole seconds that an object states; a stated time before the recording; or the
+ * time of the first check that found the finding.
  */
 export interface Begin {
   readonly clock: "recorded" | "stated" | "earlier" | "checked";
-  /** What was recorded, or the earlier time. */
+  /** Description of the record, or the earlier time. */
   readonly what?: string;
 }
 
@@ -129,7 +129,7 @@ export interface TimelineUpdate {
   readonly objects: readonly (readonly [index: number, object: TimelineObject])[];
   readonly marks: readonly Mark[];
   readonly gaps: readonly Gap[];
-  /** Absent: unchanged. */
+  /** Absent if unchanged. */
   readonly verdicts?: readonly TimelineVerdict[];
   readonly findings?: readonly TimelineFinding[];
 }

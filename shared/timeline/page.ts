@@ -16,7 +16,7 @@ export function timelinePage(input: TimelineInput, code: PageCode): string {
   return pageOf(code, `<script type="application/octet-stream" id="data">${data}</script>`, "worker-src blob:");
 }
 
-/** The page of a running cluster, which reads its data from the path `events` (server.ts). */
+/** Returns the page of a running cluster, which reads its data from the path `events` (server.ts). */
 export function livePage(code: PageCode): string {
   return pageOf(code, "", "connect-src 'self'");
 }

@@ -20,14 +20,14 @@ export interface PageServer {
   /** The page's URL with the token. */
   readonly url: string;
   send(update: TimelineUpdate): void;
-  /** Makes the clients read everything again. */
+  /** Makes all clients read the whole input again. */
   restart(): void;
   close(): Promise<void>;
 }
 
 interface ServedPage {
   readonly html: string;
-  /** The first data for a new client; absent: the page contains all data. */
+  /** The first data for a new client; absent if the page contains all data. */
   readonly whole?: () => TimelineInput;
 }
 
@@ -67,7 +67,7 @@ export async function servePage({ html, whole }: ServedPage): Promise<PageServer
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo; // the server listens on TCP
+  const { port } = server.address() as AddressInfo; // a TCP server has such an address
   const broadcast = (text: string): void => {
     for (const client of clients)
       if (client.writableLength > UNREAD_BYTES_MAX) client.destroy();

@@ -60,19 +60,19 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
       name: "one of several",
       references: ["a", "b"],
       refuse: ["b", "AccessDeniedException"],
-      want: "b: may not be used: allow secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
+      want: "b: access is denied: allow secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
     },
     {
       name: "the call itself",
       references: ["a"],
       refuse: ["BatchGetSecretValue", "AccessDeniedException"],
-      want: "a: may not be used: allow secretsmanager:BatchGetSecretValue (on *) and secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
+      want: "a: access is denied: allow secretsmanager:BatchGetSecretValue (on *) and secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
     },
     {
       name: "a parameter",
       references: ["ssm:/c"],
       refuse: ["/c", "AccessDeniedException"],
-      want: "ssm:/c: may not be used: allow ssm:GetParameters on it, and kms:Decrypt if its key is your own",
+      want: "ssm:/c: access is denied: allow ssm:GetParameters on it, and kms:Decrypt if its key is your own",
     },
     {
       name: "the key behind it",
@@ -110,7 +110,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
   it("report the missing permission when a write is denied", async () => {
     const { server, secrets } = await standIn({ a: "1" });
     server.refused.set("PutSecretValue", "AccessDeniedException");
-    await expect(secrets.write("a", "2")).rejects.toThrow("a: may not be used: allow secretsmanager:PutSecretValue on it");
+    await expect(secrets.write("a", "2")).rejects.toThrow("a: access is denied: allow secretsmanager:PutSecretValue on it");
     expect(server.values.get("a")).toBe("1");
   });
 

@@ -201,7 +201,7 @@ function leaders(output: string): ReadonlySet<string> {
   for (const line of output.split("\n")) {
     const leads = newLeader(line);
     if (leads !== undefined) found.add(leads);
-    const not = /^(watcher\d?) +warn: not leading any more/.exec(line) ?? /warn: (watcher\d?) died/.exec(line);
+    const not = /^(watcher\d?) +warn: no longer leading/.exec(line) ?? /warn: (watcher\d?) exited/.exec(line);
     if (not?.[1] !== undefined) found.delete(not[1]);
   }
   return found;
@@ -215,7 +215,7 @@ function newLeader(output: string): string | undefined {
 function waitingOrLeading(output: string): number {
   const known = new Set<string>();
   for (const line of output.split("\n")) {
-    const died = /warn: (watcher\d?) died/.exec(line)?.[1];
+    const died = /warn: (watcher\d?) exited/.exec(line)?.[1];
     if (died !== undefined) known.delete(died);
     const said = /^(watcher\d?) +(?:leading|waiting for) /.exec(line)?.[1];
     if (said !== undefined) known.add(said);

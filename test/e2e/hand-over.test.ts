@@ -349,7 +349,9 @@ await whereRealPartsAre("workloads change hands on a real control plane", () => 
     it("resume is rejected while upstream writes; after upstream has stopped, resume --force continues without losing a change", async () => {
       const refused = deltaloop(["resume", "--kubeconfig", cluster.rolesKubeconfig], ours.environment);
       expect((await refused.exited).code, refused.output()).toBe(1);
-      expect(refused.output()).toMatch(/^stopped since .*\nthe last of all: kube-controller-manager wrote .*\nnot resumed: .* s ago: wait/);
+      expect(refused.output()).toMatch(
+        /^stopped since .*\nthe last write of another controller: kube-controller-manager wrote .*\nnot resumed: .* s ago: wait/,
+      );
       await endUpstream?.();
       endUpstream = undefined;
       await shop.setImage("web", "shop:3"); // while neither acts

@@ -253,7 +253,7 @@ describe("zips", () => {
         await handler().catch((error) => console.log(error.stack));
         process.exit(0);`;
       const output = await offline(process.execPath, ["--input-type=module", "--eval", code], scratch);
-      expect(output).toContain("deltaloop/test/digest-key: may not be used: allow secretsmanager:GetSecretValue on it");
+      expect(output).toContain("deltaloop/test/digest-key: access is denied: allow secretsmanager:GetSecretValue on it");
       expect(found([output])).toEqual([]);
     } finally {
       await secrets.stop();

@@ -40,7 +40,7 @@ const NODES = { count: 2, bindPods: true, readyAfterMs: [200, 400], deleteAfterM
 const DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments";
 export const REPLICAS = 8;
 /** Reasons of a sync that is retried: another writer came first, or the watcher's term ended meanwhile (LN4). */
-const RETRIED = ["the object has been modified", "the cache belongs to another epoch", "the key was taken over"];
+const RETRIED = ["the object has been modified", "the cache belongs to another epoch", "another run took over the key"];
 const MERGE = "application/merge-patch+json";
 
 /** A build's own sources. Their types are this checkout's: the builds of one identity agree on the ports. */

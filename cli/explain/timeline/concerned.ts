@@ -1,4 +1,4 @@
-/** Nodes and ResourceQuotas as rows of a timeline, where a finding concerns them. */
+/** Nodes and ResourceQuotas as rows of a timeline, if a finding concerns them. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { EvidenceRecord } from "@deltaloop/replay/capture";
 import { otherEvidence } from "@deltaloop/replay/explain";
@@ -34,7 +34,7 @@ interface Seen {
   life?: Life;
 }
 
-/** Follows all of them; only those that are requested become rows. */
+/** Follows all Nodes and ResourceQuotas; only those that are requested become rows. */
 export class Concerned {
   readonly #digester: Digester;
   readonly #seen = new Map<string, Seen>();
@@ -69,7 +69,7 @@ export class Concerned {
     return seen.life && this.#advanced(seen, startMs);
   }
 
-  /** Of several objects with one name the latest. */
+  /** Returns the latest of several objects with the same name. */
   row({ kind, namespace, name }: Named, startMs: number): Life | undefined {
     const seen = [...this.#seen.values()].findLast(
       ({ named: each }) => each.kind === kind && each.namespace === namespace && each.name === name,

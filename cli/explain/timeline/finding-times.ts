@@ -40,14 +40,14 @@ export class FindingTimes implements Census {
     this.note(worstFirst(state), atMs);
   }
 
-  /** Records the findings at a moment. Call it for the last moment, too. */
+  /** Records the findings at a moment. Must also be called for the last moment. */
   note(verdicts: readonly Verdict[], atMs: number): void {
     for (const { subject, findings } of verdicts)
       for (const finding of findings) {
         const id = idOf(subject, finding);
         const known = this.#found.get(id);
         if (known !== undefined) known.lastMs = atMs;
-        // Evidence is read ahead of the moment, so a finding may be later than it.
+        // Evidence is read ahead of the moment, so a finding may be later than the moment.
         else this.#found.set(id, { subject, finding, fromMs: finding.since ?? atMs, lastMs: atMs });
       }
   }

@@ -1,5 +1,5 @@
 /**
- * The timeline of a running cluster: receives the lines of a recorder, and the decisions of our controllers, as they arrive.
+ * The timeline of a running cluster: receives the lines of a recorder and the decisions of our controllers as they arrive.
  *
  * LT1 an object keeps its index, and its changes, sizes and marks are only appended, so that an update contains only new entries.
  * LT2 its history is bounded: when it is full, its owner starts a new one with the current objects.
@@ -127,7 +127,7 @@ export class LiveTimeline {
     return this.#changes + this.#marks.length > CHANGES_MAX || this.#records > RECORDS_MAX || nowMs - this.#startMs > SPAN_MS_MAX;
   }
 
-  /** Everything up to the last update. */
+  /** Returns all data up to the last update. */
   whole(nowMs: number): TimelineInput {
     const span = { startMs: this.#startMs, endMs: nowMs };
     return {
@@ -139,7 +139,7 @@ export class LiveTimeline {
     };
   }
 
-  /** The new data since the last update. */
+  /** Returns the new data since the last update. */
   update(nowMs: number): TimelineUpdate {
     const census = this.#census;
     const isJudged = this.#judge(nowMs);
@@ -181,7 +181,7 @@ export class LiveTimeline {
     this.#orphans.set(life.owner, others.add(life));
   }
 
-  /** Nodes and ResourceQuotas that a finding concerns get a row. */
+  /** Adds a row for each Node and ResourceQuota that a finding concerns. */
   #addConcerned(): void {
     for (const { subject, findings } of this.#verdicts)
       for (const named of findings.flatMap((finding) => concernedBy(finding, subject))) {

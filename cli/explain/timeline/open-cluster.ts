@@ -8,7 +8,7 @@ import type { LiveFlags } from "../live.ts";
 import { wantedBy } from "../subject.ts";
 import { clusterOptions, openLivePage, openText } from "./open-page.ts";
 
-/** @param object in kubectl's form: at first the page shows only objects with its name; empty: everything */
+/** @param object in kubectl's form: the page initially shows only objects with this name; empty for all objects */
 export async function openCluster(object: string, flags: LiveFlags & { readonly redact: boolean }): Promise<void> {
   const other = (["watch", "output", "all"] as const).find((name) => flags[name] !== undefined);
   if (other !== undefined) throw new UsageError(`--open shows all in the page: leave --${other} out`);

@@ -45,7 +45,7 @@ export interface LivePage {
   show(ends: AbortSignal): Promise<void>;
 }
 
-/** At most half of the second by which a page may lag. */
+/** Interval of updates; a page may lag by a second. */
 const UPDATE_MS = 250;
 
 export async function openLivePage({ source, server, kube, isWhole = false, log, ...rest }: LiveOptions): Promise<LivePage> {

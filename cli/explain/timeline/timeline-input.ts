@@ -53,7 +53,7 @@ export function timelineInput({ source, capture, census, verdicts, times, syncs,
   };
 }
 
-/** Nodes and ResourceQuotas by the workload whose finding names them first. */
+/** Groups Nodes and ResourceQuotas by the workload whose finding first names them. */
 function besideOf({ verdicts, times, census }: Pick<Sources, "verdicts" | "times" | "census">): ReadonlyMap<string, readonly Life[]> {
   const current = verdicts.flatMap(({ subject, findings }) => findings.map((finding) => ({ subject, finding })));
   const owners = new Map<Life, string>();
@@ -69,7 +69,10 @@ function idOf({ resource, namespace, name }: Pick<Life, "resource" | "namespace"
   return `${resource} ${namespace}/${name}`;
 }
 
-/** Workloads worst first, each before its ReplicaSets, newest first, these before their pods, and then what is beside it. */
+/**
+ * Sorts the rows: workloads worst first, each followed by its ReplicaSets (newest first) with their pods, then by the Nodes and
+ * ResourceQuotas of its findings.
+ */
 function inOrder(lives: readonly Life[], verdicts: readonly Verdict[], beside: ReadonlyMap<string, readonly Life[]>): readonly Life[] {
   const uids = new Set(lives.map(({ uid }) => uid));
   const dependents = Map.groupBy(lives, ({ owner }) => (owner !== undefined && uids.has(owner) ? owner : undefined));
@@ -79,7 +82,7 @@ function inOrder(lives: readonly Life[], verdicts: readonly Verdict[], beside: R
   const roots = (dependents.get(undefined) ?? []).toSorted(byRank);
   const newestFirst = (a: Life, b: Life): number => (b.revision ?? 0) - (a.revision ?? 0) || a.from - b.from;
   const below = (life: Life): readonly Life[] => [life, ...(dependents.get(life.uid) ?? []).toSorted(newestFirst).flatMap(below)];
-  return [...new Set(roots.flatMap((root) => [...below(root), ...(beside.get(idOf(root)) ?? [])]))]; // roots may have one name
+  return [...new Set(roots.flatMap((root) => [...below(root), ...(beside.get(idOf(root)) ?? [])]))]; // several roots may have the same name
 }
 
 /** The object and its recorded owners. A capture may contain a cycle of owners. */

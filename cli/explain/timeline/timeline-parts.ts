@@ -10,7 +10,7 @@ import { concernedBy } from "./concerned.ts";
 import type { FindingTimes } from "./finding-times.ts";
 import type { Life } from "./life.ts";
 
-/** Indexes of the objects by uid and by name; of several objects with one name the latest counts. */
+/** Indexes of the objects by uid and by name; of several objects with the same name, the latest one counts. */
 export class Indexes {
   readonly #uids = new Map<string, number>();
   readonly #names = new Map<string, number>();
@@ -55,7 +55,7 @@ export interface Drawn {
   readonly span: Span;
 }
 
-/** Causes first; findings that the verdicts no longer show last. */
+/** Returns the findings: causes first, and findings that the verdicts no longer show last. */
 export function findingsIn(verdicts: readonly Verdict[], times: FindingTimes, drawn: Drawn): readonly TimelineFinding[] {
   const { indexes, span } = drawn;
   const { startMs, endMs } = span;
@@ -85,8 +85,8 @@ const SECOND_MS = 1_000;
 const RECORDED_MS_MAX = 2_000;
 
 /**
- * Objects state times in whole seconds, so a finding would begin before what caused it. It begins when its first sign was recorded, if
- * that is soon after the stated second.
+ * Objects state times in whole seconds, so a finding would begin before its cause. It begins when its first sign was recorded, if that is
+ * soon after the stated second.
  */
 function beginOf(
   { since }: Explained,
@@ -189,7 +189,7 @@ export function verdictIn(verdict: Verdict, indexes: Indexes): TimelineVerdict |
   const object = indexes.workload(verdict.subject);
   if (object === undefined) return undefined;
   const textOf = clockOf(verdict.atMs);
-  // Recorded times have milliseconds, times that objects state have none.
+  // Recorded times have milliseconds, but times that objects state do not.
   const clock = (ms: number): string =>
     ms % SECOND_MS === 0 ? textOf(ms) : textOf(ms).replace("Z", `.${Math.floor((ms % SECOND_MS) / 100)}Z`);
   return {

@@ -50,7 +50,7 @@ export async function explainPage(file: string, object: string, flags: PageFlags
     const text = await pageOf(file, object, flags);
     return ends && openPage(text, ends);
   }
-  if (isStandardOutput(html)) throw new UsageError("--html needs a file: standard output has the verdict");
+  if (isStandardOutput(html)) throw new UsageError("--html needs a file name: standard output receives the verdict");
   if (isSameFile(file, html)) throw new UsageError(`--html ${html} is the capture itself: choose another name`);
   const page = new CaptureFile(html, { isWhole: !redact, existing: force ? "replaced" : "refused" }, createSystemClock().now());
   try {

@@ -2,7 +2,7 @@
 import type { NodeHandler, NodePorts } from "@deltaloop/node-agent/kubelet";
 import { syncPod, LostSyncError } from "@deltaloop/node-agent/kubelet";
 
-/** Delay of syncs while the runtime is unreachable; equals the interval of its health check. */
+/** Delay of syncs while the runtime is unreachable; equals the interval of the runtime's health check. */
 const RUNTIME_AWAY_MS = 5_000;
 
 export function createPodSync(ports: NodePorts): NodeHandler {

@@ -7,7 +7,7 @@
  * HA4 bytes after the response are an error, because no request is outstanding.
  */
 
-/** Keys are lower-case. The first of repeated headers wins, as in Go and Node; repeated framing headers are joined with commas. */
+/** Keys are lower-case. Of repeated headers the first one is used, as in Go and Node; repeated framing headers are joined with commas. */
 export type Headers = Readonly<Record<string, string | undefined>>;
 
 export interface Head {
@@ -15,7 +15,7 @@ export interface Head {
   readonly headers: Headers;
 }
 
-/** The received bytes are not an HTTP/1.1 response, or not one to the request. */
+/** The received bytes are not an HTTP/1.1 response, or not a response to the request. */
 export class MalformedAnswerError extends Error {
   override readonly name = "MalformedAnswerError";
   /** Code of a connection error. */
@@ -68,7 +68,7 @@ export class AnswerReader {
     return this.#head;
   }
 
-  /** The body up to `bodyBytesMax`. */
+  /** Returns the body up to `bodyBytesMax`. */
   text(): string {
     return this.#body.text();
   }
@@ -98,7 +98,7 @@ export class AnswerReader {
     return this.#part === "nothing";
   }
 
-  /** Whether the response is complete, whatever happens to the connection. */
+  /** Whether the response is complete, regardless of the connection. */
   get isWhole(): boolean {
     return this.#part === "nothing";
   }
@@ -139,8 +139,8 @@ export class AnswerReader {
     if (begun === undefined) return next;
     const start = begun.toString("latin1", 0, HEAD_BEGIN.length);
     const newest = begun.toString("latin1", Math.max(0, begun.length - (bytes.length - at) - 1));
-    // Checks the new bytes and the one before: a leading line feed was checked already, and one may still follow a trailing carriage
-    // return.
+    // Checks the new bytes and the one before: a leading line feed was already checked, and a line feed may still follow a trailing
+    // carriage return.
     if (!HEAD_BEGIN.startsWith(start) || BREAKS.test(newest.replace(/^\n/, "").replace(/\r$/, "")))
       throw new MalformedAnswerError("the response does not start with HTTP/1.1");
     return next;
@@ -164,7 +164,7 @@ export class AnswerReader {
     this.#body.push(bytes, from, Math.min(to, from + room));
   }
 
-  /** Reads the text before `end`, or keeps an incomplete one until more bytes arrive. */
+  /** Reads the text before `end`, or keeps an incomplete text until more bytes arrive. */
   #until(end: string, bytes: Buffer, at: number, bytesMax: number, read: (text: string) => void): number {
     const begun = this.#begun;
     const all = begun === undefined ? bytes : Buffer.concat([begun, bytes.subarray(at)]);
@@ -247,7 +247,9 @@ function headersOf(lines: readonly string[]): Headers {
   return headers;
 }
 
-/** Rejects a trailer that frames the response, because parsers disagree on it. Node's parser rejects it, too. Other trailers are dropped. */
+/**
+ * Rejects a trailer that frames the response, because parsers disagree on it. Node's parser also rejects it. Other trailers are dropped.
+ */
 function throwIfFraming(trailer: Headers): void {
   if (trailer["content-length"] !== undefined || trailer["transfer-encoding"] !== undefined)
     throw new MalformedAnswerError("a trailer that frames the response");
@@ -265,7 +267,7 @@ function isBlank(line: string, at: number): boolean {
   return line[at] === " " || line[at] === "\t";
 }
 
-/** Repeated headers are joined with a comma, which is not a number. */
+/** Repeated headers are joined with commas, so the joined text is rejected as not a number. */
 function lengthOf(text: string): number {
   if (!LENGTH.test(text)) throw new MalformedAnswerError("an invalid Content-Length");
   return Number(text);
@@ -273,7 +275,7 @@ function lengthOf(text: string): number {
 
 /** Collects chunks in one buffer: many small buffers would cost more than their content. */
 class Bytes {
-  /** The first chunk itself, until a second one arrives. */
+  /** The first chunk without a copy, until a second chunk arrives. */
   #buffer: Buffer = Buffer.alloc(0);
   #length = 0;
   #isOwn = false;

@@ -41,12 +41,12 @@ export interface Opened {
 export interface Server {
   readonly host: string;
   readonly port: number;
-  /** Absent: clear text. */
+  /** Absent for a clear-text connection. */
   readonly tls?: TlsOptions;
   readonly proxy?: Proxy;
 }
 
-/** Starts a connection. `signal` aborts one that waits for a proxy. */
+/** Starts a connection. `signal` aborts a connection that waits for a proxy. */
 export type Opener = (signal: AbortSignal) => Opened | Promise<Opened>;
 
 /** The proxy responded to CONNECT with a status other than 2xx. */
@@ -66,7 +66,7 @@ export function openerOf({ host, port, tls, proxy }: Server, authority: string):
   return async (signal) => ({ socket: secured(await tunnel(toProxy(), proxy, target, signal)), ready: "secureConnect" });
 }
 
-/** A connection to `proxy`, or with `target` (`host:port`) a tunnel through it. @throws {ProxyRefusedError} */
+/** Opens a connection to `proxy`, or with `target` (`host:port`) a tunnel through the proxy. @throws {ProxyRefusedError} */
 export async function openProxy(proxy: Proxy, signal: AbortSignal, target?: string): Promise<Socket> {
   const opened = hopTo(proxy)();
   if (target !== undefined) return await tunnel(opened, proxy, target, signal);
@@ -101,13 +101,13 @@ function encrypted(host: string, port: number, tls: TlsOptions): (over?: Socket)
     let isSecure = false;
     socket.once("secureConnect", () => (isSecure = true));
     socket.once("close", () => {
-      if (!isSecure) session = undefined; // the resumed session may have caused the failure
+      if (!isSecure) session = undefined; // forgets the session, because its resumption may have caused the failure
     });
     return socket;
   };
 }
 
-/** The socket of an established tunnel. @throws {ProxyRefusedError} */
+/** Returns the socket of an established tunnel. @throws {ProxyRefusedError} */
 async function tunnel({ socket, ready }: Opened, proxy: Proxy, target: string, signal: AbortSignal): Promise<Socket> {
   const end = (): unknown => socket.destroy();
   signal.addEventListener("abort", end, { once: true });
@@ -130,7 +130,10 @@ async function tunnel({ socket, ready }: Opened, proxy: Proxy, target: string, s
   }
 }
 
-/** Status code of the response to CONNECT. Bytes after a success belong to the tunnel; the server sends none before the client does. */
+/**
+ * Returns the status code of the response to CONNECT. Bytes after a success belong to the tunnel; the server sends no bytes before the
+ * client does.
+ */
 function codeFrom(socket: Socket): Promise<number> {
   return new Promise((resolve, reject) => {
     const reader = new AnswerReader(

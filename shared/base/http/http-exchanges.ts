@@ -4,8 +4,8 @@
  *
  * HX1 a call owns its connection until its response is complete; there is no queue and no pipelining.
  * HX2 a call ends with the complete response or with an error, which also closes the connection. A complete response wins over a
- *    simultaneous abort or connection error, unless more bytes followed it by the time it is read. So does one that arrived while the
- *    process was frozen.
+ *    simultaneous abort or connection error, unless more bytes followed it by the time it is read. The same applies to a response that
+ *    arrived while the process was frozen.
  * HX3 a connection is closed, not reused, when its idle time is over, also after the process was frozen.
  * HX4 a value that would break out of its line (a token with a line feed) is rejected before anything is sent, and is not quoted.
  * HX5 before a connection is reused, pending input (bytes or an end) is detected; then the call uses a new connection. A GET whose reused
@@ -35,7 +35,7 @@ export interface Request {
 
 export interface Answer extends Head {
   readonly body: string;
-  /** Whether the body exceeds `bytesMax`; then `body` is its first part. */
+  /** Whether the body exceeds `bytesMax`; `body` is then its first part. */
   readonly isCut: boolean;
 }
 
@@ -57,7 +57,7 @@ export type StreamBounds = Pick<Bounds, "timeoutMs" | "late" | "signal">;
 
 /** A response whose body is passed on as it arrives. Its connection is not shared. */
 export interface AnswerStream extends Head {
-  /** Passes on the body from its first byte. Call it once. */
+  /** Passes on the body from its first byte. May be called only once. */
   read(sink: StreamSink): void;
   pause(): void;
   resume(): void;
@@ -74,7 +74,7 @@ export interface StreamSink {
 export interface Exchanges {
   /**
    * @throws {MalformedAnswerError} for bytes that are not a response
-   * @throws {Error} with the `code` of the connection failure (ECONNRESET also for a close without one), the error of `late`, or the
+   * @throws {Error} with the `code` of the connection failure (ECONNRESET also for a close without an error), the error of `late`, or the
    *   signal's reason
    * @throws {TypeError} for a request that cannot be sent
    */
@@ -92,7 +92,7 @@ export interface Exchanges {
  * connection.
  */
 const HINT_MARGIN_MS = 1_000;
-/** Keep-alive probes detect a peer that is gone; the interval of Go's and Node's clients. */
+/** Interval of keep-alive probes, which detect a lost peer. Go's and Node's clients use the same interval. */
 const PROBE_AFTER_MS = 30_000;
 const VISIBLE = /^[\x21-\x7e]+$/;
 const WITHOUT_BODY: ReadonlySet<string> = new Set(["GET", "DELETE"]);
@@ -104,7 +104,7 @@ export function createExchanges(server: Server, { idleMsMax }: { readonly idleMs
   const plainPort = tls === undefined ? 80 : 443;
   const authority = `${isIP(host) === 6 ? `[${host}]` : host}${port === plainPort ? "" : `:${port}`}`;
   const connections = new Set<Connection>();
-  /** A stack: reusing the most recent connection lets the others expire. */
+  /** A stack, because reusing the most recent connection lets the others expire. */
   const idle: Connection[] = [];
   const open = openerOf(server, authority);
   const textOf = (request: Request): string => requestText(request, authority, tls === undefined ? proxy : undefined);
@@ -195,7 +195,7 @@ class StaleConnectionError extends Error {
 
 interface Owner {
   readonly idleMsMax: number;
-  /** Returns whether the connection is kept. */
+  /** Called when the connection becomes idle. Returns whether the connection is kept. */
   readonly onIdle: () => boolean;
   readonly onEnd: () => void;
 }
@@ -353,7 +353,7 @@ class Connection {
   #answer(call: Call): void {
     const { head, keepsConnection, isCut } = call.reader;
     const socket = this.#socket;
-    if (head === undefined || socket === undefined) return; // a complete response has a head
+    if (head === undefined || socket === undefined) return; // a complete response always has a head
     const body = call.reader.text();
     this.#release(call);
     // A server that responds early may not read the rest of the request as its body.
@@ -400,7 +400,7 @@ class Connection {
   }
 }
 
-/** A streamed body; buffers chunks until the reader attaches. */
+/** A streamed body, which buffers chunks until the reader attaches. */
 class StreamedBody {
   #chunks: Buffer[] = [];
   #end: { readonly error?: unknown } | undefined;

@@ -5,9 +5,9 @@
 import type { Clock } from "../clock.ts";
 
 export interface VirtualClock extends Clock {
-  /** Advances by `ms` and fires the timers that become due, also those set meanwhile. */
+  /** Advances by `ms` and fires the timers that become due, including timers that are set in the meantime. */
   advance(ms: number): Promise<void>;
-  /** Fires timers until none is left. @returns the time then @throws {Error} after `timersMax` timers */
+  /** Fires timers until none is left. @returns the final time @throws {Error} after `timersMax` timers */
   runUntilIdle(timersMax?: number): Promise<number>;
   /** Due time of the next timer; `undefined` when no timer is pending. */
   nextDueMs(): number | undefined;
@@ -18,7 +18,7 @@ interface Timer {
   readonly fire: () => void;
 }
 
-/** Far more than a simulated quarter of an hour needs; reached within seconds. */
+/** Limit of timers: far more than a simulated quarter of an hour needs, but reached within seconds. */
 const TIMERS_MAX = 1_000_000;
 
 export function createVirtualClock(startMs: number): VirtualClock {
@@ -26,7 +26,7 @@ export function createVirtualClock(startMs: number): VirtualClock {
   const timers: Timer[] = []; // by dueMs, then by age
 
   const fireDue = async (untilMs: number, timersMax: number): Promise<void> => {
-    await turn(); // code that the caller has just started may still set timers
+    await turn(); // waits, because code that the caller has just started may still set timers
     for (let fired = 0; ; fired++) {
       const [next] = timers;
       if (!next || next.dueMs > untilMs) return;
@@ -76,7 +76,7 @@ function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Index after all timers with the same due time. */
+/** Returns the index after all timers with the same due time. */
 function insertionPoint(timers: readonly Timer[], dueMs: number): number {
   let [low, high] = [0, timers.length];
   while (low < high) {
@@ -87,7 +87,7 @@ function insertionPoint(timers: readonly Timer[], dueMs: number): number {
   return low;
 }
 
-/** The contract is to reject with exactly the signal's reason, whatever its type (CL3). */
+/** The contract is to reject with exactly the signal's reason, regardless of its type (CL3). */
 function reasonOf(signal: AbortSignal | undefined): Error {
   return signal?.reason as Error;
 }

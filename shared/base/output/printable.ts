@@ -6,7 +6,7 @@
 // spaces, tags), and lone surrogates.
 const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** Returns one line, whatever `text` contains. */
+/** Returns a single line, regardless of the content of `text`. */
 export function printable(text: string): string {
   return text.replace(UNSAFE, (character) => {
     if (character === "\n") return "\\n";

@@ -16,7 +16,7 @@ export interface PrometheusMetrics extends Metrics {
 /** Gauges named like counters, which promtool rejects; nodejs_active_resources has the same data by type. */
 const MISNAMED = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
 
-/** Sampling interval of the event loop's delay. The default samples 100 times a second and keeps an idle process awake. */
+/** Sampling interval of the event loop's delay. The default of 100 samples a second would keep an idle process busy. */
 const LAG_LOOKED_AT_MS = 100;
 
 /** Registers the metrics that `process` counts; other metrics are ignored. */
@@ -39,7 +39,7 @@ export function createPrometheusMetrics(process: MetricProcess): PrometheusMetri
     for (const [name, each] of [...gauges, ...counters]) {
       if (!rows[name]?.leader) continue;
       each.reset();
-      each.remove({}); // a metric without labels would be exposed as 0 before it is set
+      each.remove({}); // removes the value, because a metric without labels would be exposed as 0 before it is set
     }
   };
   forgetLeading();

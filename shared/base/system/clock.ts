@@ -35,8 +35,8 @@ export function createSystemClock(wallMs: () => number = Date.now, monotonicMs: 
 }
 
 /**
- * Rejects with the signal's reason (CL3). The one of node:timers/promises creates an error with a stack for each cancelled wait, which took
- * 2 % of a function's CPU time.
+ * Rejects with the signal's reason (CL3). The function of node:timers/promises creates an error with a stack for each cancelled wait, which
+ * took 2 % of a function's CPU time.
  */
 function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   if (signal === undefined) return new Promise((resolve) => setTimeout(resolve, ms));
@@ -44,7 +44,7 @@ function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
     signal.throwIfAborted();
     const onAbort = (): void => {
       clearTimeout(timer);
-      reject(signal.reason as Error); // or any other reason given by the caller
+      reject(signal.reason as Error); // the caller may pass any reason
     };
     const timer = setTimeout(() => {
       signal.removeEventListener("abort", onAbort);

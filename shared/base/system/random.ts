@@ -2,7 +2,7 @@
 import { getRandomValues } from "node:crypto";
 import type { Random } from "../random.ts";
 
-/** A double has 53 bits of precision: 27 of one word, 26 of another. */
+/** A double has 53 bits of precision: 27 bits are from one word and 26 from another. */
 const HIGH_SHIFT = 5;
 const LOW_SHIFT = 6;
 

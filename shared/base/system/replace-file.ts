@@ -1,4 +1,4 @@
-/** Replaces a file atomically: a crash leaves the old content or the new one (NF7), a full disk the old one. */
+/** Replaces a file atomically: a crash leaves the old content or the new one (NF7), a full disk leaves the old content. */
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 const PRIVATE_FILE_MODE = 0o600;
 
 export interface Replacement {
-  /** Receives the new file before it has its name, to change its mode or owner. Default: readable by its owner only. */
+  /** Called with the new file before it is renamed, to change its mode or owner. Default: readable by its owner only. */
   readonly prepare?: (file: FileHandle) => Promise<void>;
   /** Path of the temporary file. Default: one fixed path, for files with a single writer. */
   readonly draft?: string;

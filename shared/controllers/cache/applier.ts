@@ -67,7 +67,7 @@ export interface ApplierPorts {
   readonly metrics?: Metrics;
   /** Reads the MAC keys again, rate-limited. Returns whether they changed. */
   readonly renewKeys?: () => Promise<boolean>;
-  /** Reports the affected keys of each change to a replay or a live view. */
+  /** Called with the affected keys of each change, for a replay or a live view. */
   readonly onChanges?: (resource: View, items: readonly ItemChange[]) => void;
 }
 
@@ -75,8 +75,8 @@ export interface ApplierPorts {
 export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
 /**
- * Where the stored rows of the items come from. `unread`: they are not read; the Store applies the items for which that is safe and returns
- * the rows of the others (IX10). `found`: the Store has returned them. `read`: the applier reads them before it calls the Store.
+ * Where the stored rows of the items come from. `unread`: they are not read; the Store applies the items that need no row and returns the
+ * rows of the others (IX10). `found`: the Store has returned them. `read`: the applier reads them before it calls the Store.
  */
 type Look = { readonly kind: "unread" | "read" } | { readonly kind: "found"; readonly found: Pick<IndexView, "rows" | "current"> };
 
@@ -92,8 +92,8 @@ export interface Message {
   readonly id: string;
   readonly body: string;
   /**
-   * Number of deliveries as the queue counts them, this one included. It may count deliveries in which an earlier message of the lane
-   * failed and this one was not tried. Calls are then smaller than needed, which costs a few milliseconds.
+   * Number of deliveries as the queue counts them, including this one. The queue also counts deliveries that did not try this message
+   * because an earlier message of the lane failed. Calls are then smaller than needed, which costs a few milliseconds.
    */
   readonly receiveCount?: number;
 }
@@ -103,16 +103,16 @@ const ACK: Verdict = { kind: "ack" };
 const ITEMS_PER_CALL_MAX = 100;
 /** Factor by which the batch shrinks on each redelivery. */
 const CALL_SHRINKS_BY = 10;
-/** After a call faster than this the next one has twice the size. The shortest function timeout has room for five such calls. */
+/** A call that is faster than this doubles the size of the next call. The shortest function timeout has room for five such calls. */
 const QUICK_CALL_MS = 1_000;
-/** Consecutive retries of a call because rows changed meanwhile; after that the message returns to the queue. */
+/** Consecutive retries of a call whose rows kept changing. After that, the message returns to the queue. */
 const RETRIES_MAX = 5;
 const RETRY_SECONDS = 5;
-/** Deliveries that wait for room in a full Store. After that, deletes are applied without the puts before them (FU2). */
+/** Number of deliveries that wait for room in a full Store. After that, deletes are applied without the puts before them (FU2). */
 const FULL_RECEIVES = 3;
 const EARLY_MANIFEST_SECONDS = 2;
 
-/** Applies one message body. @throws when the Store or the API server is unreachable: the message comes back. */
+/** Applies one message body. @throws when the Store or the API server is unreachable; the queue then redelivers the message */
 export async function applyMessage(ports: ApplierPorts, message: Message): Promise<Verdict> {
   const decoded = await withRenewedKeys(
     () => decodeEnvelope(message.body, (cid) => ports.cluster(cid)?.signer, ports.registry.catalog),
@@ -172,7 +172,7 @@ class MessageApplier {
   readonly #faulty = new Set<ObjectKey>();
   /** Prefix of the `part` texts of this delivery's calls (A15); unique to the delivery. */
   readonly #partPrefix: string;
-  /** Number of calls so far after which items of the message remained. */
+  /** Number of calls that this delivery has made before its last one. */
   #parts = 0;
 
   constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount: number) {
@@ -256,7 +256,7 @@ class MessageApplier {
     }
   }
 
-  /** Returns undefined once all is applied and the doorbells are recorded. */
+  /** Returns undefined once all items are applied and their doorbells are recorded. */
   async #applyCall(changes: readonly Change[], { kind, listRV, commit }: Call): Promise<Verdict | undefined> {
     let look: Look = { kind: kind === "D" ? "unread" : "read" };
     let rest = changes;
@@ -357,7 +357,7 @@ class MessageApplier {
       case "notOpen":
         return { kind: "retry", afterSeconds: 1, why: "the fence is not open yet" };
       case "setBack":
-        return { kind: "retry", afterSeconds: 1, why: "the store was set back while the message was applied" };
+        return { kind: "retry", afterSeconds: 1, why: "the store was restored to an older state while the message was applied" };
       case "retry":
         return { kind: "retry", afterSeconds: RETRY_SECONDS, why: "rows moved" };
     }
@@ -388,7 +388,7 @@ class MessageApplier {
     for (const { key, why } of prepared.faults) {
       if (this.#faulty.has(key)) continue;
       this.#faulty.add(key);
-      // 0: the item is also cached, and `applyPack` counts it.
+      // 0, because the item is also cached and `applyPack` counts it.
       await this.#quarantine(`${resource} ${key}`, `failed to compute the affected keys: ${why}`, 0);
     }
     for (const { key, forged } of prepared.items)
@@ -425,8 +425,8 @@ class MessageApplier {
   }
 
   /**
-   * The items whose row is older than they are. The others were applied by an earlier delivery or superseded by a newer version (A4). A
-   * skipped item rings no doorbells, so the second delivery skips only items that need a live read.
+   * The items that are newer than their rows. An earlier delivery applied the others, or a newer version superseded them (A4). A skipped
+   * item rings no doorbells, so the second delivery skips only items that need a live read.
    */
   async #unapplied(
     kind: Call["kind"],
@@ -443,10 +443,10 @@ class MessageApplier {
     const before = await readCurrent();
     if (before.size === 0) return items;
     const begun = await this.#cluster.store.applyPack(this.#header(kind), [], { counts: [], ...this.#part() });
-    // Committed before, or not open: nothing is skipped, because nothing vouches for what the reads found.
+    // The message is committed or the fence is not open, so the rows that were read are not reliable: no item is skipped.
     if (begun.kind !== "applied") return items;
     this.#parts++;
-    // A Store that was set back to before the call has lost it, or it shows here what it has lost.
+    // Detects a Store that was restored to an older state between the two reads.
     const after = await readCurrent();
     return items.filter((item) => {
       const rows = faultOf(item) === undefined && item.t !== "D" ? [before.get(item.key), after.get(item.key)] : [];

@@ -50,6 +50,6 @@ export function needsMetadataOnly({ views }: Views, view: View): boolean {
 /** @throws {RangeError} for a view that the registry lacks: a bug, because messages of an unknown view are not decoded */
 function definitionOf({ views }: Views, view: OwnView): ViewDefinition {
   const definition = views.get(view);
-  if (!definition) throw new RangeError(`no view ${view}`);
+  if (!definition) throw new RangeError(`unknown view ${view}`);
   return definition;
 }

@@ -14,8 +14,8 @@ import { sliceOf } from "./cache-registry.ts";
 import type { CacheRegistry } from "./cache-registry.ts";
 
 /**
- * A put or delete from a message, a response or a live read. A delete may know the object it deletes. `gone` is a
- * live read that found nothing.
+ * A put or delete from a message, a response or a live read. A delete may contain the deleted object. `gone` is a live read that found
+ * nothing.
  */
 export interface Change {
   readonly type: ItemChange["type"];
@@ -108,7 +108,7 @@ export async function prepareUnread(
   return { ...prepared, items };
 }
 
-/** The change; if stored values of its key are forged, the live object, which replaces them. */
+/** Returns the change, or the live object if stored values of the key are forged and must be replaced. */
 async function believable(change: Change, forged: readonly Forged[], live: PrepareOptions["live"]): Promise<Change> {
   if (forged.length === 0) return change;
   const all = [...(change.forged ?? []), ...forged];
@@ -157,14 +157,14 @@ function unchanged({ registry, resource }: Tables, change: Change, { rv, uid, ow
   return { ...bare(registry, resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };
 }
 
-/** The item without effects, on the assumption that it equals its row. If it does not, the Store returns the row (IX10). */
+/** Returns the item without effects, on the assumption that it equals its row. If it does not, the Store returns the row (IX10). */
 function notNew(registry: CacheRegistry, resource: View, change: Change): ItemChange {
   const item = bare(registry, resource, change);
   const { type, uid, rv, owner } = item;
   return type === "put" ? { ...item, expected: { rv, uid, ...(owner !== undefined && { owner }) } } : item;
 }
 
-/** The item without effects. A delete has an owner as well, because the Store looks for the row in that owner's slice. */
+/** Returns the item without effects. A delete also has an owner, because the Store looks for the row in that owner's slice. */
 function bare(registry: CacheRegistry, resource: View, { type, key, uid, rv, object }: Change): ItemChange {
   const owner = object && sliceOf(registry, resource, object);
   return {
@@ -223,7 +223,7 @@ function isCounted({ registry, resource }: Tables, row: Row | undefined, put: Ca
   return !isOwnView(resource) && JSON.stringify(before.spec.selector) !== JSON.stringify(after.spec.selector);
 }
 
-/** The intents that a pod's event settles, found by the pod's own name or uid; upstream counts events instead (informer §13). */
+/** The intents that a pod's event settles, identified by the pod's name or uid. Upstream counts events instead (informer §13). */
 function lowersOf(
   row: Row | undefined,
   put: CachedPod | undefined,
@@ -332,7 +332,7 @@ class Seen implements Lookups {
     for (const { resource, namespace, rows } of view.primaries) this.#primaries.set(`${resource} ${namespace}`, rows);
     for (const count of view.counts) {
       const id = `${count.resource} ${count.namespace}`;
-      if (!this.#counts.has(id)) this.#counts.set(id, count); // keep the first count: look-ups were read after it
+      if (!this.#counts.has(id)) this.#counts.set(id, count); // keeps the first count, which was read before the look-ups
     }
   }
 

@@ -6,8 +6,8 @@ import { WORK_QUEUES } from "@deltaloop/base/metrics";
 import type { Metrics } from "@deltaloop/base/metrics";
 
 /**
- * Rings doorbells. Failure is harmless: the key is dirty and the sweeper rings it. `metrics` counts the keys as added; absent for repeated
- * doorbells.
+ * Rings doorbells. A failure is harmless, because the key stays dirty and the sweeper rings it. `metrics` counts added keys; omit it for
+ * repeated doorbells.
  */
 export async function ring(
   ports: { readonly doorbells: Doorbells; readonly log: Log; readonly metrics?: Metrics | undefined },

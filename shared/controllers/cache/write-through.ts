@@ -55,7 +55,7 @@ export interface Written<R extends View> {
 /** Attempts while rows keep changing; after that the objects arrive with the stream. */
 const ATTEMPTS_MAX = 5;
 
-/** @throws {Error} when the cache changed during every attempt, or belongs to another epoch: the sync is retried. */
+/** @throws {Error} when the cache changed during every attempt, or belongs to another epoch; the sync is then retried */
 export async function writeThrough<R extends View>(ports: WriteThroughPorts, run: AnyTaken, answers: Answers<R>): Promise<Written<R>> {
   // The resource names the shape of its objects, which TypeScript cannot correlate here.
   const objects = answers.objects.map((object) => cachedAs(ports.registry, answers.resource, object, ports.digester) as Cached<R>);
@@ -81,7 +81,7 @@ export async function writeThrough<R extends View>(ports: WriteThroughPorts, run
       ...(answers.left !== undefined && { left: answers.left }),
       ...(ends && { ends }),
     });
-    // No other command of this connection may come between `expect` and the call.
+    // No other command may be sent on this connection between `expect` and the call.
     const doorbells = ports.doorbells.expect?.(dueBy(run, items)) ?? ports.doorbells;
     const result = await answer;
     if (result.kind === "otherEpoch") throw new Error("the cache belongs to another epoch");

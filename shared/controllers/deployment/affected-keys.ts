@@ -31,12 +31,12 @@ export const deploymentAffectedKeys: AffectedKeys = (delta, lookups) => {
       return replicaSetEffects(delta.old, delta.new, lookups);
     case "pods":
       return delta.old === undefined ? [] : podEffects(delta.old, delta.new, lookups);
-    default: // replicationcontrollers, and views of other controllers
+    default: // replicationcontrollers and views of other controllers affect no Deployment
       return [];
   }
 };
 
-/** Events of our own status writes come here too: they have urgency `status`, so they wait for the end of the run. */
+/** Events of own status writes have urgency `status`, so they wait for the end of the run. */
 function deploymentEffects(before: CachedDeployment | undefined, after: CachedDeployment | undefined): readonly Effect[] {
   const d = after ?? before;
   if (d === undefined) return [];
@@ -59,7 +59,7 @@ function sameSelector(a: CachedDeployment, b: CachedDeployment): boolean {
 
 function replicaSetEffects(before: CachedReplicaSet | undefined, after: CachedReplicaSet | undefined, lookups: Lookups): readonly Effect[] {
   if (after === undefined) return before === undefined ? [] : ownerEffects(before.metadata, "act");
-  // First seen while it is being deleted: treated as deleted. So an orphan enqueues no Deployment that could adopt it.
+  // An object that is first seen while it is being deleted counts as deleted, so that an orphan enqueues no Deployment that could adopt it.
   if (before === undefined && after.metadata.deletionTimestamp !== undefined) return ownerEffects(after.metadata, "act");
   if (before?.metadata.resourceVersion === after.metadata.resourceVersion) return [];
 

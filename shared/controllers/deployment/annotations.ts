@@ -51,15 +51,15 @@ export interface AnnotationChanges {
   /** Annotations of which only the digests are known. */
   readonly copied: CopiedAnnotations | undefined;
   /**
-   * Whether to send a write for these changes alone. False if the revision annotation cannot be parsed: `set` and `copied` are then sent
-   * only together with another change.
+   * Whether these changes alone require a write. False if the revision annotation cannot be parsed; `set` and `copied` are then sent only
+   * together with another change.
    */
   readonly changed: boolean;
 }
 
 /**
- * Updates an existing ReplicaSet's annotations for the Deployment's new ReplicaSet. It copies the Deployment's own annotations (those
- * removed there stay here). The revision only rises, and the previous one joins the history.
+ * Updates an existing ReplicaSet's annotations for the Deployment's new ReplicaSet. It copies the Deployment's annotations; annotations
+ * that were removed from the Deployment stay on the ReplicaSet. The revision only rises, and the previous revision is added to the history.
  *
  *     revision "1", newRevision 3           → revision "3", history "1"
  *     revision "3", history "1", new 5      → revision "5", history "1,3"
@@ -86,7 +86,7 @@ export function existingReplicaSetAnnotations(
   return { set, copied, changed: Object.keys(set).length > 0 || copied !== undefined };
 }
 
-/** All annotations of a ReplicaSet to create; no revision below 1. Source: SetNewReplicaSetAnnotations with exists = false. */
+/** All annotations of a ReplicaSet to create; a revision below 1 is omitted. Source: SetNewReplicaSetAnnotations with exists = false. */
 export function createdReplicaSetAnnotations(d: CachedDeployment, newRevision: bigint): Omit<AnnotationChanges, "changed"> {
   const revision = newRevision > 0n ? { [REVISION]: String(newRevision) } : {};
   return { set: { ...clearAnnotations(d, {}), ...revision, ...sizeAnnotations(d) }, copied: copiedAnnotations(d, {}) };
@@ -128,7 +128,7 @@ function sizeAnnotations(d: CachedDeployment): Labels {
   return { [DESIRED_REPLICAS]: String(replicasOf(d)), [MAX_REPLICAS]: String(replicasOf(d) + maxSurge(d)) };
 }
 
-/** Those of these annotations that the ReplicaSet lacks or has with another text. Source: ReplicasAnnotationsNeedUpdate. */
+/** The size annotations that the ReplicaSet lacks or has with another value. Source: ReplicasAnnotationsNeedUpdate. */
 export function outdatedSizeAnnotations(d: CachedDeployment, rs: CachedReplicaSet): Labels {
   return Object.fromEntries(Object.entries(sizeAnnotations(d)).filter(([key, value]) => rs.metadata.annotations?.[key] !== value));
 }

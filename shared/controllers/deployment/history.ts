@@ -10,9 +10,9 @@ import { type DeleteReplicaSet, ownerOf } from "./writes.ts";
 const NO_LIMIT = 2_147_483_647;
 
 /**
- * The deletes that bring the old ReplicaSets to `revisionHistoryLimit`, lowest revision first. Only the excess ones are candidates. A
- * candidate stays if it has or wants pods, or its controller has not observed it; no later one replaces it (quirk Q7). `oldRSs`
- * are in creation order, or youngest first after a change of size.
+ * The deletes that bring the old ReplicaSets to `revisionHistoryLimit`, lowest revision first. Only excess ReplicaSets are candidates. A
+ * candidate stays if it has or wants pods, or its controller has not observed it; no later ReplicaSet replaces it (quirk Q7). `oldRSs` are
+ * in creation order, or youngest first after a change of size.
  *
  *     limit 2; old rs1–rs4 with revisions 3, 1, 4, 2: two too many, so rs2 (1) and rs4 (2)
  *     limit 1; revisions 1 (2 replicas), 2, 3: candidates rs1 and rs2; rs1 has replicas, so only rs2
@@ -60,8 +60,8 @@ function deleteReplicaSet(d: CachedDeployment, rs: CachedReplicaSet): DeleteRepl
 }
 
 /**
- * Go's sort for up to twelve elements. The algorithm matters only where `byRevision` is cyclic, as with three ReplicaSets of which one
- * has an unreadable revision: 3 (oldest), "", 1 (youngest). Source: Go sort.Sort, insertionSort.
+ * Go's sort for up to twelve elements. The algorithm matters only if `byRevision` is cyclic, as for three ReplicaSets with the revisions 3
+ * (oldest), unreadable, 1 (youngest). Source: Go sort.Sort, insertionSort.
  */
 function insertionSorted<T>(items: readonly T[], compare: (a: T, b: T) => number): readonly T[] {
   const sorted: T[] = [];

@@ -77,7 +77,9 @@ export function maxUnavailable(d: CachedDeployment): number {
   return unavailableOf(d).decided;
 }
 
-/** Explains a resolved value that differs from the given one: a percentage, a value raised to 1, or a value above `spec.replicas`. */
+/**
+ * Explains a resolved value that differs from the configured value: a percentage, a value raised to 1, or a value above `spec.replicas`.
+ */
 export function whyPods(d: CachedDeployment, field: "maxSurge" | "maxUnavailable", pods: number): readonly DeploymentReason[] {
   const given = d.spec.strategy?.rollingUpdate?.[field] ?? 0;
   if (!isRollingUpdate(d) || given === pods) return [];

@@ -66,7 +66,7 @@ export function withCopiedAnnotations(d: CachedDeployment, rss: readonly CachedR
   return { ...write, ...(Object.keys(annotations).length > 0 && { annotations }), ...(copied && { copied }) };
 }
 
-/** Empty text counts as absent. */
+/** An empty annotation counts as absent. */
 function hasUnreadableRevision({ metadata: { annotations = {} } }: CachedReplicaSet): boolean {
   return parseRevision(annotations[REVISION] || "0") === undefined;
 }
@@ -80,7 +80,7 @@ function revisionStatus(d: CachedDeployment, revision: string, condition: Deploy
 }
 
 /**
- * The ReplicaSet to create: named by the hash, with as many replicas as the surge allows beside the old ones.
+ * The ReplicaSet to create: named after the hash, with as many replicas as the surge allows in addition to the old ReplicaSets.
  *
  *     web, hash 7f8fbb96d, R 3, surge 1, old 3 → web-7f8fbb96d with min(4 − 3, 3) = 1 replica, revision max(old) + 1
  *
@@ -124,7 +124,7 @@ export function replicaSetName(deployment: string, hash: string, isCut = true): 
   return `${isCut && lengthMax > 0 ? deployment.slice(0, lengthMax) : deployment}-${hash}`;
 }
 
-/** The Event of a created ReplicaSet; none if it has no replicas. */
+/** The Event of a created ReplicaSet; undefined if it has no replicas. */
 export function createdNote({ name, replicas }: CreateReplicaSet): EventNote | undefined {
   return replicas > 0 ? scaledNote(name, 0, replicas) : undefined;
 }
@@ -137,7 +137,7 @@ export function createdStatus(d: CachedDeployment, write: CreateReplicaSet, nowM
   return revisionStatus(d, revisionGiven(write), condition);
 }
 
-/** Status if an earlier create already made this ReplicaSet: only the revision is set. */
+/** The status if an earlier create already created this ReplicaSet: only the revision is set. */
 export function foundStatus(d: CachedDeployment, write: CreateReplicaSet): UpdateStatus | undefined {
   return revisionStatus(d, revisionGiven(write), undefined);
 }

@@ -83,7 +83,8 @@ function progressConditions(
   if (deploymentProgressing(d, status)) {
     const current = getCondition(d.status.conditions, "Progressing");
     const condition = newCondition("Progressing", "True", "ReplicaSetUpdated", `${subject} is progressing.`, nowMs);
-    // Written even if status and reason are unchanged, unlike other conditions: the deadline counts from lastUpdateTime.
+    // Unlike other conditions, this condition is written even if status and reason are unchanged, because the deadline counts from
+    // lastUpdateTime.
     const since = current?.status === "True" ? current.lastTransitionTime : undefined;
     const others = removeCondition(status.conditions, "Progressing");
     return { verdict: "moves", conditions: [...others, since === undefined ? condition : { ...condition, lastTransitionTime: since }] };
@@ -95,7 +96,7 @@ function progressConditions(
   return { verdict: "waits", conditions: status.conditions ?? [] };
 }
 
-/** All replicas updated and available, none left over. Source: deployment/util DeploymentComplete. */
+/** Whether all replicas are updated and available, and no old replica is left. Source: deployment/util DeploymentComplete. */
 export function deploymentComplete(d: CachedDeployment, status: DeploymentStatus): boolean {
   const wanted = replicasOf(d);
   return (
@@ -107,7 +108,7 @@ export function deploymentComplete(d: CachedDeployment, status: DeploymentStatus
 }
 
 /**
- * More updated, fewer old, more ready or more available replicas than `d.status` had.
+ * Whether there are more updated, fewer old, more ready or more available replicas than in `d.status`.
  *
  *     old 10 of which 4 updated → new 8 of which 4 updated: 4 old < 6 old, so it progresses
  *
@@ -135,8 +136,8 @@ export function deploymentTimedOut(d: CachedDeployment, status: DeploymentStatus
 }
 
 /**
- * When to check the deadline again, in milliseconds from now; undefined = never. Called only if the status did not change, because a
- * change is followed by another sync.
+ * Returns when to check the deadline again, in milliseconds from now; undefined means never. Called only if the status did not change,
+ * because a change is followed by another sync.
  *
  *     updated 18:49:00, deadline 60 s: at 18:49:30 → 30 s + 1 s = 31000; at 18:49:59.500 → just past the deadline, 501
  *
@@ -160,10 +161,10 @@ export function progressRecheckMs(
 }
 
 /**
- * The follow-up after a status write, in milliseconds from now; undefined = none. Upstream's own status write returns as an update and
- * starts another sync, which cleans up after a rollout that has just completed (quirk Q12) and schedules the deadline. Here own status
- * writes enqueue no keys (informer §13 layer 2), so the sync requeues itself.
- * `d` is the Deployment in the response to that write.
+ * Returns the delay of the follow-up sync after a status write, in milliseconds; undefined means no follow-up. Upstream's own status write
+ * returns as an update and starts another sync, which cleans up after a rollout that has just completed (quirk Q12) and schedules the
+ * deadline. Here own status writes enqueue no keys (informer §13 layer 2), so the sync requeues itself. `d` is the Deployment in the
+ * response to that write.
  */
 export function followUpMs(
   d: CachedDeployment,
@@ -175,13 +176,13 @@ export function followUpMs(
   return progressRecheckMs(d, d.status, nowMs);
 }
 
-/** Without a readable lastUpdateTime the deadline has passed, as with Go's zero time. */
+/** Without a readable lastUpdateTime the deadline has passed, as it has for Go's zero time. */
 function dueMs(d: CachedDeployment, condition: Condition): number {
   return (parseTime(condition.lastUpdateTime) ?? 0) + (d.spec.progressDeadlineSeconds ?? 0) * SECOND_MS;
 }
 
 /**
- * The status that records the pause or its end; undefined if recorded already (deployment §13.5). After a resume the deadline counts
+ * The status that records the pause or its end; undefined if it is already recorded (deployment §13.5). After a resume the deadline counts
  * from this condition. A rollout that has timed out keeps that condition.
  * Source: sync.go checkPausedConditions.
  */

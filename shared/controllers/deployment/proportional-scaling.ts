@@ -11,8 +11,8 @@ export interface Proportion {
 }
 
 /**
- * The number of replicas to add (below 0: to remove), and the sizes of the active ReplicaSets, largest first. Each gets its
- * fraction; the largest gets the rounding remainder. Of equal sizes the newer grows first and the older shrinks first. If nothing is
+ * The number of replicas to add (below 0: to remove), and the sizes of the active ReplicaSets, largest first. Each ReplicaSet gets its
+ * fraction; the largest also gets the rounding remainder. Of equal sizes the newer grows first and the older shrinks first. If nothing is
  * added they keep the given order.
  *
  *     R 5 → 10, surge 0; new 2, old 3, both with max-replicas 5: to add 10 − 5 = 5

@@ -17,7 +17,7 @@ export function splitReplicaSets(d: CachedDeployment, rss: readonly CachedReplic
   return { newRS, oldRSs: sorted.filter((rs) => rs.metadata.uid !== newRS?.metadata.uid) };
 }
 
-/** Old ones first, then the new one: the order in which upstream sums and searches. */
+/** Returns the old ReplicaSets, then the new ReplicaSet, which is the order in which upstream sums and searches. */
 export function allReplicaSets({ newRS, oldRSs }: ReplicaSetSplit): readonly CachedReplicaSet[] {
   return newRS === undefined ? oldRSs : [...oldRSs, newRS];
 }
@@ -71,7 +71,7 @@ export function activeReplicaSets(rss: readonly CachedReplicaSet[]): readonly Ca
 
 /** Oldest first, ties by name. Source: pkg/controller ReplicaSetsByCreationTimestamp. */
 export function byCreation(a: CachedReplicaSet, b: CachedReplicaSet): number {
-  // Stored times are UTC in whole seconds, so text order is time order; an absent one is Go's zero time.
+  // Stored times are UTC in whole seconds, so their text order is their time order. An absent time is Go's zero time.
   return (
     compareText(a.metadata.creationTimestamp ?? "", b.metadata.creationTimestamp ?? "") || compareText(a.metadata.name, b.metadata.name)
   );

@@ -18,7 +18,7 @@ export function revisionOf(object: CachedDeployment | CachedReplicaSet): bigint 
 }
 
 /**
- * The second highest revision, 0 without one; unreadable ones are skipped. A revision that occurs twice is both.
+ * Returns the second highest revision, or 0. Skips unreadable revisions. A highest revision that occurs twice is also the second highest.
  *
  *     1, 3, 2 → 2      1, 2, 2 → 2      1 → 0
  *
@@ -35,7 +35,10 @@ export function lastRevision(rss: readonly CachedReplicaSet[]): bigint {
   return second;
 }
 
-/** The revision of a new ReplicaSet beside `oldRSs`. An int64, so it wraps to the least. Source: sync.go getNewReplicaSet. */
+/**
+ * Returns the revision of a new ReplicaSet, given `oldRSs`. It is an int64, so it overflows to the least value. Source: sync.go
+ * getNewReplicaSet.
+ */
 export function nextRevision(oldRSs: readonly CachedReplicaSet[]): bigint {
   return BigInt.asIntN(64, maxRevision(oldRSs) + 1n);
 }
@@ -43,7 +46,7 @@ export function nextRevision(oldRSs: readonly CachedReplicaSet[]): bigint {
 /** The only revision below 0 that `nextRevision` returns. */
 export const LEAST_REVISION: bigint = -(2n ** 63n);
 
-/** The highest revision, 0 without any; unreadable ones are skipped. Source: deployment/util MaxRevision. */
+/** Returns the highest revision, or 0. Skips unreadable revisions. Source: deployment/util MaxRevision. */
 export function maxRevision(rss: readonly CachedReplicaSet[]): bigint {
   return rss.reduce((max, rs) => {
     const revision = revisionOf(rs);

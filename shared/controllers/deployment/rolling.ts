@@ -30,7 +30,9 @@ export function reconcileNewReplicaSet(
   return { decided: scaleReplicaSet(d, newRS, to), why: saidOf(about, why) };
 }
 
-/** Sets `about` of reasons: `about` for sizes of the ReplicaSet; none (the Deployment) for resolved percentages. */
+/**
+ * Sets `about` in reasons about sizes of the ReplicaSet. Reasons about resolved percentages have none, because they concern the Deployment.
+ */
 export function saidOf(about: string, why: readonly DeploymentReason[]): readonly DeploymentReason[] {
   return why.map((reason) => (reason.rule === "in pods" ? reason : { ...reason, about }));
 }
@@ -86,7 +88,7 @@ export function shrinkBudget(d: CachedDeployment, split: ReplicaSetSplit): Decis
   return { decided: budget, why: [...why, { rule: "old may go", facts: { ...seen, newUnavailable, budget } }] };
 }
 
-/** Size writes in order, and whether stale counts ended them early. */
+/** Size writes in order, and whether they stopped early because of stale counts. */
 export interface UnhealthyCleanup {
   readonly steps: readonly NotedWrite<PatchReplicaSet>[];
   /**

@@ -59,15 +59,15 @@ function availability(
 }
 
 /**
- * The sum, or undefined if an observed ReplicaSet does not report the value (feature gate off). A never observed one counts as 0. Source:
- * deployment/util GetTerminatingReplicaCountForReplicaSets.
+ * The sum, or undefined if an observed ReplicaSet does not report the value (feature gate off). A ReplicaSet that was never observed counts
+ * as 0. Source: deployment/util GetTerminatingReplicaCountForReplicaSets.
  */
 function terminatingReplicas(rss: readonly CachedReplicaSet[]): number | undefined {
   const silent = rss.some((rs) => rs.status.terminatingReplicas === undefined && (rs.status.observedGeneration ?? 0) > 0);
   return silent ? undefined : sum(rss, (rs) => rs.status.terminatingReplicas ?? 0);
 }
 
-/** Deep equality as the API server stores statuses: a plain counter of 0 equals an absent one, a pointer field does not. */
+/** Whether both statuses are equal when stored: an absent plain counter equals 0, an absent pointer field does not. */
 export function sameStatus(a: DeploymentStatus, b: DeploymentStatus): boolean {
   const [left, right] = [explicit(a), explicit(b)];
   const counters = COUNTERS.every((counter) => left[counter] === right[counter]);

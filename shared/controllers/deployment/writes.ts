@@ -10,7 +10,7 @@ export type DeleteReplicaSet = Extract<Write, { kind: "DeleteReplicaSet" }>;
 export type RollBack = Extract<Write, { kind: "RollBack" }>;
 export type UpdateStatus = Extract<Write, { kind: "UpdateStatus" }>;
 
-/** A write and the Event to emit after it has succeeded. */
+/** A write, and the Event to emit after the write has succeeded. */
 export interface NotedWrite<W extends Write = Write> {
   readonly write: W;
   readonly note?: EventNote;
@@ -79,7 +79,7 @@ export function updateStatus(d: CachedDeployment, status: DeploymentStatus, anno
   return annotations === undefined ? write : { ...write, annotations };
 }
 
-/** Counters that the API server omits when they are 0. */
+/** Counters that the API server omits if they are 0. */
 const PLAIN_COUNTERS = [
   "observedGeneration",
   "replicas",
@@ -88,7 +88,9 @@ const PLAIN_COUNTERS = [
   "availableReplicas",
   "unavailableReplicas",
 ] as const;
-/** Counters for which 0 and absent differ; absent ones are sent as `null`, because a merge patch would keep the stored value. */
+/**
+ * Counters for which 0 and absent differ. An absent counter is sent as `null`, because a merge patch would otherwise keep the stored value.
+ */
 const POINTER_COUNTERS = ["terminatingReplicas", "collisionCount"] as const;
 export const COUNTERS = [...PLAIN_COUNTERS, ...POINTER_COUNTERS] as const;
 

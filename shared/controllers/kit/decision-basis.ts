@@ -26,7 +26,7 @@ export type ListReason =
 export type Basis =
   | { readonly kind: "cache" }
   | { readonly kind: "list"; readonly why: ListReason }
-  /** No create and no delete now: the pods were listed less than LIST_INTERVAL_MS ago. */
+  /** Prohibits creates and deletes, because the pods were listed less than LIST_INTERVAL_MS ago. */
   | { readonly kind: "wait"; readonly why: ListReason; readonly afterMs: number };
 
 type Known = Pick<Snapshot, "pods" | "mark" | "predecessorGone">;
@@ -71,9 +71,7 @@ export function bounded(why: ListReason | undefined, mark: DecisionMark | undefi
   return { kind: "wait", why, afterMs: LIST_INTERVAL_MS - sinceMs };
 }
 
-/**
- * Whether a list shows other pods than a cache that claims to have every event up to its watermark. Events still in flight do not count.
- */
+/** Whether a list contradicts a cache that should have every event up to its watermark. Events still in flight do not count. */
 export function contradicts(
   cache: PodCache,
   { listRV, listed, cached }: { readonly listRV: string; readonly listed: readonly PodVersion[]; readonly cached: readonly Row[] },
@@ -94,8 +92,8 @@ interface PodVersion {
 }
 
 /**
- * The mark to store after a list. A list that contradicted the cache is no basis for decisions; the mark then only records when it was
- * made.
+ * The mark to store after a list. A list that contradicted the cache cannot be the basis of decisions; the mark then only records the time
+ * of the list.
  */
 export function markOf(
   cache: PodCache,

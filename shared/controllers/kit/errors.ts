@@ -13,7 +13,7 @@ export class LeaseEndsError extends Error {
 export class StolenError extends Error {
   override readonly name = "StolenError";
   constructor() {
-    super("the key was taken over");
+    super("another run took over the key");
   }
 }
 

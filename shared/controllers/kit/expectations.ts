@@ -8,7 +8,7 @@ import { podNames } from "./pod-names.ts";
 export interface CreateOp {
   readonly id: string;
   readonly name: string;
-  /** Until then an earlier call with this name, which got no response, may still take effect. */
+  /** Time until which an earlier call with this name, which got no response, may still take effect. */
   readonly mayLandUntilMs?: number;
   /** Number of the name (IT5). Absent: planned by an earlier run. */
   readonly index?: number;
@@ -17,8 +17,8 @@ export interface CreateOp {
 export interface CreatePlan {
   readonly ops: readonly CreateOp[];
   /**
-   * Planned names (of creates to send again) that are no longer needed: their pod is in the snapshot, or no create with the name was sent
-   * without a response. They are registered with the others, so that this run owns them, and removed with its first responses.
+   * Planned names that are no longer needed, because their pod is in the snapshot or each create with the name got a response. They are
+   * registered with the other names, so that this run owns them, and removed with its first responses.
    */
   readonly drop: readonly CreateOp[];
   /** Number of names drawn for the owner, these included. */
@@ -36,8 +36,8 @@ interface WantedCreates {
 
 /**
  * Plans `count` creates. Planned names come first, so that a POST of an earlier run that got no response is repeated under the same name. A
- * planned name whose pod is in the snapshot is dropped. Another one that is not needed now is dropped only if all its calls got responses.
- * Otherwise its pod may exist without the cache showing it, and a later create must use that name again to find it.
+ * planned name whose pod is in the snapshot is dropped. Another planned name that is not needed now is dropped only if all its calls got
+ * responses. Otherwise its pod may exist without the cache showing it, and a later create must use that name again to find it.
  */
 export function planCreates(snapshot: Snapshot, { ownerName, ownerUid, epoch, count, drawn }: WantedCreates): CreatePlan {
   const shown = new Set([...snapshot.dependents, ...snapshot.orphans].map((row) => row.key.slice(row.key.indexOf("/") + 1)));

@@ -72,7 +72,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
   /** Incremented on each connection error, so that a response that was in flight proves nothing. */
   let failures = 0;
 
-  /** @returns when the Lease was read, and why it proves nothing, if so */
+  /** @returns the time at which the Lease was read and, if the Lease proves nothing, the reason */
   async function read(token: TermToken): Promise<{ readonly sentMs: number; readonly why?: string }> {
     for (let reads = 1; ; reads++) {
       const sentMs = clock.now();
@@ -80,7 +80,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
       try {
         const retryBudget = retryBudgetUntil(clock, sentMs + LEASE_CALL_WAIT_MS_MAX, LEASE_CALL_TIMEOUT_MS);
         const found = (await reader.get("leases", lease.namespace, lease.name, { retryBudget })) as Lease | undefined; // the resource names the type
-        if (!found) return { sentMs, why: "there is none" };
+        if (!found) return { sentMs, why: "the Lease does not exist" };
         if (!lists(parseTerms(found.metadata?.annotations?.[LEASE_TERMS]), token))
           return { sentMs, why: `it does not list ${tokenText(token)}` };
       } catch (error) {
@@ -134,7 +134,7 @@ export function createLeaseProof(ports: LeaseProofPorts, lease: { readonly names
       const { checkpoint } = lineage;
       if (before?.epoch === epoch && (!checkpoint || isOlderCheckpoint(checkpoint, before.checkpoint))) {
         seen = undefined;
-        log.error("the store was set back: it holds an older checkpoint than this function has seen", { epoch });
+        log.error("the store was restored to an older state: it holds an older checkpoint than this function has seen", { epoch });
         for (const resource of CACHED_RESOURCES) await store.markSuspect(resource, "a function has seen a later checkpoint");
         return true;
       }

@@ -6,7 +6,7 @@ import type { Write } from "./writes.ts";
 
 export type WriteOf<K extends Write["kind"]> = Extract<Write, { readonly kind: K }>;
 
-/** Writes that need no further input. The other kinds have their own functions in perform.ts. */
+/** The writes that `perform` accepts without further input; the other kinds have their own functions in perform.ts. */
 export type ListedWrite = Exclude<Write, { readonly kind: "CreateReplicaSet" | "RollBack" | "UpdateStatus" }>;
 
 /** Makes the body of a ReplicaSet from the live owner, whose generation and digest are those of the decision. */
@@ -53,9 +53,9 @@ export interface Performed {
   /** One per write, in order. */
   readonly results: readonly WriteResult[];
   /**
-   * The error that the sync must end with, after its remaining work such as a status write. For claims: all errors, aggregated. For a batch
-   * of creates or deletes: one of them, as upstream. A ReplicaSet patch that found the object changed or gone is an error. `alreadyExists`,
-   * and objects that a clean-up or claim finds gone, are no errors.
+   * The error with which the sync must end, after its remaining work such as a status write. Claims: the aggregate of all errors. Creates
+   * or deletes: one of the errors, as in upstream. A ReplicaSet patch is an error if the object was changed or deleted. `alreadyExists` is
+   * not an error, nor is an object that a clean-up or claim finds deleted.
    */
   readonly error?: Error;
 }

@@ -24,7 +24,7 @@ export interface InvalidTemplate {
  * Source: pkg/controller/controller_utils.go GetPodFromTemplate, createPods.
  */
 export function podFromTemplate(live: KubeObject, { resource, name, digest }: PodOrder): Sealed<Pod> | InvalidTemplate {
-  // Both kinds have the template in spec.template, which the API server requires.
+  // Both kinds require a template in spec.template.
   const template: PodTemplateSpec = (live as { readonly spec?: { readonly template?: PodTemplateSpec } }).spec?.template ?? {};
   const { labels, annotations, finalizers } = template.metadata ?? {};
   if (labels === undefined || Object.keys(labels).length === 0) return { kind: "Invalid", message: "unable to create pods, no labels" };

@@ -1,8 +1,8 @@
 /**
- * The reasons of a decision, as data. A decision builds them from the numbers it decides by and returns them beside its writes, so the two
+ * The reasons of a decision, as data. A decision builds them from the numbers it decides by and returns them with its writes, so the two
  * cannot disagree. shared/replay/explain has the texts.
  */
-/** Names, numbers and booleans, never a value from a template or a user's annotation. Undefined: absent or not set. */
+/** Names, numbers and booleans; never a value from a template or a user's annotation. Undefined means absent or not set. */
 export type Facts = Readonly<Record<string, number | string | boolean | undefined>>;
 
 /** The result of a decision and its reasons. */

@@ -36,7 +36,7 @@ export interface SyncPorts {
 
 export type TraceLine = { readonly controller: Controller; readonly key: string } & (
   | { readonly kind: "started" }
-  /** The reason of the next writes, or why there are none. */
+  /** The reason of the next writes, or of their absence. */
   | { readonly kind: "reason"; readonly reason: Reason }
   | { readonly kind: "decided"; readonly write: Write; readonly replaced?: Replaced }
   | { readonly kind: "event"; readonly note: EventNote }
@@ -65,5 +65,8 @@ export type Succeeded = { readonly kind: "done" } | { readonly kind: "again"; re
 /** A sync may also throw: the key is then retried with back-off. */
 export type SyncResult =
   | Succeeded
-  /** As if `error` were thrown, but retried after `afterMs` at the latest: a deadline does not wait for the back-off. */
+  /**
+   * Equivalent to throwing `error`, but the key is retried after `afterMs` at the latest, because a deadline must not wait for the
+   * back-off.
+   */
   | { readonly kind: "failed"; readonly error: Error; readonly afterMs: number };

@@ -41,7 +41,7 @@ const MEANINGS: { readonly [name in keyof typeof ENTRIES]: string } = {
   DELTALOOP_METRICS: "`emf` or `none`: whether a Lambda function writes metrics to its log; CloudWatch bills each of them",
 };
 
-/** Read before the others, and replaced by what they refer to (secret-values.ts). */
+/** Variables that refer to secrets. They are read first and replaced by the values of the secrets (secret-values.ts). */
 const REFERENCES: Readonly<Record<string, string>> = {
   DELTALOOP_MAC_KEY_SECRET: "Name of the secret that holds DELTALOOP_MAC_KEY",
   DELTALOOP_DIGEST_KEY_SECRET: "Name of the secret that holds DELTALOOP_DIGEST_KEY",
@@ -51,7 +51,7 @@ const REFERENCES: Readonly<Record<string, string>> = {
   DELTALOOP_SECRETS_SECONDS: "How long a secret is used before it is read again: 1 to 300, default 300",
 };
 
-/** In the order of the page. */
+/** Returns the variables in the order of the generated page. */
 export function configurationVariables(): readonly ConfigurationVariable[] {
   const values = (Object.keys(MEANINGS) as (keyof typeof MEANINGS)[]).map((name) => {
     // its own keys

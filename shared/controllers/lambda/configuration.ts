@@ -27,15 +27,15 @@ export interface Configuration<N extends string = Controller> {
   readonly deployment: string;
   readonly cluster: string;
   readonly mode: "act" | "shadow";
-  /** Whether stops of the guard apply (informer §11.9); absent: on. */
+  /** Whether stops of the guard apply (informer §11.9); the default is on. */
   readonly guard?: "on" | "off";
-  /** Namespace of the watcher's Lease; absent: NAMESPACE. */
+  /** Namespace of the watcher's Lease; the default is NAMESPACE. */
   readonly leaseNamespace?: string;
   readonly digestKey: string;
   /** The first one signs, all are accepted. */
   readonly macKeys: readonly string[];
   readonly redis: { readonly url: string; readonly cluster: boolean; readonly durability?: Durability };
-  /** Versions that the watcher acts on; absent: supported. */
+  /** Versions that the watcher acts on; the default is supported. */
   readonly kubernetes?: "supported" | "any";
   readonly kube: {
     readonly server: string;
@@ -53,7 +53,7 @@ export interface Configuration<N extends string = Controller> {
 }
 
 const PREFIX = "DELTALOOP_";
-/** A shorter key could be found by an offline search. */
+/** A shorter key could be found by an offline brute-force search. */
 const KEY_LENGTH_MIN = 16;
 
 const url = (protocols: string) =>
@@ -194,7 +194,7 @@ function configurationFrom(
   };
 }
 
-/** One line for one mistake: the variable and what is wrong with it, never its value. */
+/** Returns one line for one mistake: the variable and the problem, never the value. */
 function problemOf(issue: v.BaseIssue<unknown>): string {
   const name = String(issue.path?.[0]?.key ?? "environment");
   if (issue.type === "strict_object" && issue.expected === "never") return `${name}: is not a variable of deltaloop`;
@@ -226,11 +226,11 @@ const TOKENS = ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE", "DELTALOOP_
 /** One line for each of `names` that is set although an earlier one is. */
 export function twice(variables: Variables, names: readonly string[]): readonly string[] {
   const [first, ...others] = names.filter((name) => variables[name] !== undefined);
-  return others.map((other) => `${other}: stands beside ${first}, which says the same`);
+  return others.map((other) => `${other}: duplicates ${first}: set only one of them`);
 }
 
 function given<K extends string>(key: K, value: string | undefined): { readonly [P in K]?: string } {
-  // an object with the key K, or an empty one
+  // the result has the key K or is empty
   return (value === undefined ? {} : { [key]: value }) as { readonly [P in K]?: string };
 }
 

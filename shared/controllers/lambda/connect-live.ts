@@ -29,7 +29,7 @@ export function connectLive(live: LiveConfiguration, log: Pick<Log, "warn">, any
   const { store } = outside;
   return { ...outside, store: { ...store, take: async (...args) => noticed(await store.take(...args)) } };
 
-  /** Reads the secrets again if the epoch has another digest key: the watcher has then read a new one first. */
+  /** Reads the secrets again if the epoch has another digest key: the watcher has then read a new key first. */
   function noticed(result: TakeResult): TakeResult {
     if (result.kind === "gated" && result.reason.includes("digestPrefix")) void live.renew("digestKey");
     return result;

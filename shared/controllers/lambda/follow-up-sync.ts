@@ -65,7 +65,7 @@ export async function runWithFollowUps(ports: FollowUpPorts, first: Doorbell, as
     running.add(one);
   }
 
-  /** GO3. If the first sync throws, the second one is not started here but by the key's doorbell. */
+  /** GO3. If the first sync throws, the key's doorbell starts the second sync, not this function. */
   async function syncAndRepeat(due: Due): Promise<void> {
     const { bell } = due;
     let again: Due | undefined;

@@ -61,7 +61,10 @@ function secretToken(live: LiveConfiguration, { log, now = Date.now }: Options):
   };
 }
 
-/** `exp` of a token that has it, such as a service account's. Source: kubernetes.io/docs/reference/access-authn-authz/authentication. */
+/**
+ * Returns the `exp` claim of a token that has it, such as a service account token. Source:
+ * kubernetes.io/docs/reference/access-authn-authz/authentication.
+ */
 export function tokenEndsMs(token: string): number | undefined {
   try {
     const { exp } = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString("utf8")) as { readonly exp?: unknown };

@@ -5,7 +5,7 @@
  * LC2 values are used for five minutes, or the environment's shorter limit; then the caller waits for one read, for at most its timeout.
  *    If it fails, the last values stay in use: a secret store outage stops no running process.
  * LC3 `renew` reads at once, but at most once per cause and INTERVAL_MS, so that forged messages cannot cause many reads.
- * LC4 a value that makes no valid configuration counts as a failed read. The first read has no fallback, so it throws.
+ * LC4 a value that makes no valid configuration counts as a failed read. The first read throws, because it has no fallback.
  * LC5 no value, and no text derived from one, is logged.
  */
 import { createSigner, SecretError } from "@deltaloop/store/ports";

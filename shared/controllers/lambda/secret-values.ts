@@ -109,7 +109,7 @@ const RedisSecret = v.pipe(v.string(), v.parseJson(), v.object({ username: v.opt
 function kubeVariables(value: string): Variables | string {
   if (!value.startsWith("{")) return /^[\w.-]+$/.test(value) ? { DELTALOOP_KUBE_TOKEN: value } : "its value is not a token";
   const { success, output } = v.safeParse(KubeSecret, value);
-  if (!success) return `its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with "ca" or without`;
+  if (!success) return `its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with an optional "ca"`;
   // The CA in the secret takes precedence over that of the environment, because it is rotated together with the credential.
   const ca = output.ca === undefined ? {} : { DELTALOOP_KUBE_CA: output.ca, DELTALOOP_KUBE_CA_FILE: undefined };
   if ("token" in output) return { DELTALOOP_KUBE_TOKEN: output.token, ...ca };
@@ -124,9 +124,9 @@ function redisVariables(value: string, variables: Variables): Variables | string
   if (!parsed.success) return `its value is neither a URL, nor a password, nor {"username", "password"}`;
   const { username, password } = parsed.output as typeof bare; // the result of a success
   const url = variables["DELTALOOP_REDIS_URL"] ?? "";
-  if (!URL.canParse(url)) return "its value is a password, and DELTALOOP_REDIS_URL does not say for which Redis";
+  if (!URL.canParse(url)) return "its value is a password, and DELTALOOP_REDIS_URL does not name the Redis server";
   const whole = new URL(url);
-  if (whole.password !== "") return "holds a password, and so does DELTALOOP_REDIS_URL";
+  if (whole.password !== "") return "contains a password, and DELTALOOP_REDIS_URL contains another";
   if (username !== undefined) whole.username = encodeURIComponent(username);
   whole.password = encodeURIComponent(password);
   return { DELTALOOP_REDIS_URL: whole.href };

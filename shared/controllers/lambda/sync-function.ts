@@ -36,7 +36,7 @@ interface Rung {
 }
 
 const ACK: RecordOutcome = { kind: "ack" };
-/** Follow-up syncs start within this time after the invocation began. */
+/** Time after the beginning of an invocation within which follow-up syncs may start. */
 const FOLLOW_UPS_MS = 1_000;
 
 /**

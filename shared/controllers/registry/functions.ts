@@ -23,13 +23,13 @@ export interface FunctionEntry {
   readonly controller?: string;
   /** Whether it calls the API server, with its own service account and token. */
   readonly usesKube: boolean;
-  /** Whether it reads rows or messages and therefore has the keys for MACs and digests. */
+  /** Whether the function reads rows or messages and therefore has the keys for MACs and digests. */
   readonly usesKeys: boolean;
   /** Whether it rings doorbells: Lambda's recursive loop detection must then be off. */
   readonly rings: boolean;
 }
 
-/** In order of the data flow. */
+/** Returns the functions in the order of the data flow. */
 export function functionsOf(registry: Registry): readonly FunctionEntry[] {
   const { controllers, resources } = registry;
   const lanes = watchedBy(registry).reduce((sum, name) => sum + lanesOf(name), 0);

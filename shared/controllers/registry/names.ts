@@ -1,4 +1,4 @@
-/** Names derived from a controller or a function, in this one place. */
+/** Names that are derived from a controller or a function. */
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { ResourceInfo } from "@deltaloop/kube/objects";
 

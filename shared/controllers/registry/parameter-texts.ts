@@ -7,7 +7,7 @@ export function parameterTexts(text: string): Readonly<Record<string, string>> {
   if (typeof read !== "object" || read === null || Array.isArray(read)) throw new Error("must be lines of `name: value`");
   return Object.fromEntries(
     Object.entries(read).map(([name, value]) => {
-      if (typeof value !== "string") throw new Error(`${name}: must be one text; separate several values with commas`);
+      if (typeof value !== "string") throw new Error(`${name}: must be one string; separate several values with commas`);
       return [name, value] as const;
     }),
   );

@@ -66,14 +66,14 @@ const RIGHTS: Readonly<Record<"apply-deltas" | "dead-deltas" | "sync" | "sweep",
   },
 };
 
-/** Keys outside of epochs. */
+/** Keys that belong to no epoch. */
 const LASTING = ["ep", "forged", "guard", "opened", "tally"];
 /** Keys that exist once per epoch. */
 const SINGLE = ["quar"];
 /** Commands that every client needs, besides scripts. */
 const CLIENT = "+@connection -@dangerous +info +time +wait +cluster|slots +cluster|shards +cluster|nodes";
 
-/** In the order of functionsOf. */
+/** Returns the access of each function, in the order of functionsOf. */
 export function redisAccessOf(registry: Registry): readonly RedisAccess[] {
   return functionsOf(registry).map((entry) => {
     const { methods, commands, writes, reads } = rightsOf(entry);

@@ -78,7 +78,10 @@ export function cacheOf({ controllers, resources, views = [] }: Registry): Cache
   };
 }
 
-/** What the write gateway admits for an additional controller; undefined for a built-in one, whose contract it has. */
+/**
+ * Returns the contract that the write gateway applies to an additional controller; undefined for a built-in controller, whose contract the
+ * gateway has.
+ */
 export function gatewayContractOf({ controllers, resources, views = [] }: Registry, name: string): GatewayContract | undefined {
   const entry = controllers.find((each) => each.name === name);
   const view = views.find((each) => each.name === entry?.primary);
@@ -86,10 +89,10 @@ export function gatewayContractOf({ controllers, resources, views = [] }: Regist
   return entry && info && { rows: entry.contract, primary: { apiVersion: info.apiVersion, kind: info.kind, isOwn: true } };
 }
 
-/** The same part of the built-in controllers' registry. */
+/** The part of the built-in controllers' registry that the cache uses. */
 export const CORE_CACHE: CacheRegistry = cacheOf(REGISTRY);
 
-/** The resources to watch and cache for all of them, each once. */
+/** Returns the resources to watch and cache for all controllers, without duplicates. */
 export function watchedBy({ controllers }: Registry): readonly string[] {
   return [...new Set(controllers.flatMap(({ reads }) => reads))];
 }

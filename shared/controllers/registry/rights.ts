@@ -21,14 +21,14 @@ export interface Role {
 /** One entry of `rules`. */
 export interface Rule {
   readonly apiGroup: string;
-  /** Including a subresource: `replicasets/status`. */
+  /** The resource, with its subresource if any: `replicasets/status`. */
   readonly resource: string;
   readonly verbs: readonly string[];
-  /** Only the object of this name. */
+  /** Limits the rule to the object with this name. */
   readonly name?: string;
 }
 
-/** The conventional order of verbs. */
+/** The order of verbs in rules, as is usual in RBAC manifests. */
 const VERBS = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
 /** The components that call the API server, and the rights that each needs. */

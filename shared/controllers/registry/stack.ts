@@ -1,5 +1,5 @@
 /**
- * The resources of a deployment that cost money without work, depending on the parameters of `npm run deploy --params`. infra/ decides by
+ * The resources of a deployment that cost money even when idle, depending on the parameters of `npm run deploy --params`. infra/ decides by
  * the same conditions, which test/tooling/stack.test.ts verifies.
  */
 import { SECRET_MS_MAX, UsageError } from "@deltaloop/base";
@@ -100,7 +100,7 @@ export function stackOf(parameters: Readonly<Record<string, string>>): Stack {
   const key = parameters["keyArn"] ?? "make";
   const network = of("network", "own", "given", "none");
   const store = of("store", "valkey", "memorydb", "given");
-  if (network === "none" && store !== "given") throw new UsageError("a store is created in a VPC only: network=none needs store=given");
+  if (network === "none" && store !== "given") throw new UsageError("a store can be created only in a VPC: network=none needs store=given");
   const seconds = Number(parameters["secretsSeconds"] ?? SECRETS_SECONDS_MAX);
   if (!(Number.isInteger(seconds) && seconds >= 1 && seconds <= SECRETS_SECONDS_MAX))
     throw new UsageError(`secretsSeconds=${parameters["secretsSeconds"]}: must be a whole number from 1 to ${SECRETS_SECONDS_MAX}`);

@@ -20,7 +20,10 @@ export function affectedKeysOf(kind: ReplicaKind): AffectedKeys {
   };
 }
 
-/** Urgency of the primary itself: queued always, at once unless only its status or similar changed. */
+/**
+ * Returns the urgency of the primary itself. A primary is always enqueued, and immediately unless only its status or similar fields
+ * changed.
+ */
 function primaryUrgency(before: CachedReplicaSet | undefined, after: CachedReplicaSet | undefined): Effect["urgency"] {
   if (before === undefined || after === undefined) return "act";
   const [a, b] = [before.metadata, after.metadata];
@@ -45,7 +48,7 @@ function podEffects(kind: ReplicaKind, lookups: Lookups, before: CachedPod | und
     ownerChanged || labelsChanged || before.deletionTimestamp !== after.deletionTimestamp || isTerminal(before) !== isTerminal(after)
       ? "act"
       : "status";
-  // Differs from upstream, which forgets the old owner if the pod is being deleted as well: its terminating replicas change.
+  // Differs from upstream, which does not enqueue the old owner if the pod is being deleted: the owner's terminating replicas change.
   if (ownerChanged && before.owner) {
     const both = owners(kind, [before, after], "act");
     return after.owner || after.deletionTimestamp !== undefined ? both : distinct([...both, ...matching(kind, lookups, after)]);
@@ -87,7 +90,7 @@ function controllerOfKind(kind: ReplicaKind): Effect["controller"] {
   return controller;
 }
 
-/** One effect per key; all are urgent here. */
+/** Keeps one effect per key; all of them have the same urgency. */
 function distinct(effects: readonly Effect[]): readonly Effect[] {
   return [...new Map(effects.map((effect) => [effect.key, effect])).values()];
 }

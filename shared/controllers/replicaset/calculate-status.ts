@@ -9,11 +9,11 @@ import type { ReplicaReason } from "./reasons.ts";
 export interface StatusInput {
   /** Pods claimed before this sync created or deleted any. */
   readonly claimed: readonly CachedPod[];
-  /** Absent if the kind has no such field. */
+  /** Absent if the kind has no field for terminating replicas. */
   readonly terminating?: readonly CachedPod[];
   /** The error of manageReplicas, if it failed. */
   readonly manageError?: Error;
-  /** Whether manageReplicas waits for a live list (§18), so that it has neither failed nor succeeded. */
+  /** Whether manageReplicas waits for a live list (§18), in which case it has neither failed nor succeeded. */
   readonly isWaiting?: boolean;
   readonly nowMs: number;
 }
@@ -59,7 +59,10 @@ function hasLabels(pod: CachedPod, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => pod.labels?.[key] === value);
 }
 
-/** Sets `ReplicaFailure` by the error; while it lasts, its text and time stay. Other conditions stay unchanged. */
+/**
+ * Sets or removes `ReplicaFailure` according to the error. While the condition lasts, its message and time stay unchanged. Other conditions
+ * stay unchanged.
+ */
 function conditionsAfter(rs: CachedReplicaSet, claimed: number, error: Error | undefined, nowMs: number): readonly Condition[] {
   const conditions = rs.status.conditions ?? [];
   if (error === undefined) return removeCondition(conditions, "ReplicaFailure");

@@ -63,9 +63,9 @@ function statusOf({ metadata, status }: Observed["rs"]): StatusSeen {
 }
 
 /**
- * Why the cached pods cannot be complete, judged by the number of replicas in the owner's status; undefined if nothing speaks against it.
- * Pods that terminate, ended or were deleted since the status was written explain a smaller number. Before deletes, pods newer than the
- * status explain a larger one, and so does a cache with every event up to the status' version.
+ * Why the cached pods cannot be complete, according to the number of replicas in the owner's status; undefined if there is no such
+ * evidence. Pods that terminate, ended or were deleted since the status was written explain a smaller number. Before deletes, a larger
+ * number is explained by pods newer than the status, or by a cache that has every event up to the status' version.
  *
  *     status 3, one pod, one terminating           → above by one: a pod is missing in the cache
  *     status 0, 3 pods, all newer than the status  → explained

@@ -10,7 +10,7 @@ import type { ReplicaReason } from "./reasons.ts";
 /** Creates or deletes per sync. Source: pkg/controller/replicaset/replica_set.go BurstReplicas. */
 const BURST_REPLICAS = 500;
 
-/** The API's default is 1, also for an object without defaults. */
+/** Returns `spec.replicas`; the API's default is 1. */
 export function wantedReplicas(rs: CachedReplicaSet): number {
   return rs.spec.replicas ?? 1;
 }
@@ -79,14 +79,14 @@ export function manageReplicas(
   };
 }
 
-/** Reasons of a sync after a failed one, whose ReplicaFailure condition remains until a sync succeeds. */
+/** Reasons of a sync that follows a failed sync, whose ReplicaFailure condition remains until a sync succeeds. */
 function whyAgain({ status: { conditions = [] } }: CachedReplicaSet): readonly ReplicaReason[] {
   const failure = getCondition(conditions, "ReplicaFailure");
   if (failure === undefined) return [];
   return [{ rule: "failed before", facts: { reason: failure.reason, since: failure.lastTransitionTime } }];
 }
 
-/** Whether pods to delete are chosen by rank, which needs the siblings' pods; not if all are deleted. */
+/** Whether the pods to delete are chosen by rank, which needs the siblings' pods. False if all pods are deleted. */
 export function choosesVictims({ rs, pending }: Pick<Observed, "rs" | "pending">, claimed: readonly CachedPod[]): boolean {
   if (pending > 0 || rs.metadata.deletionTimestamp !== undefined) return false;
   return claimed.length > wantedReplicas(rs) && Math.min(claimed.length - wantedReplicas(rs), BURST_REPLICAS) < claimed.length;

@@ -41,8 +41,8 @@ interface Ranking {
 }
 
 /**
- * Why `pod` is deleted: the rule that orders it before the first pod that stays. None if that order is the reverse, which is possible
- * because the order is not transitive.
+ * The reason why `pod` is deleted: the rule that orders it before the first pod that stays. Empty if the order of these two is reversed,
+ * which is possible because the order is not transitive.
  */
 function whyFirst(pod: CachedPod, survivors: readonly CachedPod[], ranking: Ranking): readonly GoesFirst[] {
   for (const other of survivors) {
@@ -66,7 +66,7 @@ function whyStaying(survivors: readonly CachedPod[], victim: CachedPod | undefin
   });
 }
 
-/** The rule that orders two pods; undefined: none. */
+/** Returns the rule that orders two pods, if any. */
 function ruleBetween(pod: CachedPod, other: CachedPod, { rank, nowMs }: Ranking): Rule | undefined {
   const at = { rankA: rank(pod), rankB: rank(other), nowMs };
   const rule = RULES.find(({ compare }) => compare(pod, other, at) !== 0);
@@ -167,8 +167,8 @@ export function deletionCost({ deletionCost: text = "" }: CachedPod): number {
 }
 
 /**
- * Younger first, with ages compared by order of magnitude. Equal ages are left to the next rule, the lower uid. Otherwise the youngest
- * pods of a rollout would all be deleted, and these often share a zone. Pods without a time are deleted first; equal times do not decide.
+ * Younger first, with ages compared by order of magnitude. The next rule, the lower uid, decides between equal ages. Otherwise all of the
+ * youngest pods of a rollout would be deleted, and these often share a zone. Pods without a time are deleted first.
  *
  * Source: controller_utils.go afterOrZero, logarithmicRankDiff.
  */

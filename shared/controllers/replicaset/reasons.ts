@@ -55,7 +55,7 @@ export type ReplicaReason =
         readonly terminating: number | undefined;
         readonly minReadySeconds: number;
         readonly generation: number;
-        /** Whether it differs from the stored status, and so is written. */
+        /** Whether the status differs from the stored status and must be written. */
         readonly differs: boolean;
       }
     >

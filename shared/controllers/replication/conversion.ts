@@ -1,4 +1,4 @@
-/** A ReplicationController in ReplicaSet form: metadata and status as they are, the selector map as matchLabels. */
+/** A ReplicationController in ReplicaSet form: unchanged metadata and status, and the selector map as matchLabels. */
 import type { Cached, CachedReplicaSet, CachedReplicationController } from "@deltaloop/kube/objects";
 import type { AffectedKeys } from "../cache/affected-keys.ts";
 import { affectedKeysOf } from "../replicaset/affected-keys.ts";

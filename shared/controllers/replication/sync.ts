@@ -1,4 +1,4 @@
-/** The sync of a ReplicationController: the ReplicaSet one, with the object converted on the way in (replicaset §15). */
+/** The sync of a ReplicationController: the ReplicaSet sync, applied to the converted object (replicaset §15). */
 import type { SyncResult } from "../kit/run.ts";
 import type { KeySync, SyncSession } from "../kit/sync/session.ts";
 import { syncReplicas } from "../replicaset/sync.ts";

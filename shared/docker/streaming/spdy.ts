@@ -31,12 +31,12 @@ const TYPES = { synStream: 1, synReply: 2, rstStream: 3, ping: 6, goAway: 7, hea
 const HEADER_BYTES = 8;
 const CONTROL = 0x8000_0000;
 const FIN = 1;
-/** Limit of a control frame; those of an exec are much smaller. */
+/** Limit of a control frame; the control frames of an exec are much smaller. */
 const CONTROL_BYTES_MAX = 64 * 1024;
 const DATA_BYTES_MAX = 64 * 1024;
 /** Limit of a decompressed header block. */
 const HEADERS_BYTES_MAX = 64 * 1024;
-/** An exec has up to five streams, a forwarded connection two. */
+/** Limit of open streams. An exec has up to five streams, a forwarded connection has two. */
 export const STREAMS_MAX = 1_000;
 /** Limit of unread data that is buffered per stream. */
 const INPUT_BYTES_MAX = 256 * 1024;
@@ -47,7 +47,7 @@ const INPUT_BYTES_MAX = 256 * 1024;
  */
 export async function serveSpdy(socket: Duplex, onStream: (stream: SpdyStream) => void): Promise<void> {
   const [inflate, deflate] = [createInflate({ dictionary: DICTIONARY }), createDeflate({ dictionary: DICTIONARY })];
-  inflate.on("error", () => undefined); // the reader of a header block gets the error
+  inflate.on("error", () => undefined); // the reader of a header block receives the error
   const inputs = new Map<number, PassThrough>();
   const send = async (frame: Buffer): Promise<void> => {
     if (!socket.writable) throw new Error("the client disconnected");
@@ -149,7 +149,7 @@ function parseHeaders(block: Buffer): ReadonlyMap<string, string> {
   return new Map(Array.from({ length: Math.min(count, block.length / HEADER_BYTES) }, () => [word(), word()]));
 }
 
-/** Reads while writing, because zlib's buffer is small. Errors arrive by event only, not by the write callback. */
+/** Reads while writing, because zlib's buffer is small. Errors arrive only as events, not in the write callback. */
 async function inflated(inflate: Inflate, block: Buffer): Promise<Buffer> {
   const parts: Buffer[] = [];
   let bytes = 0;

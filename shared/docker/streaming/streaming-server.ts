@@ -75,8 +75,8 @@ export function createStreamingServer(): StreamingServer {
     async address(session) {
       if (waiting.size >= ADDRESSES_MAX) throw new CriError("ResourceExhausted", "maximum number of in-flight requests exceeded");
       listening ??= listen();
-      listening.catch(() => (listening = undefined)); // the caller gets the error; the next caller retries
-      const { port } = (await listening).address() as AddressInfo; // a TCP server has an AddressInfo
+      listening.catch(() => (listening = undefined)); // the caller receives the error, and the next caller retries
+      const { port } = (await listening).address() as AddressInfo; // a TCP server has such an address
       const path = `${session.kind}/${randomBytes(24).toString("base64url")}`;
       waiting.set(path, session);
       setTimeout(() => waiting.delete(path), ADDRESS_MS).unref();

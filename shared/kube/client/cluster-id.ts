@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { KubeReader } from "./kube.ts";
 
 export interface ClusterIdentity {
-  /** First 12 hex digits of the uid's SHA-256: part of every key, group and message. */
+  /** First 12 hex digits of the uid's SHA-256. It is part of every key, group and message. */
   readonly cid: string;
   /** uid of the namespace kube-system, which lives as long as the cluster. */
   readonly uid: string;

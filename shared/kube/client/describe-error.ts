@@ -26,9 +26,9 @@ const REASONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Describes an API error by its code, and by its reason if that is one of Kubernetes' own: a webhook may return any text as reason.
- * A SyntaxError is described by its name, because its message quotes the input. A message that quotes its cause gets the cause's
- * description instead.
+ * Describes an API error by its code, and by its reason if Kubernetes defines it, because a webhook may return any text as reason. A
+ * SyntaxError is described by its name, because its message quotes the input. A message that quotes its cause gets the cause's description
+ * instead.
  *
  *     409 Conflict
  *     Error: unable to delete pods: 403 Forbidden
@@ -44,7 +44,7 @@ export function describeError(error: unknown): string {
 /** Minimum length of a name that is not minified. */
 const NAME_LENGTH_MIN = 4;
 
-/** The Redis client names errors after their classes; a minified name such as `um` is omitted. */
+/** The name of the error. The Redis client names errors after their classes; a minified name such as `um` is omitted. */
 function nameOf({ name }: Error): string {
   return name.length < NAME_LENGTH_MIN ? "Error" : name;
 }

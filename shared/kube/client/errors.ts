@@ -1,6 +1,6 @@
 /** Errors of the Kubernetes ports, sorted by what the caller does next. */
 /**
- * The API server returned a Status other than Success. Normal: conflicts, denials and missing objects are expected. Use the
+ * The API server returned a Status other than Success. Not exceptional: conflicts, denials and missing objects are expected. Use the
  * predicates below; never compare messages.
  */
 export class KubeApiError extends Error {
@@ -31,8 +31,8 @@ export class KubeApiError extends Error {
 }
 
 /**
- * No response: connect or request timeout, reset, TLS failure. The call may have been executed, or may still be.
- * Writers treat the outcome as unknown, readers retry.
+ * No response: connect or request timeout, reset, TLS failure. The call may have been executed, or may still be in progress. Writers treat
+ * the outcome as unknown, readers retry.
  */
 export class UnansweredError extends Error {
   override readonly name: string = "UnansweredError";
@@ -52,8 +52,8 @@ export class NotKubernetesError extends UnansweredError {
 }
 
 /**
- * The call was not sent: no connection became free in time, or the sender's lease ended first. Not executed. Normal under load;
- * retry later.
+ * The call was not sent: no connection became free in time, or the sender's lease ended first. It was not executed. This is normal under
+ * load; retry later.
  */
 export class NotSentError extends Error {
   override readonly name = "NotSentError";
@@ -73,7 +73,7 @@ export function isUnauthorized(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 401;
 }
 
-/** 403: denied permanently, or until the authorizer has seen a recent change. */
+/** 403: access is denied, permanently or until the authorizer applies a recent change. */
 export function isForbidden(error: unknown): boolean {
   return error instanceof KubeApiError && error.reason === "Forbidden";
 }
@@ -87,12 +87,12 @@ export function isAlreadyExists(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 409 && error.reason === "AlreadyExists";
 }
 
-/** 422: among others a PATCH whose `metadata.uid` is not the object's. */
+/** 422: the request is invalid, for example a PATCH whose `metadata.uid` differs from the object's. */
 export function isInvalid(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 422;
 }
 
-/** 410: the resourceVersion or continue token is older than what the server keeps. */
+/** 410: the resourceVersion or continue token is older than the versions that the server keeps. */
 export function isGone(error: unknown): boolean {
   return error instanceof KubeApiError && error.code === 410;
 }

@@ -46,7 +46,7 @@ export interface KubeList {
 export interface ManagedWrite extends CallOptions {
   /** Manager in `managedFields`. Default: the adapter's. */
   readonly fieldManager?: string;
-  /** Refuses unknown and repeated fields, which the server otherwise drops. */
+  /** Makes the server reject unknown and repeated fields, which it otherwise drops. */
   readonly fieldValidation?: "Strict";
 }
 
@@ -95,7 +95,7 @@ export type PatchType =
 export interface PatchRequest extends Target, ManagedWrite {
   readonly subresource?: "status";
   readonly type: PatchType;
-  /** Of a server-side apply: takes fields over from other managers. */
+  /** Makes a server-side apply take fields over from other managers. */
   readonly force?: true;
   readonly body: object;
 }
@@ -126,7 +126,7 @@ export interface ReplaceRequest extends Target, CallOptions {
 export interface KubeWatch<R extends Resource = CachedResource> {
   listPage(resource: R, query: ListQuery, signal: AbortSignal): Promise<ListPage>;
   watch(resource: R, query: WatchQuery, signal: AbortSignal): AsyncIterable<readonly string[]>;
-  /** The resourceVersion that a list would have now. */
+  /** Returns the resourceVersion that a list would have now. */
   newestVersion(resource: R, query: Pick<ListQuery, "fieldSelector">, signal: AbortSignal): Promise<string>;
 }
 
@@ -143,7 +143,7 @@ export interface ListQuery {
 export interface ListPage {
   readonly resourceVersion: string;
   readonly continue?: string;
-  /** Undecoded: each item is decoded and stripped separately, so that an invalid one does not affect the others. */
+  /** Undecoded items. Each item is decoded and stripped separately, so that an invalid item does not affect the others. */
   readonly items: readonly unknown[];
 }
 

@@ -70,7 +70,7 @@ export function noCorrelations(): CorrelatorMemory {
   return { groups: new Map(), events: new Map(), budgets: new Map() };
 }
 
-/** Counts `happening` in `memory`, also if the Event is dropped by the rate limit, as upstream does. */
+/** Counts `happening` in `memory`, even if the rate limit drops the Event, as in upstream. */
 export function correlate(memory: CorrelatorMemory, { source, group, key, message, nanos }: Happening, nowMs: number): Correlated {
   const known = memory.groups.get(group);
   const recent = known !== undefined && nowMs - known.lastMs <= SIMILAR_WITHIN_MS ? known.messages : [];
@@ -118,8 +118,8 @@ const EVENT_NAME_MAX = 253;
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/u;
 
 /**
- * `web.17c3a9d2f4b81e00`: the object's name and the time. Where that is not a valid name (for example a name of 237 characters), a
- * UUID derived from it, so that the result is deterministic.
+ * `web.17c3a9d2f4b81e00`: the object's name and the time. If this is not a valid name (for example for a name of 237 characters), returns a
+ * UUID that is derived from it and therefore deterministic.
  *
  * Source: client-go tools/record/util GenerateEventName. Differs from upstream: combined Events are named the same way; EventAggregate
  * uses a name that the API server rejects.
@@ -138,7 +138,7 @@ function isEventNanos(text: string): boolean {
   return NANOS.test(text);
 }
 
-/** Whether `name` may be the name of an Event about `object`; for an object with a too long name any UUID is accepted. */
+/** Whether `name` may be the name of an Event about `object`; if the object's name is too long, any UUID is accepted. */
 export function isEventNameOf(object: string, name: string): boolean {
   if (name.startsWith(`${object}.`)) return isEventNanos(name.slice(object.length + 1));
   return UUID.test(name) && eventName(object, "f".repeat(16)) !== `${object}.${"f".repeat(16)}`;

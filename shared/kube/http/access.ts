@@ -1,6 +1,6 @@
 /**
- * Address, credentials and request headers of one API server and component. Calls and streams share them, and the knowledge that the server
- * has rejected a credential.
+ * Address, credentials and request headers of one API server and component. Calls and streams share them, including the information that
+ * the server has rejected a credential.
  */
 import { VERSION } from "@deltaloop/base";
 import { showsToken, TokenInClearError } from "./config.ts";

@@ -39,7 +39,7 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 export interface Call extends RequestSpec {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly signal?: AbortSignal;
-  /** Timeout of one attempt, from connecting to the last byte. Default: the retry budget's, else the request timeout. */
+  /** Timeout of one attempt, from connecting to the last byte. Default: that of the retry budget, or else the request timeout. */
   readonly timeoutMs?: number;
   readonly retryBudget?: RetryBudget;
   /** Receives the head of each response, error responses included. */
@@ -83,7 +83,7 @@ export function createCalls(
       });
       if (sent.kind === "success") return parse(sent.body);
       last = sent.kind === "noAnswer" ? sent.error : statusError(sent.code, sent.headers, sent.body, { earlierUnanswered });
-      // Differs from client-go, which retries ten times: the caller lists another version at once (informer §2.4).
+      // Differs from client-go, which retries ten times: here the caller lists another version at once (informer §2.4).
       if (isTooLargeResourceVersion(last)) throw last;
       const afterMs = retryAfterMs(call.method, sent, retries);
       if (afterMs === undefined || afterMs > Math.min(retryBudget.waitMsMax(), RETRY_WAIT_MS_MAX)) throw last;
@@ -103,7 +103,7 @@ export function createCalls(
       release = slots.take() ?? (await slots.acquire(queueing.signal()));
       const now = access.currentIdentity();
       const who = now instanceof Promise ? await unlessAborted(now, queueing.signal()) : now;
-      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: the caller's time is used up");
+      if (call.method !== "GET" && !retryBudget.mayStart()) throw new NotSentError("not sent: the caller's deadline has passed");
       queueing.clear();
       return await send(call, who, exchangesOf(who.certificate), call.timeoutMs ?? retryBudget.requestTimeoutMs ?? requestTimeoutMs);
     } finally {
@@ -144,7 +144,7 @@ export function createCalls(
       if (error instanceof TypeError || error instanceof AnswerTooLargeError) throw error;
       config.onNoAnswer?.();
       const cause = error instanceof UnansweredError ? error : unanswered(error);
-      // Nothing is retried once a response has begun.
+      // A call is not retried once its response has begun.
       if (code !== NO_ANSWER) throw cause;
       return { kind: "noAnswer", error: cause, errno: errnoOf(error) };
     } finally {
@@ -179,7 +179,7 @@ function createQueueing(ms: number, caller: AbortSignal | undefined): { signal()
   };
 }
 
-/** A success whose body is not JSON counts as no response: it comes from something in front of the server. */
+/** A success whose body is not JSON counts as no response: it comes from a proxy in front of the server. */
 function parse(body: string): unknown {
   try {
     return parseExact(body);

@@ -9,9 +9,12 @@ export interface ClientCertificate {
 
 /** How to reach one API server as one component. Read from a kubeconfig by shared/local, from the environment by shared/controllers/lambda. */
 export interface KubeHttpConfig {
-  /** `https://host:port`, also with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on loopback. */
+  /**
+   * `https://host:port`, optionally with a path prefix; `http:` only for the in-memory API server and `kubectl proxy`, with a token only on
+   * loopback.
+   */
   readonly server: string;
-  /** Forward proxy. Default: the one of HTTPS_PROXY, HTTP_PROXY and NO_PROXY, if any. */
+  /** Forward proxy. Default: the proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY set, if any. */
   readonly proxy?: Proxy;
   /** PEM; each certificate is a trust anchor. Default: the system's certificate authorities. */
   readonly ca?: string | Buffer;
@@ -19,7 +22,7 @@ export interface KubeHttpConfig {
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
   /**
-   * Called before every request, so that it can refresh the token; it caches by itself. `refused` is the last token that the server
+   * Called before every request, so that it can refresh the token; the function must cache. `refused` is the last token that the server
    * rejected (401); the cache must not return it.
    */
   readonly token?: (refused?: string) => Promise<string> | string;
@@ -34,23 +37,23 @@ export interface KubeHttpConfig {
   readonly serverName?: string;
   /** The calling component: `watcher`, `replicaset`, `apply-deltas`, … Part of the User-Agent. */
   readonly component: string;
-  /** Default `deltaloop/<version> (<component>)`. Set for clients that are not components, such as scripted nodes and tests. */
+  /** Default `deltaloop/<version> (<component>)`. Set it for clients that are not components, such as scripted nodes and tests. */
   readonly userAgent?: string;
   /** Default `deltaloop-<component>`. */
   readonly fieldManager?: string;
   /** Default 12 s. Applies to one attempt of a call other than a watch or a list page. */
   readonly requestTimeoutMs?: number;
-  /** Default 60 s: the retry budget of a call without its own. Limits when its last attempt may start. */
+  /** Retry budget of a call that has none (default 60 s). Limits when the last attempt may start. */
   readonly waitMsMax?: number;
   /** Counts requests with client-go's metrics. */
   readonly metrics?: Metrics;
   /** Called for each attempt without a complete response, also if the attempt is repeated. */
   readonly onNoAnswer?: () => void;
-  /** Default 100 s without a byte; then the watch is aborted (KL5). */
+  /** Time without a byte after which a watch is aborted (KL5); default 100 s. */
   readonly inactivityMs?: number;
 }
 
-/** A bearer token would leave this machine unencrypted. Nothing was sent; correct the configured server. */
+/** The configuration would send a bearer token to another machine unencrypted. Nothing was sent; correct the configured server. */
 export class TokenInClearError extends Error {
   override readonly name = "TokenInClearError";
 
@@ -61,7 +64,7 @@ export class TokenInClearError extends Error {
 
 /** Whether a token sent to `server` can be read by others on the network. */
 export function showsToken(server: string): boolean {
-  if (!URL.canParse(server)) return false; // the token is never requested here
+  if (!URL.canParse(server)) return false; // an invalid URL never receives a token
   const { protocol, hostname } = new URL(server);
   return protocol !== "https:" && !isLoopback(hostname);
 }

@@ -4,7 +4,7 @@ import type { Access } from "./access.ts";
 import type { ClientCertificate, KubeHttpConfig } from "./config.ts";
 import { proxyFor } from "./proxy.ts";
 
-/** The API server closes idle connections after 90 s. Ours close earlier, also after a sandbox was frozen. */
+/** The API server closes idle connections after 90 s. These connections close earlier, even after a sandbox was frozen. */
 const IDLE_MS_MAX = 50_000;
 
 /** Connections to one API server, per client certificate. */

@@ -11,7 +11,7 @@ export function createKubeHttp(config: KubeHttpConfig): Kube {
   return kubeOver(createClient(config));
 }
 
-/** The ports on `client`, over HTTP or in process. */
+/** Returns the ports on `client`, over HTTP or in process. */
 export function kubeOver(client: KubeClient): Kube {
   return { ...createReader(client), ...createWriter(client), ...createWatch(client) };
 }

@@ -5,7 +5,7 @@ const LINE_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface LineSplitter {
   /**
-   * The lines that `chunk` completes, in order, without empty ones.
+   * Returns the lines that `chunk` completes, in order, without empty lines.
    *
    * @throws {RangeError} when a line exceeds the limit. The stream cannot be continued then.
    */

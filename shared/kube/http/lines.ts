@@ -9,10 +9,10 @@ import { isFailure, statusError, unanswered } from "./status-error.ts";
 
 /** Limit of buffered bytes; above it the socket is paused until half is consumed (informer §2.7). */
 const BUFFER_BYTES_MAX = 64 * 1024 * 1024;
-/** Only a first line shorter than this is checked for a Status. */
+/** Maximum length of a first line that is checked for a Status. */
 const STATUS_LINE_MAX = 64 * 1024;
 
-/** Complete lines in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops. */
+/** Yields complete lines in order, grouped as received (KL2 to KL6). Closes the connection when the consumer stops. */
 export async function* linesOf(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<readonly string[]> {
   const splitter = createLineSplitter();
   let first = true;
@@ -26,7 +26,7 @@ export async function* linesOf(response: AnswerStream, signal: AbortSignal, inac
   }
 }
 
-/** The chunks of `response`, read ahead of the consumer up to the limit. */
+/** Yields the chunks of `response`, read ahead of the consumer up to the limit. */
 export async function* drain(response: AnswerStream, signal: AbortSignal, inactivityMs: number): AsyncGenerator<Buffer, void, void> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -48,7 +48,7 @@ export async function* drain(response: AnswerStream, signal: AbortSignal, inacti
     }, inactivityMs);
   };
   const onAbort = (): void => {
-    // The consumer has stopped; drop the buffered chunks.
+    // The consumer has stopped, so the buffered chunks are dropped.
     chunks.length = 0;
     finish({ error: signal.reason });
     response.destroy();
@@ -118,7 +118,7 @@ function throwIfStatus(line: string): void {
   try {
     value = JSON.parse(line);
   } catch {
-    // The consumer sees the undecodable line and drops the connection.
+    // The consumer receives the undecodable line and drops the connection.
     return;
   }
   if (isFailure(value)) throw statusError(500, {}, line);

@@ -9,7 +9,7 @@ import { UsageError } from "@deltaloop/base";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The proxy that the environment sets for `server`. @throws {UsageError} when it is unusable */
+/** The proxy that the environment sets for `server`. @throws {UsageError} when the proxy is unusable */
 export function proxyFor(server: URL, environment: Environment): Proxy | undefined {
   const name = server.protocol === "https:" ? "HTTPS_PROXY" : "HTTP_PROXY";
   const text = either(environment, name);

@@ -7,7 +7,7 @@ import type { RetryBudget } from "@deltaloop/base";
 import type { KubeCalls } from "./calls.ts";
 import { resourcePath } from "./path.ts";
 
-/** Limit of a list, above the size of any cluster: a server with an endless list must not exhaust the memory. */
+/** Limit of a list, above the size of any cluster: so that an endless list cannot exhaust the memory. */
 const OBJECTS_MAX = 200_000;
 /** Attempts to list when the continue token expires; each starts from the first page, so that the list is one snapshot. */
 const LIST_ATTEMPTS_MAX = 3;
@@ -60,16 +60,16 @@ export function createReader(client: KubeCalls): KubeReader {
       if (page.continue === undefined) return { resourceVersion: page.resourceVersion, items };
       token = page.continue;
     }
-    throw new Error(`the list of ${resource} does not end after ${items.length} objects`);
+    throw new Error(`the list of ${resource} has more pages after ${items.length} objects`);
   }
 }
 
-/** The `timeout` parameter in whole seconds, so that the server does not execute a call after the client gave up. */
+/** The `timeout` parameter in whole seconds, so that the server does not execute a call after the client has given up. */
 export function serverTimeout(client: Pick<KubeCalls, "requestTimeoutMs">, retryBudget: RetryBudget | undefined): string {
   return `${Math.ceil((retryBudget?.requestTimeoutMs ?? client.requestTimeoutMs) / 1000)}s`;
 }
 
-/** @throws {UnansweredError} when a successful response is not an object: it does not come from an API server. */
+/** @throws {UnansweredError} when a successful response is not an object, and so not from an API server. */
 export function asObject(value: unknown): KubeObject {
   if (isRecord(value) && isRecord(value["metadata"])) return value as unknown as KubeObject;
   throw new NotKubernetesError("the response is not a Kubernetes object");
@@ -78,7 +78,7 @@ export function asObject(value: unknown): KubeObject {
 /**
  * The page that follows the continue token `requestToken`.
  *
- * @throws {UnansweredError} when the response is not a list, or its token is `requestToken` again: the list would never end
+ * @throws {UnansweredError} when the response is not a list, or its token equals `requestToken`, so that the list would never end
  */
 export function asPage(
   value: unknown,

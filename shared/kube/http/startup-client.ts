@@ -12,7 +12,7 @@ export interface StartupOptions {
   /** Retry period from the first failure on. */
   readonly timeoutMs: number;
   readonly clock: Clock;
-  /** Called once, when a call has failed for two seconds, with a description of what it waits for. */
+  /** Called once, when a call has failed for two seconds, with a description of the failing call. */
   readonly onWaiting: (awaited: string) => void;
 }
 
@@ -26,11 +26,11 @@ const WAIT_MS_MAX = 5_000;
 const NOTICE_AFTER_MS = 2_000;
 /** New role bindings reach the authorizer of each API server within seconds. */
 const FORBIDDEN_MS = 10_000;
-/** POST requests that store nothing. */
+/** Paths of POST requests that store nothing. */
 const VIRTUAL_RESOURCE = /\/(?:selfsubject\w*reviews|serviceaccounts\/[^/]+\/token)$/;
 const CERTIFICATE_ERROR = /^(?:CERT_|ERR_TLS_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_PURPOSE|ERR_SSL_)/;
 
-/** `client` with idempotent calls retried while the API server starts. @throws {StartupError} from its calls */
+/** Returns `client`, which retries idempotent calls while the API server starts. Its calls throw {StartupError}. */
 export function startupClient<C extends KubeCalls>(client: C, { timeoutMs, clock, onWaiting }: StartupOptions): C {
   let failingSinceMs: number | undefined;
   let isNoticed = false;

@@ -7,7 +7,7 @@ export const NO_ANSWER = "<error>";
 /** Limit of a rejection's body. */
 export const STATUS_BYTES_MAX = 1024 * 1024;
 
-/** Reasons for responses without a Status, from something in front of the API server. */
+/** Reasons for responses without a Status, from a proxy in front of the API server. */
 const REASONS: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",
@@ -27,8 +27,8 @@ const REASONS: Readonly<Record<number, string>> = {
 };
 
 /**
- * The error for a response other than a success. A Status in the body wins over the HTTP code, `details.retryAfterSeconds` over
- * the header.
+ * Returns the error for an unsuccessful response. A Status in the body takes precedence over the HTTP code, and `details.retryAfterSeconds`
+ * over the header.
  *
  * Source: apimachinery api/errors, FromObject and NewGenericServerResponse.
  */
@@ -94,7 +94,7 @@ function parseStatus(body: string): Status | undefined {
   }
 }
 
-/** Seconds only; the API server does not send the date form. */
+/** Parses only seconds, because the API server does not send the date form. */
 function retryAfterSeconds(headers: Answered): number | undefined {
   const seconds = Number(headers["retry-after"]);
   return Number.isInteger(seconds) && seconds >= 0 ? seconds : undefined;

@@ -1,4 +1,4 @@
-/** Streamed responses of one API server, for watches. Each has its own connection. */
+/** Streamed responses of one API server, for watches. Each stream has its own connection. */
 import { unlessAborted } from "@deltaloop/base";
 import type { AnswerStream } from "@deltaloop/base/http";
 import type { Access, RequestSpec } from "./access.ts";
@@ -43,7 +43,7 @@ export function createStreams(config: KubeHttpConfig, access: Access, exchangesO
     }
   }
 
-  /** Counts each response by code. Source: client-go rest/request.go updateRequestResultMetric. */
+  /** Counts each response by its code. Source: client-go rest/request.go updateRequestResultMetric. */
   async function counted(opening: Promise<AnswerStream>, signal: AbortSignal): Promise<AnswerStream> {
     let code = NO_ANSWER;
     try {

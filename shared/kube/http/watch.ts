@@ -11,7 +11,7 @@ import { LIST_TIMEOUT_MS } from "./streams.ts";
 const METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const METADATA_EVENTS = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/** Pages and lines as the server sent them (KL1). @param namespace of namespaced resources; empty: all */
+/** Returns pages and lines as the server sent them (KL1). @param namespace of namespaced resources; empty for all namespaces */
 export function createWatch(client: KubeClient, namespace = ""): KubeWatch<Resource> {
   const pathOf = (resource: Resource): string => resourcePath(resource, resource === "nodes" ? "" : namespace);
   const listPage = async (resource: Resource, { metadataOnly, ...query }: ListQuery, signal: AbortSignal): Promise<ListPage> => {

@@ -44,7 +44,7 @@ export interface Credentials {
   /** Client certificate and key, PEM. */
   readonly cert?: string;
   readonly key?: string;
-  /** Expiry; absent: never. */
+  /** Time of expiry; absent if the credentials do not expire. */
   readonly expiresAtMs?: number;
 }
 
@@ -100,7 +100,8 @@ export async function runExecPlugin(plugin: ExecPlugin, folder: string, cluster:
   if ((cert === undefined) !== (key === undefined))
     throw new Error(`${called} returned a certificate without a key, or a key without a certificate`);
   if (token === undefined && cert === undefined) throw new Error(`${called} returned neither a token nor a certificate`);
-  if (token !== undefined && !isToken(token)) throw new Error(`${called} returned an invalid token: of several lines or words`);
+  if (token !== undefined && !isToken(token))
+    throw new Error(`${called} returned an invalid token: it contains white space or a line break`);
   const problem = cert === undefined || key === undefined ? undefined : problemOfPair(cert, key);
   if (problem !== undefined) throw new Error(`${called} returned a certificate that ${problem}`);
   return {
@@ -130,9 +131,9 @@ function run(file: string, args: readonly string[], environment: Readonly<Record
 
 function whatHappened({ code, killed, message }: Error & { readonly code?: unknown; readonly killed?: boolean }, stderr: string): string {
   if (code === "ENOENT") return "was not found";
-  if (killed === true && code === null) return `did not end within ${PLUGIN_MS_MAX / 1_000} s`;
+  if (killed === true && code === null) return `did not exit within ${PLUGIN_MS_MAX / 1_000} s`;
   const said = stderr.trim().slice(0, 1_000);
-  return typeof code === "number" ? `ended with code ${code}${said === "" ? "" : `: ${said}`}` : `could not be run: ${message}`;
+  return typeof code === "number" ? `exited with code ${code}${said === "" ? "" : `: ${said}`}` : `could not be run: ${message}`;
 }
 
 /** A SyntaxError quotes the input, which may be a token. */

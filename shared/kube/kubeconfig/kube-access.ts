@@ -11,7 +11,8 @@ export interface KubeFlags {
 
 /**
  * One kubeconfig may hold a context per role (`deltaloop-watcher`, `deltaloop-sync-deployment`, …: the service accounts of
- * infra/manifests/rbac.yaml). A process uses the context of its role if there is one, else the context of the flag, else the current one.
+ * infra/manifests/rbac.yaml). A process uses the context of its role if it exists, otherwise the context of the flag, otherwise the current
+ * context.
  *
  * @throws {UsageError} when the file cannot be used
  */
@@ -38,7 +39,7 @@ export async function pinContext(flags: KubeFlags): Promise<KubeFlags> {
   return context === "" ? flags : { ...flags, context };
 }
 
-/** The context to use; undefined: the current one. @throws when the file cannot be used */
+/** Returns the context to use; undefined for the current context. @throws when the file cannot be used */
 export async function contextOf(flags: KubeFlags, role: string): Promise<string | undefined> {
   const { contexts } = await readKubeconfig(flags.kubeconfig);
   return contexts.some(({ name }) => name === role) ? role : flags.context;

@@ -13,7 +13,7 @@ export function filesIn(list: string): readonly string[] {
   return list.split(delimiter).filter((path) => path !== "");
 }
 
-/** The list for a process in another folder. */
+/** Returns the list with absolute paths, for a process in another folder. */
 export function absolutePaths(list: string): string {
   return filesIn(list)
     .map((path) => resolve(path))

@@ -60,7 +60,7 @@ type Kubeconfig = v.InferOutput<typeof Kubeconfig>;
 type User = v.InferOutput<typeof User>;
 type Cluster = v.InferOutput<typeof Cluster>;
 
-/** The entries of all files; each has the folder of its file. */
+/** The merged entries of all files, each with the folder of its file. */
 interface Merged {
   readonly clusters: readonly (Kubeconfig["clusters"][number] & In)[];
   readonly users: readonly (Kubeconfig["users"][number] & In)[];
@@ -73,8 +73,8 @@ interface In {
 }
 
 /**
- * The kubeconfig at `path`, or the merged ones of a list of paths as KUBECONFIG has it: the first file that names a cluster, user or context
- * defines it, and files that do not exist are skipped unless none does.
+ * Reads the kubeconfig at `path`, or merges those of a list of paths as in KUBECONFIG: the first file that names a cluster, user or context
+ * defines it. Files that do not exist are skipped if at least one file exists.
  *
  * Source: client-go tools/clientcmd/loader.go ClientConfigLoadingRules.Load.
  *
@@ -144,7 +144,7 @@ export async function kubeHttpConfigFrom(
   options: { readonly component: string; readonly context?: string; readonly fieldManager?: string },
 ): Promise<KubeHttpConfig> {
   const config = await readKubeconfig(path);
-  // Fixed here: a later change of the current context must not change the cluster.
+  // The context is fixed here, because a later change of the current context must not change the cluster.
   const context = options.context ?? config["current-context"];
   const { cluster, user } = chosen(config, path, context);
   const { server } = cluster;
@@ -153,7 +153,7 @@ export async function kubeHttpConfigFrom(
   const credentials = await named(path, context, credentialsOf(user, user.folder, execCluster(cluster, ca)));
   if (credentials.token !== undefined && showsToken(server)) throw new TokenInClearError(server);
   const { cert, key } = credentials;
-  // Inline data is read with the kubeconfig.
+  // Inline data is re-read with the kubeconfig; a certificate file is re-read separately.
   const isFollowed = cert !== undefined && user["client-certificate-data"] === "";
   let last = credentials;
   const followed = cached(credentials, renewed);
@@ -173,7 +173,7 @@ export async function kubeHttpConfigFrom(
     ...(isFollowed && { certificate: async (refused?: ClientCertificate) => certificateIn(await followed({ ...refused })) }),
   };
 
-  /** The file may have changed. A file that names another server is ignored; the client keeps its credentials. */
+  /** Reads the file again. A file that names another server is ignored, and the client keeps its credentials. */
   async function renewed(): Promise<Credentials> {
     const latest = chosen(await readKubeconfig(path), path, context);
     if (latest.cluster.server === server)
@@ -193,7 +193,7 @@ export async function namespaceOf(path: string, context?: string): Promise<strin
 export interface CertificatePlaces {
   readonly certFile?: string;
   readonly keyFile?: string;
-  /** Inline data of the kubeconfig, PEM. */
+  /** Inline certificate data of the kubeconfig, PEM. */
   readonly cert?: string;
   readonly key?: string;
 }
@@ -261,7 +261,7 @@ function unsupported(name: string, cluster: Cluster, user: User | undefined): st
   const wrong = wrongServer(cluster.server);
   if (wrong !== undefined) return `cluster "${name}", whose server ${wrong}`;
   if (cluster["insecure-skip-tls-verify"] && (cluster["certificate-authority"] !== "" || cluster["certificate-authority-data"] !== ""))
-    return `cluster "${name}", which has insecure-skip-tls-verify beside a certificate authority: take out one of them`;
+    return `cluster "${name}", which sets insecure-skip-tls-verify and a certificate authority: remove one of them`;
   if (user === undefined) return undefined;
   if (user.username !== "" || user.password !== "") return "username and password, which API servers no longer accept";
   if (isGiven(user["auth-provider"])) return "auth-provider, which Kubernetes has replaced by exec plugins";
@@ -274,10 +274,10 @@ function unsupported(name: string, cluster: Cluster, user: User | undefined): st
 
 function wrongServer(server: string): string | undefined {
   const url = URL.canParse(server) ? new URL(server) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol)) return "is no URL that begins with https:// (or http://)";
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return "is not a URL that begins with https:// (or http://)";
   if (url.username !== "" || url.password !== "")
-    return "has a user name or password in it, which API servers no longer accept: take them out of the URL";
-  return url.search === "" && url.hash === "" ? undefined : "has a query or fragment in it: take what begins with ? or # out of the URL";
+    return "contains a user name or password, which API servers no longer accept: remove it from the URL";
+  return url.search === "" && url.hash === "" ? undefined : "contains a query or fragment: remove the part from ? or # on";
 }
 
 /** @throws {Error} the error of `reading`, prefixed with context and path */
@@ -290,7 +290,8 @@ async function named<T>(path: string, context: string, reading: Promise<T>): Pro
 }
 
 /**
- * A token file wins over a token, and both win over a plugin; a certificate of the file wins over a plugin's.
+ * A token file takes precedence over a token, and both over a plugin. A certificate of the kubeconfig takes precedence over that of a
+ * plugin.
  *
  * Source: client-go transport/round_trippers.go HTTPWrappersForConfig; plugin/pkg/client/auth/exec/exec.go UpdateTransportConfig. Differs
  * from upstream: an unreadable token file is an error even if there is a token.
@@ -311,7 +312,7 @@ async function credentialsOf(user: User, folder: string, cluster: ExecCluster): 
 async function ownCertificate(user: User, folder: string): Promise<Pick<Credentials, "cert" | "key">> {
   const cert = await given("client-certificate", user, folder);
   const key = await given("client-key", user, folder);
-  if (cert !== undefined && key === undefined) throw new Error(`${placeOf("client-certificate", user)} has no client-key beside it`);
+  if (cert !== undefined && key === undefined) throw new Error(`${placeOf("client-certificate", user)} is set without client-key`);
   const problem = cert === undefined || key === undefined ? undefined : problemOfPair(cert.toString(), key.toString());
   if (problem !== undefined) throw new Error(`${placeOf("client-certificate", user)} ${problem}`);
   return { ...(cert && { cert: cert.toString() }), ...(key && { key: key.toString() }) };
@@ -328,7 +329,7 @@ async function tokenIn(file: string): Promise<string> {
 async function authorityOf(cluster: Cluster, folder: string): Promise<Buffer | undefined> {
   const ca = await given("certificate-authority", cluster, folder);
   if (ca !== undefined && certificatesIn(ca.toString()).length === 0)
-    throw new Error(`${placeOf("certificate-authority", cluster)} holds no certificate (PEM)`);
+    throw new Error(`${placeOf("certificate-authority", cluster)} contains no PEM certificate`);
   return ca;
 }
 
@@ -361,7 +362,7 @@ function placeOf<F extends string>(field: F, fields: Given<F>): string {
   return fields[`${field}-data`] === "" ? `${field} ${fields[field]}` : `${field}-data`;
 }
 
-/** Data wins over a file; a file's path is relative to the kubeconfig's folder. */
+/** Inline data takes precedence over a file. A file's path is relative to the kubeconfig's folder. */
 async function given<F extends string>(field: F, fields: Given<F>, folder: string): Promise<Buffer | undefined> {
   const [data, file] = [fields[`${field}-data`], fields[field]];
   if (data !== "") return decoded(field, data);
@@ -381,7 +382,10 @@ function decoded(field: string, data: string): Buffer {
   return Buffer.from(packed, "base64");
 }
 
-/** Renews rejected credentials at once, but each only once: otherwise every call would run a plugin that returns the same ones. */
+/**
+ * Renews rejected credentials at once, but the same credentials only once. Otherwise every call would run a plugin that returns the same
+ * credentials.
+ */
 function cached(
   first: Credentials,
   ask: () => Promise<Credentials>,
@@ -399,7 +403,7 @@ function cached(
       if (isRefused) renewed = refused;
       dueMs = Date.now() + TOKEN_MS_MAX;
       credentials = ask();
-      // This call gets the error; the next one retries.
+      // This call gets the error; the next call retries.
       credentials.then(
         (got) => (dueMs = dueAt(got)),
         () => (credentials = undefined),

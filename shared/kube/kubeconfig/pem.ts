@@ -9,13 +9,13 @@ export function certificatesIn(pem: string): readonly X509Certificate[] {
   return (pem.match(CERTIFICATE) ?? []).flatMap((block) => attempt(() => new X509Certificate(block)) ?? []);
 }
 
-/** The problem of a certificate and key pair, or undefined. Quotes neither. Source: Go crypto/tls X509KeyPair. */
+/** The problem of a certificate and key pair, or undefined. The text quotes neither of them. Source: Go crypto/tls X509KeyPair. */
 export function problemOfPair(cert: string, key: string): string | undefined {
   const [certificate] = certificatesIn(cert);
-  if (certificate === undefined) return "holds no certificate (PEM)";
+  if (certificate === undefined) return "contains no PEM certificate";
   const own = privateKeyIn(key);
-  if (own === undefined) return "has a key that is none (PEM, not encrypted)";
-  return certificate.checkPrivateKey(own) ? undefined : "is of another key than the one beside it";
+  if (own === undefined) return "has a key that is not an unencrypted PEM private key";
+  return certificate.checkPrivateKey(own) ? undefined : "does not match its private key";
 }
 
 function privateKeyIn(pem: string): KeyObject | undefined {

@@ -5,7 +5,7 @@ const OWN_NAMESPACE = "deltaloop";
 
 export interface IssuedToken {
   readonly token: string;
-  /** The server may grant a shorter or longer lifetime than requested. */
+  /** Time at which the token expires. The server may grant a shorter or longer lifetime than requested. */
   readonly endsMs: number;
 }
 

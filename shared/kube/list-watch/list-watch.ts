@@ -29,13 +29,13 @@ export interface ListWatchOptions<R extends Resource> {
   readonly kube: KubeWatch<R>;
   readonly resource: R;
   readonly fieldSelector?: string;
-  /** The version from which the watch resumes; absent = list first. */
+  /** The version from which the watch resumes; absent if a list must come first. */
   readonly resumeFrom?: string | undefined;
   /** The greatest version up to which any part of the cache is complete. */
   readonly known?: string | undefined;
   readonly clock: Clock;
   readonly random: Random;
-  /** Absent: no logging. */
+  /** If absent, nothing is logged. */
   readonly log?: Log;
   readonly metrics?: Metrics | undefined;
 }
@@ -46,7 +46,7 @@ export interface Listener {
   list(): Listing | Promise<Listing>;
   change(type: "A" | "M" | "D", object: unknown, rv: string): void | Promise<void>;
   bookmark?(rv: string): void;
-  /** Called after the lines of one read are delivered, even if the last of them dropped the connection. */
+  /** Called after the lines of one read are delivered, even if the last line caused the connection to be dropped. */
   batchDone?(): void;
   /** Awaited after each page and group of lines: backpressure. */
   room?(signal: AbortSignal): Promise<void>;
@@ -58,23 +58,23 @@ export interface Listing {
   readonly floor?: string;
   /** Called before the first page. */
   begin?(): Promise<void>;
-  /** `rv` is the minimum version of a streamed list, and the version of a paged one. */
+  /** `rv` is the minimum version of a streamed list, and the version of a paged list. */
   page(items: readonly unknown[], rv: string): void | Promise<void>;
-  /** A change of an object before its streamed list is complete. */
+  /** Delivers a change of an object before its streamed list is complete. */
   change(type: "M" | "D", object: unknown, rv: string): void | Promise<void>;
-  /** The list is complete as of `rv`: objects that were not listed are gone. */
+  /** Reports that the list is complete as of `rv`; objects that were not listed do not exist. */
   listed(rv: string): void;
 }
 
-/** The server's history regressed: etcd was restored, or it is another cluster. The cache cannot be continued. */
+/** The server's history regressed: etcd was restored, or this is another cluster. The cache cannot be continued. */
 export class HistoryRegressedError extends Error {
   override readonly name = "HistoryRegressedError";
 }
 
-/** State of an incomplete WatchList. Dropped once the list is complete, because the connection then continues for minutes. */
+/** State of an incomplete WatchList. It is dropped once the list is complete, because the connection then continues for minutes. */
 interface Streaming {
   readonly notOlderThan: string;
-  /** Whether objects have been delivered. */
+  /** Whether any object has been delivered. */
   begun: boolean;
 }
 
@@ -118,7 +118,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       log?.debug(step.do === "list" ? "listing" : "watching", { resource, why: step.why, rv: step.rv, afterMs: step.afterMs });
       if (step.afterMs > 0) await clock.after(step.afterMs, signal).catch(() => undefined);
       if (signal.aborted) return;
-      if (this.#relist !== undefined) continue; // requested during the wait
+      if (this.#relist !== undefined) continue; // a list was requested during the wait
       this.#request = new AbortController();
       this.#count(step);
       const request = AbortSignal.any([signal, this.#request.signal]);
@@ -242,7 +242,7 @@ export class ListWatch<R extends Resource = CachedResource> {
       if (!this.#broken()) this.#next({ kind: "closed", clean: true, events, openMs: clock.now() - openedMs });
     } catch (error) {
       if (signal.aborted || this.#fatal) return;
-      // A server without WatchList, and a capture, reject the WatchList like this; the list is then read by pages.
+      // A server without WatchList, or a capture, rejects a WatchList with this error; the list is then read by pages.
       this.#failed(this.#streaming && isInvalid(error) ? "debug" : "info", "watch ended", error);
       if (this.#broken(error)) return;
       this.#next(
@@ -350,7 +350,9 @@ export class ListWatch<R extends Resource = CachedResource> {
   }
 }
 
-/** The reason as a label value: `why` if the metric has this value, because callers of `relist` may pass any text (MT1). */
+/**
+ * Returns the reason as a label value, which is `why` if the metric has this value, because callers of `relist` may pass any text (MT1).
+ */
 function reasonOf<V extends string>(reasons: readonly V[], why: string): V | undefined {
   return reasons.find((reason) => reason === why);
 }

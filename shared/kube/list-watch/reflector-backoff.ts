@@ -3,7 +3,7 @@
 /** Serialisable state of the back-off; initially `{ nextMs: 800 }`. */
 export interface Backoff {
   readonly nextMs: number;
-  /** Time of last use; the delay is reset after two quiet minutes. */
+  /** Time of last use; after two minutes without use, the delay is reset. */
   readonly usedAtMs?: number;
 }
 

@@ -24,20 +24,20 @@ import { FRESH_BACKOFF, stepBackoff } from "./reflector-backoff.ts";
 import type { Backoff } from "./reflector-backoff.ts";
 
 export interface ReflectorState {
-  /** Last accepted resourceVersion; absent = none in this epoch. */
+  /** Last accepted resourceVersion; absent if there is none in this epoch. */
   readonly rv?: string;
   /** The greatest resourceVersion known from another source (RF6). */
   readonly known?: string;
-  /** The server rejected the last version: list without a version (RF3). */
+  /** Whether the server rejected the last version, so that the next list has no version (RF3). */
   readonly unavailable: boolean;
-  /** The server does not support WatchList (RF5). */
+  /** Whether the server does not support WatchList (RF5). */
   readonly pagesOnly: boolean;
-  /** WatchLists in a row that began and did not complete. */
+  /** Number of consecutive WatchLists that began and did not complete. */
   readonly brokenOff: number;
   readonly backoff: Backoff;
   /** Start of the current series of ERROR 500 in streams. */
   readonly internalErrorsSinceMs?: number;
-  /** A stream ended with an unknown ERROR; the second in a row lists again. */
+  /** Whether the last stream ended with an unknown ERROR; the second consecutive one causes a list. */
   readonly unknownError: boolean;
   /** The version before an undecodable line. */
   readonly undecodableAfter?: string;
@@ -47,7 +47,7 @@ export type ReflectorInput =
   /** A list is complete at this version. */
   | { readonly kind: "listed"; readonly rv: string }
   | { readonly kind: "listFailed"; readonly error: unknown }
-  /** A WatchList was rejected or ended early, without `error` cleanly. `begun`: objects had arrived. */
+  /** A WatchList was rejected or ended early; without `error` it ended cleanly. `begun`: whether objects had arrived. */
   | { readonly kind: "watchListFailed"; readonly error?: unknown; readonly begun: boolean }
   /** The server's newest version, requested before a watch is resumed. */
   | { readonly kind: "probed"; readonly rv: string }
@@ -56,7 +56,7 @@ export type ReflectorInput =
   /** An event or bookmark was accepted. */
   | { readonly kind: "accepted"; readonly rv: string }
   | { readonly kind: "undecodable" }
-  /** The stream ended, cleanly or by a transport error. */
+  /** The stream ended, cleanly or with a transport error. */
   | { readonly kind: "closed"; readonly clean: boolean; readonly events: number; readonly openMs: number }
   /** The server rejected the watch: before the stream, or by an ERROR event inside it. */
   | { readonly kind: "refused"; readonly error: unknown; readonly inStream: boolean };
@@ -67,7 +67,10 @@ export type ReflectorStep =
   | ListStep
   | { readonly do: "continue" };
 
-/** `rv` absent = most recent. Pages are requested with `resourceVersionMatch=NotOlderThan`; a WatchList is always most recent. */
+/**
+ * If `rv` is absent, the most recent state is listed. Pages are requested with `resourceVersionMatch=NotOlderThan`; a WatchList is always
+ * most recent.
+ */
 export interface ListStep {
   readonly do: "list";
   readonly by: "watchList" | "pages";
@@ -84,7 +87,7 @@ const FRESH_REFLECTOR: ReflectorState = {
   unknownError: false,
 };
 
-/** Upstream's "very short watch": ended in under a second without an event. */
+/** Upstream's "very short watch", which ends in under a second without an event. */
 const SHORT_WATCH_MS = 1000;
 /** How long the Reflector starts a new watch after each in-stream ERROR 500; then it lists. */
 const INTERNAL_ERRORS_MAX_MS = 30_000;
@@ -187,7 +190,7 @@ function undecodable(state: ReflectorState, nowMs: number, random: number): read
   );
 }
 
-/** RF3: lists the most recent state, without delay unless such a list was rejected, too. */
+/** RF3: lists the most recent state, without delay, unless such a list was also rejected. */
 function listLatest(state: ReflectorState, why: string, nowMs: number, random: number): readonly [ReflectorState, ReflectorStep] {
   const next = { ...state, unavailable: true };
   if (!state.unavailable) return [next, listFrom(next, 0, why)];

@@ -1,6 +1,6 @@
 /**
- * The stripped shapes that are queued, stored in Redis and captured, as `strip()` builds them (design decision 5).
- * They are separate types, so that the compiler keeps templates, env values and other secrets out of them.
+ * The stripped shapes that are queued, stored in Redis and captured, as `strip()` creates them (design decision 5). They are separate
+ * types, so that the compiler keeps templates, env values and other secrets out of them.
  */
 import type { CachedResource, View } from "./resources.ts";
 import type { Condition, LabelSelector, Labels, ObjectMeta } from "./wire.ts";
@@ -57,7 +57,7 @@ export interface CachedTemplate {
  */
 export type CachedMeta = ObjectMeta & {
   readonly namespace: string;
-  /** Keys of all other annotations with keyed digests of their values (`Digester.annotation`). No key is in both. */
+  /** Keys of all other annotations with keyed digests of their values (`Digester.annotation`). No key is in both maps. */
   readonly annotationDigests?: Labels;
 };
 
@@ -66,7 +66,7 @@ export interface ReplicaSetStatus {
   readonly fullyLabeledReplicas?: number;
   readonly readyReplicas?: number;
   readonly availableReplicas?: number;
-  /** Not set on a ReplicationController. Absent and 0 differ. */
+  /** Not set on a ReplicationController. An absent value differs from 0. */
   readonly terminatingReplicas?: number;
   readonly observedGeneration?: number;
   readonly conditions?: readonly Condition[];

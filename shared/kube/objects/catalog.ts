@@ -1,4 +1,4 @@
-/** Controllers and views by name, as plain data: what Stores, watcher and applier know of a registry. */
+/** Controllers and views by name, as plain data: the part of a registry that Stores, watcher and applier need. */
 import { mappedSlice, podOwnerId, primaryAsOwner } from "./owner-id.ts";
 import type { OwnerId } from "./owner-id.ts";
 import { CACHED_RESOURCES, CONTROLLER_INFO, CONTROLLERS, isBuiltIn, RESOURCES, splitKey } from "./resources.ts";
@@ -7,7 +7,7 @@ import type { ControllerInfo, ControllerName, ObjectKey, View } from "./resource
 export interface Catalog {
   /** In the order in which their affected keys are computed. */
   readonly controllers: readonly ControllerName[];
-  /** Each once, in the order in which they are listed at start. */
+  /** The distinct views, in the order in which they are listed at start. */
   readonly views: readonly View[];
   readonly entries: ReadonlyMap<ControllerName, CatalogEntry>;
 }
@@ -18,7 +18,7 @@ export interface CatalogEntry extends ControllerInfo {
   readonly kind: string;
 }
 
-/** @throws {RangeError} for two controllers of one name */
+/** @throws {RangeError} if two controllers have the same name */
 export function catalogOf(all: readonly CatalogEntry[]): Catalog {
   const entries = new Map(
     all.map(({ name, kind, primary, dependents, slices, reads }): readonly [ControllerName, CatalogEntry] => [
@@ -52,7 +52,7 @@ export function ownerIdIn(catalog: Catalog, controller: ControllerName, key: Obj
   return podOwnerId(namespace, { kind: infoIn(catalog, controller).kind, name, uid });
 }
 
-/** The names of the slices that a snapshot of the key has besides its dependents. */
+/** Returns the names of the slices that a snapshot of the key has in addition to its dependents. */
 export function slicesIn(
   catalog: Catalog,
   controller: ControllerName,

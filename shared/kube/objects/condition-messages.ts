@@ -1,6 +1,7 @@
 /**
- * Condition messages are untrusted text: a webhook's denial in `ReplicaFailure`, or text of another controller. Status patches need
- * them whole, so they are cached whole; logs, captures and other exports cut them, except for known sentences of names and numbers.
+ * Condition messages are untrusted text: a webhook's denial in `ReplicaFailure`, or text of another controller. Status patches need the
+ * complete messages, so they are cached completely. Logs, captures and other exports remove them, except for known sentences that contain
+ * only names and numbers.
  */
 import type { Condition } from "./wire.ts";
 
@@ -27,7 +28,7 @@ const QUOTA_SENTENCE = new RegExp(
 
 const CUT = "(cut)";
 
-/** `status` with untrusted messages cut; `status` itself if there are none. */
+/** Returns `status` without untrusted messages; `status` itself if there are none. */
 export function withoutForeignMessages<S extends { readonly conditions?: readonly Condition[] }>(status: S): S {
   const { conditions } = status;
   if (!Array.isArray(conditions) || !conditions.some(isForeign)) return status;

@@ -1,10 +1,10 @@
 /**
- * Status conditions. A list holds at most one of each type; conditions of other controllers are kept, in order. The functions return the
- * given list itself if nothing changes, so a caller may compare by identity.
+ * Status conditions. A list holds at most one condition of each type; conditions of other controllers are kept, in order. The functions
+ * return the given list itself if nothing changes, so a caller may compare by identity.
  */
 import type { Condition } from "./wire.ts";
 
-/** The condition of that type. Source: replica_set_utils.go GetCondition, deployment_util.go GetDeploymentCondition. */
+/** Returns the condition of that type. Source: replica_set_utils.go GetCondition, deployment_util.go GetDeploymentCondition. */
 export function getCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
   return conditions?.find((condition) => condition.type === type);
 }
@@ -22,7 +22,7 @@ export function setReplicaSetCondition(conditions: readonly Condition[] | undefi
 }
 
 /**
- * Sets `condition` on a Deployment: as above, but lastTransitionTime stays while the status is the same.
+ * Sets `condition` on a Deployment: as `setReplicaSetCondition`, but lastTransitionTime stays while the status is the same.
  *
  * Source: pkg/controller/deployment/util/deployment_util.go SetDeploymentCondition.
  */
@@ -33,7 +33,7 @@ export function setDeploymentCondition(conditions: readonly Condition[] | undefi
   return setReplicaSetCondition(conditions, { ...condition, lastTransitionTime: current.lastTransitionTime });
 }
 
-/** The list without that type. Source: replica_set_utils.go RemoveCondition. */
+/** Returns the list without the condition of that type. Source: replica_set_utils.go RemoveCondition. */
 export function removeCondition(conditions: readonly Condition[] | undefined, type: string): readonly Condition[] {
   if (conditions === undefined) return [];
   const kept = conditions.filter((condition) => condition.type !== type);

@@ -1,9 +1,8 @@
 import type { View, ObjectKey } from "./resources.ts";
 
 /**
- * An object that cannot be cached because part of its identity is missing. Never normal: an API server does not send
- * such an object. The caller quarantines it (informer §10.4), because a retry fails again. The message names
- * the missing field and never quotes a template value.
+ * An object that cannot be cached because part of its identity is missing. An API server does not send such an object. The caller
+ * quarantines it (informer §10.4), because a retry fails again. The message names the missing field and never quotes a template value.
  */
 export class MalformedObjectError extends Error {
   override readonly name = "MalformedObjectError";

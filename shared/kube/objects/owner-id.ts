@@ -17,9 +17,7 @@ import { controllerRef } from "./owner-references.ts";
 import { CONTROLLER_INFO, RESOURCES, splitKey } from "./resources.ts";
 import type { CachedResource, Controller, ObjectKey } from "./resources.ts";
 
-/**
- * 22 characters of base64, 128 bits of a SHA-256: an opaque key. It never starts with a dash, unlike the slices of orphans.
- */
+/** 22 characters of base64, 128 bits of a SHA-256: an opaque key. Unlike the names of orphan slices, it never starts with a dash. */
 export type OwnerId = string;
 
 const CHARACTERS = 22;
@@ -34,7 +32,7 @@ export function ownerId(namespace: string, uid: string): OwnerId {
   return idOf([namespace, uid]);
 }
 
-/** The slice of what a primary watches: by its key, or by namespace or cluster. */
+/** Returns the name of the slice that a primary watches: by its key, or by namespace or cluster. */
 export function mappedSlice(by: "key" | "namespace" | "cluster", key: ObjectKey): OwnerId {
   return idOf([by, by === "key" ? key : by === "namespace" ? splitKey(key).namespace : ""]);
 }
@@ -47,10 +45,10 @@ export function sameOwner(a: CachedOwner | undefined, b: CachedOwner | undefined
 /** The controller owner of a cached object, if any. */
 export function ownerOfCached(resource: CachedResource, object: Cached): OwnerId | undefined {
   if (resource === "pods") {
-    const { namespace, owner } = object as CachedPod; // `resource` implies the type
+    const { namespace, owner } = object as CachedPod; // `resource` determines the type
     return owner && podOwnerId(namespace, owner);
   }
-  const { metadata } = object as CachedReplicaSet; // all others have metadata
+  const { metadata } = object as CachedReplicaSet; // all other kinds have metadata
   const reference = controllerRef(metadata);
   return reference && ownerId(metadata.namespace, reference.uid);
 }

@@ -9,8 +9,8 @@ export function controllerRef(metadata: { readonly ownerReferences?: readonly Ow
 }
 
 /**
- * The object that a reference in `namespace` names. Undefined for an invalid name, which the API server accepts in references; such
- * a reference affects no key. Its object still has a controller and is not an orphan.
+ * The object that a reference in `namespace` names. Returns undefined for an invalid name, which the API server accepts in references. Such
+ * a reference affects no key, but its object still has a controller and is not an orphan.
  */
 export function referencedKey(namespace: string, { name }: Pick<OwnerReference, "name">): ObjectKey | undefined {
   return name === "" || name.includes("/") ? undefined : objectKey(namespace, name);

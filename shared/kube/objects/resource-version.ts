@@ -20,7 +20,7 @@ export function compareResourceVersions(a: string, b: string): number {
 }
 
 /**
- * Whether the cached version `cached` is kept when an object arrives at version `came` (A4, A5): yes, unless it is older.
+ * Whether the cached version `cached` is kept when an object arrives at version `came` (A4, A5): it is kept unless it is older.
  *
  * `listRV`: `came` was listed at that version. Within one history a list holds each object's newest version up to `listRV`,
  * so a cached version between `came` and `listRV` belongs to a lost history and is replaced.

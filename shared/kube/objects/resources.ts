@@ -6,12 +6,14 @@ export const CACHED_RESOURCES = ["deployments", "replicasets", "replicationcontr
 export type CachedResource = (typeof CACHED_RESOURCES)[number];
 
 /**
- * A view: what one additional controller caches of one resource, named `<resource>~<controller>~<hash of its projection>`. It has rows, a
- * lane and a gate of its own, so another projection is another view.
+ * A view: what one additional controller caches of one resource, named `<resource>~<controller>~<hash of its projection>`. It has its own
+ * rows, lane and gate, so a different projection is a different view.
  */
 export type OwnView = `${string}~${string}~${string}`;
 
-/** What is queued and cached under a name of its own. Each cached resource is one view, which the built-in controllers share. */
+/**
+ * A set of objects that is queued and cached under its own name. Each cached resource is one view, which the built-in controllers share.
+ */
 export type View = CachedResource | OwnView;
 
 export function isOwnView(view: string): view is OwnView {
@@ -89,7 +91,9 @@ export const RESOURCES: { readonly [R in Resource]: ResourceInfo } = {
   runtimeclasses: { path: "apis/node.k8s.io/v1", apiVersion: "node.k8s.io/v1", group: "node.k8s.io", kind: "RuntimeClass" },
 };
 
-/** The rows of a view that belong to one key: those it owns, those that name it, or those of its namespace or of the cluster. */
+/**
+ * The rows of a view that belong to one key: the rows that it owns, the rows that name it, or the rows of its namespace or of the cluster.
+ */
 export interface SliceInfo<R extends string = View> {
   readonly view: R;
   readonly by: "owner" | "key" | "namespace" | "cluster";
@@ -114,10 +118,10 @@ const INFO = {
 /** The built-in controllers: each has a primary resource, a work queue and a sync function. */
 export type Controller = keyof typeof INFO;
 export const CONTROLLER_INFO: { readonly [C in Controller]: Required<Omit<ControllerInfo<CachedResource>, "slices">> } = INFO;
-// A literal has the keys of its type and no others.
+// An object literal has exactly the keys of its type.
 export const CONTROLLERS = Object.keys(INFO) as readonly Controller[];
 
-/** An additional controller: a DNS label that names no built-in one. */
+/** An additional controller: a DNS label that is not the name of a built-in controller. */
 export type OwnController = OwnName;
 
 export type ControllerName = Controller | OwnController;
@@ -132,7 +136,7 @@ export function tableOf<N extends string, T>(names: readonly N[], make: (name: N
   return Object.fromEntries(names.map((name) => [name, make(name)])) as { readonly [K in N]: T };
 }
 
-/** The controller whose primary is `resource`; none for pods. */
+/** The controller whose primary is `resource`; undefined for pods. */
 export function controllerOf(resource: CachedResource): Controller | undefined {
   return CONTROLLERS.find((controller) => CONTROLLER_INFO[controller].primary === resource);
 }

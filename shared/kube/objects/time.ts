@@ -1,4 +1,4 @@
-/** RFC 3339 times as the API server stores them: UTC, whole seconds. Milliseconds since 1970 inside. */
+/** RFC 3339 times as the API server stores them: UTC, whole seconds. The code uses milliseconds since 1970. */
 
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
 

@@ -20,7 +20,7 @@ export interface Mistake {
 
 export interface Decoded {
   readonly object: JsonObject;
-  /** In the order of the text. */
+  /** Mistakes in the order of the text. */
   readonly mistakes: readonly Mistake[];
   /** Fields that the struct does not have: `spec.containers[0].imagee`. */
   readonly unknown: readonly string[];
@@ -29,12 +29,12 @@ export interface Decoded {
 const RANGES: Readonly<Record<string, readonly [min: bigint, max: bigint]>> = {
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
-  // The bound is 2^63, one more than in Go: as a JavaScript number 2^63 - 1 equals it.
+  // The bound is 2^63, one more than in Go, because the JavaScript number 2^63 - 1 equals 2^63.
   int64: [-(2n ** 63n), 2n ** 63n],
 };
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-/** A field that is kept as it is. */
+/** A field that is kept unchanged. */
 const RAW = "managedFields";
 
 interface Path {
@@ -52,7 +52,7 @@ export function decodeGo(object: JsonObject, struct: AnyStruct, name: string): D
 
   /** Returns undefined for an absent field. */
   function decode(value: Json, type: AnyType, path: Path): Json | undefined {
-    // A Duration's UnmarshalJSON sees null too.
+    // A Duration's UnmarshalJSON also receives null.
     if (value === null && type.kind !== "duration") return undefined;
     switch (type.kind) {
       case "pointer":
@@ -113,7 +113,7 @@ function goField(path: Path): string {
   return [struct, ...fields].join(".");
 }
 
-/** `spec.containers[0].args[0] is a number, not a string`. It quotes only the type of the value, which may be a secret. */
+/** `spec.containers[0].args[0] is a number, not a string`. Quotes only the type of the value, because the value may be a secret. */
 export function mistakeText({ path, type, value }: Mistake): string {
   const needed = expectation(type);
   if (typeof value === "string" && type.kind !== "string") {

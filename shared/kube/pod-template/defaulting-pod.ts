@@ -86,7 +86,7 @@ function setDefaultsContainer(container: JsonObject): void {
   if (context?.["privileged"] === true) delete context["procMount"];
 }
 
-/** No tag or the tag `latest`, and no digest. Source: pkg/util/parsers ParseImageName. */
+/** Whether the image has no digest, and no tag or the tag `latest`. Source: pkg/util/parsers ParseImageName. */
 function isLatest(image: string): boolean {
   if (image.includes("@")) return false;
   const last = image.slice(image.lastIndexOf("/") + 1);
@@ -159,7 +159,7 @@ function setDefaultsDownwardItems(source: JsonObject | undefined): void {
   for (const item of objectsAt(source, "items")) setDefaultsFieldRef(objectAt(item, "fieldRef"));
 }
 
-/** Converts quantities, also those given as numbers, to canonical text. */
+/** Converts quantities, including numbers, to canonical text. */
 export function canonicalise(resources: JsonObject): void {
   for (const [name, value] of Object.entries(resources)) {
     const text = typeof value === "number" ? String(value) : value;

@@ -18,7 +18,7 @@ import type { PodTemplateSpec } from "../objects/wire.ts";
 export interface Digester {
   /** `<keyId>.<form>`: the prefix of a digest. Digests of different prefixes are never compared. */
   readonly prefix: string;
-  /** The releases whose hash states it computes. */
+  /** The releases whose hash states the digester computes. */
   readonly releases: readonly Release[];
   /** `<keyId>.<form>.<HMAC-SHA-256 in hex>`. */
   digest(template: PodTemplateSpec): string;
@@ -29,7 +29,7 @@ export interface Digester {
    * values of different keys have different digests.
    */
   annotation(key: string, value: string): string;
-  /** 22 characters (128 bits of an HMAC-SHA-256) of what an additional controller sends, or of what it may not see. */
+  /** 22 characters (128 bits of an HMAC-SHA-256) of the content that an additional controller sends, or that it may not see. */
   content(text: string): string;
   /** 22 characters (128 bits of an HMAC-SHA-256) of an Event's text, only for comparison within hours. */
   event(parts: readonly string[]): string;
@@ -47,16 +47,16 @@ export function isAnnotationDigest(value: unknown): value is string {
   return typeof value === "string" && ANNOTATION_DIGEST.test(value);
 }
 
-/** Limit of cached template digests: more than roll out at a time. */
+/** Limit of cached template digests, which exceeds the number of simultaneous rollouts. */
 const TEMPLATES_MAX = 256;
 /**
  * The layout of the normal form, independent of the cluster's release: releases only add fields, so two templates are equal in this layout
- * exactly if they are equal in their own release's. A digest therefore stays valid after an upgrade of the cluster.
+ * exactly if they are equal in the layout of their own release. A digest therefore stays valid after an upgrade of the cluster.
  */
 const FORM_RELEASE = RELEASED.at(-1);
 /**
- * Version of the normal form and of its layout. 2: integers beyond 2^53 are exact. A digest of rounded integers would differ from
- * the live one forever and requeue its key forever.
+ * Version of the normal form and of its layout. 2: integers beyond 2^53 are exact. A digest of rounded integers would always differ from
+ * the live digest and requeue its key forever.
  */
 const FORM = `2-${FORM_RELEASE?.name.replace(".", "_")}`;
 const HASH_LABEL = "pod-template-hash";
@@ -96,7 +96,7 @@ export function createDigester(key: Buffer | string, releases: readonly Release[
       return { digest: known.digest, hashStates: (known.hashStates ??= hashStatesOf(template)) };
     },
     annotation(key, value) {
-      // Begins unlike a template's normal form, which is a JSON object, so a digest of one is never a digest of the other.
+      // The text does not begin like a template's normal form, a JSON object, so the digests of annotations and templates never coincide.
       const text = `annotation ${JSON.stringify([key, value])}`;
       return `${keyId}.a1.${hmac(text).toString("hex", 0, 16)}`;
     },
@@ -121,7 +121,7 @@ export function normalTemplate(template: PodTemplateSpec): string {
   return normalStruct(podTemplateLayout(FORM_RELEASE), { ...template, metadata: { ...metadata, labels } }) ?? "{}";
 }
 
-/** The value's normal form, or undefined if it equals an absent one. A value of a wrong type is kept unchanged. */
+/** Returns the value's normal form, or undefined if the value equals an absent value. A value of a wrong type is kept unchanged. */
 function normalValue(type: GoType, value: unknown): string | undefined {
   if (value === null || value === undefined) return undefined;
   switch (type.kind) {

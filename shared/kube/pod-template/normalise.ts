@@ -1,6 +1,6 @@
 /**
- * Emulates decoding into Go structs and encoding again: nulls, empty lists and zero values of `omitempty` fields
- * are dropped, pointers (`replicas: 0`, `securityContext: {}`) are kept. Without this, two equal templates would be served differently.
+ * Emulates decoding into Go structs and encoding again: nulls, empty lists and zero values of `omitempty` fields are dropped, pointers
+ * (`replicas: 0`, `securityContext: {}`) are kept. Otherwise two equal templates would be returned differently.
  */
 import { isObject, type Json, type JsonObject } from "@deltaloop/base";
 
@@ -92,7 +92,7 @@ const USER_MAPS = new Set([
   "allocatable",
 ]);
 
-/** Fields that are served even if empty. */
+/** Fields that the API server returns even if they are empty. */
 const KEPT_WHEN_EMPTY = new Set(["containers", "lastProbeTime", "lastTransitionTime", "eventTime"]);
 
 /** Changes `object` in place. */

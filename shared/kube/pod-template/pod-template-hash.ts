@@ -48,7 +48,7 @@ function fnv1a(state: number, bytes: Buffer): number {
   return hash >>> 0;
 }
 
-/** `value` is the JSON object; embedded structs read their fields from the same one. */
+/** `value` is the JSON object; embedded structs read their fields from the same object. */
 function structText(struct: GoStruct, value: unknown): string {
   const object = (isObject(value) ? value : {}) as Readonly<Record<string, unknown>>; // only known keys are read
   const fields = struct.fields.map(({ name, key, embedded, type }) => {
@@ -86,7 +86,7 @@ function valueText(type: GoType, value: unknown): string {
   }
 }
 
-/** Prints a list or object in place of a scalar. No API server sends one, but it must not make the watcher throw. */
+/** Prints a list or object in place of a scalar. No API server sends such a value, but it must not make the watcher throw. */
 function plainText(value: unknown): string {
   return typeof value === "object" ? exactText(value) : String(value);
 }

@@ -8,12 +8,12 @@ import type { Release } from "../releases/release.ts";
 import { typeTable } from "./type-table.ts";
 
 type TemplateKind = "string" | "bool" | "int" | "quantity" | "time" | "intOrString";
-/** Kinds of scalars in all tables; a pod template has only the first ones. */
+/** Kinds of scalars in all tables; a pod template has only those of TemplateKind. */
 export type ScalarKind = TemplateKind | "bytes" | "float" | "duration" | "timeOrDuration";
 
 export interface GoStruct<Kind extends ScalarKind = TemplateKind> {
   readonly fields: readonly GoField<Kind>[];
-  /** By JSON key, with embedded structs flattened, as they are in JSON. */
+  /** Fields by JSON key, with embedded structs flattened as in JSON. */
   readonly byKey: ReadonlyMap<string, GoType<Kind>>;
 }
 
@@ -45,7 +45,7 @@ const parsed = new WeakMap<Release, GoStruct>();
 /** PodTemplateSpec of a release, with everything it refers to. */
 export function podTemplateLayout(release: Release = OWN_RELEASE): GoStruct {
   let layout = parsed.get(release);
-  // its table has no other kinds
+  // the table of a pod template has no other kinds
   if (layout === undefined) parsed.set(release, (layout = parseGoTypes(release.types)("PodTemplateSpec") as GoStruct));
   return layout;
 }
@@ -92,7 +92,7 @@ export function parseGoTypes(tables: readonly string[]): (name: string) => AnySt
 
   return (name) => {
     const body = bodies.get(name);
-    if (body === undefined) throw new RangeError(`no Go type ${name}`);
+    if (body === undefined) throw new RangeError(`unknown Go type ${name}`);
     return structOf(name, body);
   };
 }
@@ -109,10 +109,10 @@ function prefixed(prefix: string, base: AnyType): AnyType {
 const QUANTITY_FIELDS = "i:resource.int64Amount d:resource.infDecAmount s:TEXT Format^:resource.Format";
 const CACHED_STRING = "str:s format:resource.formatCode";
 
-/** @throws {Error} for a table with a Quantity that quantity-text.ts cannot print: every hash would be wrong */
+/** @throws {Error} for a table with a Quantity that quantity-text.ts cannot print, because every hash would be wrong */
 function quantityTextType(bodies: ReadonlyMap<string, readonly string[]>): QuantityTextType {
   const fields = bodies.get("resource.Quantity")?.join(" ");
-  if (fields === undefined) return "string"; // this table is not hashed
+  if (fields === undefined) return "string"; // a table without Quantity is not hashed
   if (fields === QUANTITY_FIELDS.replace("TEXT", "s")) return "string";
   const isCached = bodies.get("resource.cachedString")?.join(" ") === CACHED_STRING;
   if (isCached && fields === QUANTITY_FIELDS.replace("TEXT", "resource.cachedString")) return "cachedString";

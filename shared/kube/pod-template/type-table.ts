@@ -23,7 +23,7 @@ function changedFields(known: readonly string[] | undefined, words: readonly str
   const fields = [...known];
   const at = (field: string): number => {
     const index = fields.findIndex((word) => /^\w+/.exec(word)?.[0] === field);
-    if (index < 0) throw new Error(`the table of types changes ${struct}.${field}, which is not there`);
+    if (index < 0) throw new Error(`the table of types changes ${struct}.${field}, which does not exist`);
     return index;
   };
   for (const word of words) {
@@ -31,7 +31,7 @@ function changedFields(known: readonly string[] | undefined, words: readonly str
     if (change === "-") fields.splice(at(field), 1);
     else if (change === "!") fields[at(field)] = field + rest;
     else if (change === "+") fields.splice(before === "" ? fields.length : at(before) + 1, 0, field + rest);
-    else throw new Error(`the table of types has ${struct} twice`);
+    else throw new Error(`the table of types lists ${struct} twice`);
   }
   return fields;
 }

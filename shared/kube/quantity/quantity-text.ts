@@ -1,7 +1,7 @@
 /**
- * Upstream's representation of a quantity: a small mantissa and power of ten if that fits ("fast"), else a decimal of any
- * precision; and the original text only if it is canonical. It is visible in stored objects and in the text
- * that pod-template-hash hashes (deployment §7.2).
+ * Upstream's representation of a quantity: a small mantissa and power of ten if that fits ("fast"), else a decimal of any precision; and
+ * the original text only if it is canonical. The representation affects stored objects and the text that pod-template-hash hashes
+ * (deployment §7.2).
  *
  * Source: apimachinery pkg/api/resource/quantity.go ParseQuantity, CanonicalizeBytes.
  */
@@ -33,13 +33,13 @@ export function canonicalQuantity(text: string): string | undefined {
   return shortest(nanos, 1000n, FINEST_SCALE, 3, binary ? "DecimalSI" : quantity.format);
 }
 
-/** Codes of the formats in Go. From 1.38 on. */
+/** Codes of the formats in Go, from 1.38 on. */
 const FORMAT_CODES = { DecimalExponent: 1, BinarySI: 2, DecimalSI: 3 } as const;
 
 /**
- * Go's print of a stored quantity, without its type; an absent one is stored as `0`. `textType`: `cachedString` (1.38) has the text of
- * every quantity and its format, `string` only a canonical text.
- * `{i:(resource.int64Amount){value:(int64)100 scale:(resource.Scale)-3} d:… s:(string)100m Format:(resource.Format)DecimalSI}`.
+ * Go's print of a stored quantity, without its type; an absent quantity is stored as `0`. `textType`: `cachedString` (1.38) has the text of
+ * every quantity and its format, `string` only a canonical text. `{i:(resource.int64Amount){value:(int64)100 scale:(resource.Scale)-3} d:…
+ * s:(string)100m Format:(resource.Format)DecimalSI}`.
  */
 export function quantityText(text: string, textType: "string" | "cachedString"): string {
   const stored = canonicalQuantity(text) ?? "0";

@@ -1,4 +1,4 @@
-/** The chain of releases up to the newest that act mode supports. Function bundles carry this and no newer one. */
+/** The chain of releases up to the newest that act mode supports. Function bundles contain these releases and no newer ones. */
 import { KUBERNETES_MAJOR, KUBERNETES_MINOR } from "../objects/release.ts";
 import { releaseOf, releasesOf } from "./release.ts";
 import type { Release } from "./release.ts";

@@ -18,8 +18,8 @@ export interface Behaviour {
   /** A Deployment's name is cut so that its ReplicaSet's fits. 1.34: deployment/sync.go generateReplicaSetName. */
   readonly cutsReplicaSetNames: boolean;
   /**
-   * When a ReplicaSet is requeued for minReadySeconds: at the next available pod, or only once all replicas are ready and
-   * after the whole time. 1.34: controller_utils.go FindMinNextPodAvailabilityCheck.
+   * When a ReplicaSet is requeued for minReadySeconds: when the next pod becomes available, or only after the whole time once all replicas
+   * are ready. 1.34: controller_utils.go FindMinNextPodAvailabilityCheck.
    */
   readonly availabilityCheck: "next pod" | "all ready";
   /**
@@ -31,7 +31,7 @@ export interface Behaviour {
   readonly writesStatusAfterFailure: boolean;
 }
 
-/** A release's differences from the previous one; the first one is complete. */
+/** A release's differences from the previous one; the first release is complete. */
 export interface Changes {
   readonly name: string;
   readonly types: string;
@@ -48,7 +48,7 @@ export function nextRelease(before: Release, { name, types, behaviour }: Changes
   return { name, types: [...before.types, types], behaviour: { ...before.behaviour, ...behaviour } };
 }
 
-/** `1.37` of `v1.37.2-eks-1a2b3c4`; undefined for text that is no version. */
+/** `1.37` of `v1.37.2-eks-1a2b3c4`; undefined for text that is not a version. */
 export function releaseName(gitVersion: string): string | undefined {
   return /^v?(\d+\.\d+)(?!\d)/.exec(gitVersion)?.[1];
 }
@@ -59,7 +59,10 @@ export function releaseOf(gitVersion: string, releases: readonly Release[]): Rel
   return releases.find((each) => each.name === name);
 }
 
-/** Negative, zero or positive as `a` is older than, equal to or newer than `b`: `v1.9.1` and `1.9` are compared component by component. */
+/**
+ * Returns a negative, zero or positive number if `a` is older than, equal to or newer than `b`. `v1.9.1` and `1.9` are compared component
+ * by component.
+ */
 export function compareVersions(a: string, b: string): number {
   const [x, y] = [a, b].map((text) => (/\d+(?:\.\d+)*/.exec(text)?.[0] ?? "0").split(".").map(Number));
   for (let i = 0; i < Math.max(x?.length ?? 0, y?.length ?? 0); i++) {

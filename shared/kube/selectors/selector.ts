@@ -2,7 +2,7 @@
 import { ownAt } from "@deltaloop/base";
 import type { LabelSelector, Labels } from "../objects/wire.ts";
 
-/** A compiled valid selector. `Nothing` is the absent selector: it matches no object. */
+/** A compiled valid selector. `Nothing` is the absent selector, which matches no object. */
 export type Selector = { readonly kind: "Nothing" } | { readonly kind: "Requirements"; readonly requirements: readonly Requirement[] };
 
 /** A selector that the API server would have rejected; `message` is upstream's error text without its explanation of label syntax. */
@@ -11,7 +11,7 @@ export interface InvalidSelector {
   readonly message: string;
 }
 
-/** One condition; all of them must hold. Sorted by key, then in their original order. */
+/** One condition of a selector, all of which must hold. They are sorted by key, then in their original order. */
 export interface Requirement {
   readonly key: string;
   readonly operator: "=" | "in" | "notin" | "exists" | "!";
@@ -27,9 +27,9 @@ const OPERATORS: ReadonlyMap<string, Requirement["operator"]> = new Map([
 const NOTHING: Selector = { kind: "Nothing" };
 
 /**
- * Compiles a selector. An absent one matches nothing, an empty one (`{}`) matches everything;
- * a controller must guard against the latter with `selectsEverything`. For a ReplicationController pass
- * `{ matchLabels: rc.spec.selector }`, or undefined if it has none (replicaset §15).
+ * Compiles a selector. An absent selector matches nothing, an empty selector (`{}`) matches everything; a controller must guard against the
+ * latter with `selectsEverything`. For a ReplicationController pass `{ matchLabels: rc.spec.selector }`, or undefined if it has none
+ * (replicaset §15).
  *
  * Source: apimachinery pkg/apis/meta/v1/helpers.go LabelSelectorAsSelector, pkg/labels/selector.go NewRequirement.
  */
@@ -58,8 +58,8 @@ function firstInvalid(requirements: readonly Requirement[]): InvalidSelector | u
 const compiled = new WeakMap<object, Selector | InvalidSelector>();
 
 /**
- * The selector of `holder`, compiled once per holder, for callers that match many objects against a namespace's primaries. `holder` must not
- * change; cached objects never do.
+ * The selector of `holder`, compiled once per holder, for callers that match many objects against a namespace's primaries. `holder` must
+ * not change; cached objects never change.
  */
 export function selectorOf(holder: object, selector: (this: void) => LabelSelector | undefined): Selector | InvalidSelector {
   let known = compiled.get(holder);
@@ -81,8 +81,8 @@ export function matches(selector: Selector, labels: Labels | undefined): boolean
 }
 
 /**
- * Whether the selector is empty, so that every object of the namespace matches. Controllers do nothing with such an
- * owner: it would take every orphan. Source: labels.Selector Empty.
+ * Whether the selector is empty, so that every object of the namespace matches. Controllers do nothing with such an owner: which would
+ * adopt every orphan. Source: labels.Selector Empty.
  */
 export function selectsEverything(selector: Selector): boolean {
   return selector.kind === "Requirements" && selector.requirements.length === 0;
@@ -120,7 +120,7 @@ function formatRequirement({ key, operator, values }: Requirement): string {
   }
 }
 
-/** A selector may hold up to 16,000 requirements. From this number on, it is matched by iterating over the object's labels. */
+/** A selector may hold up to 16,000 requirements. From this number on, the selector is matched by iterating over the object's labels. */
 const REQUIREMENTS_MANY = 16;
 
 /** All requirements on one key, combined. */

@@ -1,6 +1,6 @@
 /**
- * Builds what an additional controller's view caches, as `strip` does for the built-in controllers: ST2, ST3 and ST5 hold here too. Only
- * the metadata fields listed here are cached, and annotation values only as digests.
+ * Builds the cached objects of an additional controller's view, as `strip` does for the built-in controllers: ST2, ST3 and ST5 also apply
+ * here. Only the metadata fields listed here are cached, and annotation values only as digests.
  */
 import { isObject } from "@deltaloop/base";
 import type { JsonObject } from "@deltaloop/base";
@@ -13,11 +13,11 @@ import { LAST_APPLIED } from "./annotation-allowlist.ts";
 
 const KEPT = ["generation", "labels", "ownerReferences", "finalizers", "creationTimestamp", "deletionTimestamp"] as const;
 
-/** What a view keeps of `spec` and `status`. */
+/** Returns the part of `spec` and `status` that a view keeps. */
 type Kept = (object: { readonly spec?: unknown; readonly status?: unknown }) => Pick<CachedObject, "spec" | "status">;
 
 /**
- * A view's projection; without `keep` only metadata.
+ * Returns a view's projection, which without `keep` has only metadata.
  * @throws {MalformedObjectError} when the object lacks name, uid or a decimal resourceVersion, or has invalid ownerReferences
  */
 export function projected(view: OwnView, object: unknown, digester: Digester, keep?: Kept): CachedObject {

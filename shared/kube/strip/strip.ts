@@ -25,7 +25,7 @@ type JsonObject = Readonly<Record<string, unknown>>;
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
- * The cached shape of an API object, or of an already stripped one. A pod becomes replicaset §2's flat
+ * Returns the cached shape of an API object, or of an object that is already stripped. A pod becomes replicaset §2's flat
  * projection. The workload kinds lose managedFields, the last-applied annotation, template values and most
  * annotation values.
  *
@@ -33,7 +33,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
  *       → { namespace: "shop", name: "web-1", uid: "…", resourceVersion: "812", phase: "Running", … }
  *
  * @throws {MalformedObjectError} when the object lacks metadata, name, namespace, uid, a decimal resourceVersion or,
- *   for a Deployment, its template, or has invalid ownerReferences. No other error, whatever JSON is passed in.
+ *   for a Deployment, its template, or has invalid ownerReferences. Throws no other error for any JSON.
  */
 export function strip<R extends CachedResource>(resource: R, object: unknown, digester: Digester): Cached<R> {
   // Each branch builds the type of its own resource; TypeScript does not narrow R by the value of `resource`.
@@ -111,7 +111,7 @@ function readyOf(status: unknown, since: unknown): NonNullable<CachedPod["ready"
   return typeof since === "string" ? { status: textOf(status), since } : { status: textOf(status) };
 }
 
-/** The restartable init containers. Source: pkg/api/v1/pod/util.go IsRestartableInitContainer. */
+/** Returns the names of restartable init containers. Source: pkg/api/v1/pod/util.go IsRestartableInitContainer. */
 function sidecarNames(initContainers: unknown): readonly unknown[] {
   return listOf(initContainers).flatMap((container) => (container["restartPolicy"] === "Always" ? [container["name"]] : []));
 }
@@ -145,7 +145,7 @@ function stripWorkload(resource: Workload, object: JsonObject, digester: Digeste
 /** Shares `metadata` if nothing is dropped. */
 function stripMeta(metadata: JsonObject, digester: Digester): CachedMeta {
   if (!("managedFields" in metadata || "annotations" in metadata || "annotationDigests" in metadata)) {
-    return metadata as unknown as CachedMeta; // `identity` has checked what CachedMeta requires
+    return metadata as unknown as CachedMeta; // `identity` has checked the fields that CachedMeta requires
   }
   const { managedFields: _managedFields, annotations, annotationDigests, ...out } = metadata;
   const { clear, digests } = stripAnnotations(annotations, annotationDigests, digester);
@@ -179,7 +179,7 @@ function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
 function stripTemplate(template: JsonObject, withHashStates: boolean, digester: Digester): CachedTemplate {
   const { digest, hashState, hashStates } = template;
   if (typeof digest === "string" && !("metadata" in template) && !("spec" in template)) {
-    // Captures of earlier versions have one state, of 1.36.
+    // Captures of earlier versions have a single state, that of 1.36.
     const states = typeof hashState === "number" ? { "1.36": hashState } : hashStates;
     return cachedTemplate(template["labels"], digest, isHashStates(states) ? states : undefined);
   }

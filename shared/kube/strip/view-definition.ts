@@ -1,4 +1,4 @@
-/** What an additional controller caches of one resource. */
+/** Defines the data that an additional controller caches of one resource. */
 import type { CachedObject } from "../objects/cached.ts";
 import type { OwnerId } from "../objects/owner-id.ts";
 import type { OwnController, OwnView, Resource } from "../objects/resources.ts";
@@ -6,20 +6,21 @@ import type { Digester } from "../pod-template/digest.ts";
 
 export interface ViewDefinition {
   readonly name: OwnView;
-  /** The resource whose watch feeds it. */
+  /** The resource whose watch feeds the view. */
   readonly resource: Resource;
-  /** Watched as PartialObjectMetadata, so that nothing but metadata leaves the API server. */
+  /** Whether the resource is watched as PartialObjectMetadata, so that only metadata leaves the API server. */
   readonly isMetadataOnly: boolean;
   /**
-   * The object as it is cached (`projected`). Pure and idempotent: the input is an object of the resource, or one that was projected already.
+   * Returns the object in its cached form (`projected`). Pure and idempotent: the input is an object of the resource, or one that was
+   * projected already.
    * @throws {MalformedObjectError}
    */
   readonly project: (object: unknown, digester: Digester) => CachedObject;
-  /** The slice of a row. Absent: a primary, which is read by its key. */
+  /** Returns the slice of a row. Absent for a primary, which is read by its key. */
   readonly slice?: (object: CachedObject) => OwnerId | undefined;
 }
 
-/** The name of a view. `projection` identifies what it keeps and its slices, so that another projection is another view. */
+/** The name of a view. `projection` identifies the kept fields and the slices, so that a different projection is a different view. */
 export function viewName(resource: Resource, controller: OwnController, projection: string): OwnView {
   return `${resource}~${controller}~${projection}`;
 }

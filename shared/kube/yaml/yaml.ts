@@ -3,9 +3,8 @@ import { parseAllDocuments, parse, stringify, visit, isPair, isScalar, YAMLParse
 import type { Document, ScalarTag } from "yaml";
 
 /**
- * The value of the first document, as sigs.k8s.io/yaml reads it: `yes` is a boolean, `0644` and `0o10` are octal, `12:30`, `12e345`
- * and timestamps are strings. The last of repeated keys wins, later documents are ignored, and aliases are
- * resolved up to 100 times.
+ * Returns the value of the first document, as sigs.k8s.io/yaml reads it: `yes` is a boolean, `0644` and `0o10` are octal, `12:30`, `12e345`
+ * and timestamps are strings. Of repeated keys the last one applies, later documents are ignored, and aliases are resolved up to 100 times.
  *
  * Source: Go sigs.k8s.io/yaml yaml.go YAMLToJSON.
  *
@@ -20,7 +19,7 @@ export function parseYaml(withMark: string): unknown {
       merge: true,
       uniqueKeys: false,
       prettyErrors: true,
-      logLevel: "error", // a warning quotes the text
+      logLevel: "error", // suppresses warnings, which quote the text
     }) as readonly Document.Parsed[];
     if (document === undefined) return null;
     const [error] = document.errors;
@@ -71,7 +70,9 @@ export function parseYamlOrJson(text: string): unknown {
 
 const MERGE = "<<";
 
-/** Paths of keys that occur twice in one object of the first document: `authentication.webhook`. parseYaml must accept the text. */
+/**
+ * Returns the paths of keys that occur twice in one object of the first document: `authentication.webhook`. parseYaml must accept the text.
+ */
 export function repeatedKeys(text: string): readonly string[] {
   const [document] = parseAllDocuments(text.replace(/^\uFEFF/u, ""), {
     uniqueKeys: false,
@@ -101,20 +102,20 @@ export function parseYamlTexts(text: string): unknown {
 
 class RefusedValueError extends Error {}
 
-/** Rejects infinities and NaN, which JSON does not have, as Go's encoder does. */
+/** Rejects infinities and NaN, which JSON cannot represent, as Go's encoder does. */
 function throwIfNotJson(value: unknown): void {
-  if (typeof value === "number" && !Number.isFinite(value)) throw new RefusedValueError("a number that JSON does not have");
+  if (typeof value === "number" && !Number.isFinite(value)) throw new RefusedValueError("a number that JSON cannot represent");
   if (typeof value === "object" && value !== null) for (const inner of Object.values(value)) throwIfNotJson(inner);
 }
 
 function problemOf(error: unknown): string {
   if (error instanceof RefusedValueError) return `not YAML: ${error.message}`;
-  if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many";
+  if (!(error instanceof YAMLParseError)) return "not YAML: an alias has no anchor, or there are too many aliases";
   const [{ line, col } = { line: 0, col: 0 }] = error.linePos ?? [];
   return `not YAML: ${error.code.toLowerCase().replaceAll("_", " ")} at line ${line}, column ${col}`;
 }
 
-/** Plain data as YAML for users. Long values stay on one line. */
+/** Formats plain data as YAML for users. Long values stay on one line. */
 export function stringifyYaml(value: object): string {
   return stringify(value, { version: "1.1", lineWidth: 0 });
 }

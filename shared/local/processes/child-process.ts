@@ -30,8 +30,8 @@ export const LEAN_HEAP = ["--max-semi-space-size=4", "--heap-growing-percent=20"
 const WORKING_HEAP = ["--max-semi-space-size=16", "--heap-growing-percent=40"] as const;
 
 /**
- * Delay before an exit is reported. Ctrl-C signals every process of the terminal's group in some order: reported at once, a child's exit
- * could look like a fault before this process gets its own signal.
+ * Delay before an exit is reported. Ctrl-C signals every process of the terminal's group in some order: if reported at once, a child's exit
+ * could look like a fault before this process receives its signal.
  */
 const EXIT_REPORT_DELAY_MS = 250;
 
@@ -39,7 +39,7 @@ const EXIT_REPORT_DELAY_MS = 250;
 const HEAPS: Readonly<Record<string, readonly string[]>> = { host: WORKING_HEAP };
 
 /**
- * Starts a verb of this program. Its standard input is a pipe from this process, so it ends when this process does, even by SIGKILL. It
+ * Starts a verb of this program. Its standard input is a pipe from this process, so it ends when this process does, even after SIGKILL. It
  * shares standard error. It has its own process group, so Ctrl-C in the terminal reaches only this process, which then ends the child.
  */
 export function startVerb(verb: string, parameters: readonly string[], environment: Readonly<Record<string, string>>): Child {
@@ -65,7 +65,7 @@ export interface MessagingChild extends Pick<Child, "pid"> {
 
 /**
  * Starts a verb that runs code of others: without deltaloop's keys in its environment, and with its output on standard error. It is killed
- * when this process ends, because its code may never look whether a pipe has closed.
+ * when this process ends, because its code may never check whether a pipe has closed.
  */
 export function startMessagingVerb(verb: string, parameters: readonly string[]): MessagingChild {
   const [main] = process.argv.slice(1);
@@ -100,14 +100,14 @@ export function startProgram(file: string, parameters: readonly string[]): Child
   return watched(program);
 }
 
-/** Starts a shell that kills the program when its pipe from this process closes, however this process ends. */
+/** Starts a shell that kills the program when its pipe from this process closes, regardless of how this process ends. */
 function killOnParentExit(program: ChildProcess, pid: number): void {
   const script = 'trap "" INT TERM HUP; while read -r _; do :; done; kill -KILL "$1" 2> /dev/null';
   const guard = spawn("/bin/sh", ["-c", script, "guard", String(pid)], { stdio: ["pipe", "ignore", "ignore"], detached: true });
-  guard.on("error", () => undefined); // without a shell the program is not killed
+  guard.on("error", () => undefined); // if there is no shell, the program is not killed
   guard.stdin.on("error", () => undefined);
   guard.unref();
-  program.once("exit", () => guard.kill("SIGKILL")); // so that it cannot kill a process that reuses the pid
+  program.once("exit", () => guard.kill("SIGKILL")); // ends the shell, so that it cannot kill a process that reuses the pid
 }
 
 function watched(child: ChildProcess): Child {
@@ -124,7 +124,7 @@ function watched(child: ChildProcess): Child {
     lines?.once("line", resolve);
     void exited.then(({ code, signal }) => reject(new Error(`exited before it was ready (${signal ?? `code ${code}`})`)));
   });
-  firstLine.catch(() => undefined); // no unhandled rejection if no caller awaits it
+  firstLine.catch(() => undefined); // prevents an unhandled rejection if no caller awaits it
   child.stdin?.on("error", () => undefined); // the child has ended
   return {
     pid: child.pid ?? 0,

@@ -20,8 +20,8 @@ const STOP_GRACE_MS = 500;
 /**
  * Starts redis-server. Returns undefined if it is not on the PATH or does not start.
  *
- * @throws {UnfitRedisError} if it is too old
- * @param password contained in the URL, and in a configuration file with mode 0600; empty: none
+ * @throws {UnfitRedisError} if redis-server is too old
+ * @param password contained in the URL, and in a configuration file with mode 0600; empty for no password
  */
 export async function startLocalRedis(password = randomBytes(32).toString("hex")): Promise<LocalRedis | undefined> {
   const folder = createOwnFolder("redis");
@@ -37,7 +37,7 @@ export async function startLocalRedis(password = randomBytes(32).toString("hex")
     "maxmemory-policy": "noeviction",
     ...(password !== "" && { requirepass: password }),
   };
-  // Not on the command line, which all local users can read.
+  // The password is not on the command line, which all local users can read.
   const file = join(folder.path, "redis.conf");
   const lines = Object.entries(settings).map(([name, value]) => `${name} ${JSON.stringify(value)}\n`);
   writeFileSync(file, lines.join(""), { mode: 0o600 });

@@ -12,7 +12,7 @@ export function untilSignalled(): AbortSignal {
 }
 
 /**
- * Returns a signal for a child of `dev`, which aborts on SIGTERM and when standard input ends, which happens however the parent ends. It
+ * Returns a signal for a child of `dev`, which aborts on SIGTERM and when standard input ends, as it does however the parent ends. It
  * ignores SIGINT and SIGHUP of the terminal, since the parent decides when the child ends.
  */
 export function untilStdinEnds(): AbortSignal {

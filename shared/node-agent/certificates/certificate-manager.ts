@@ -55,7 +55,7 @@ export interface CertificateManagerOptions {
   readonly template: () => CertificateTemplate | undefined;
   /** Returns the API client for a request, given the current certificate. */
   readonly kube: (current: KeyedCertificate | undefined) => SigningKube;
-  /** Used if the store has no valid certificate, and replaced at once. */
+  /** Certificate that is used if the store has no valid one, and replaced at once. */
   readonly first?: KeyedCertificate;
   /** Called with the initial certificate, if any, and with each new one. */
   readonly onCurrent?: (certificate: KeyedCertificate) => void;
@@ -101,7 +101,10 @@ export class CertificateManager {
     return this.#held === undefined || this.#options.clock.now() > this.#held.facts.notAfterMs ? undefined : this.#held.certificate;
   }
 
-  /** Whether the API server answered the last request: it signed it, or rejected it by 401, 403 or 404. Source: updateServerError. */
+  /**
+   * Whether the API server answered the last request: it signed the request, or rejected it with 401, 403 or 404. Source:
+   * updateServerError.
+   */
   get isServerHealthy(): boolean {
     return this.#isServerHealthy;
   }
@@ -116,7 +119,9 @@ export class CertificateManager {
     for (; !signal.aborted; await clock.after(POLL_MS, signal).catch(() => undefined)) this.#reportTtl();
   }
 
-  /** In whole seconds; +Inf without a certificate. Source: pkg/kubelet/certificate/kubelet.go, cmd/kubelet/app/server.go. */
+  /**
+   * Reports the TTL in whole seconds, or +Inf without a certificate. Source: pkg/kubelet/certificate/kubelet.go, cmd/kubelet/app/server.go.
+   */
   #reportTtl(): void {
     const { clock, metrics, signerName } = this.#options;
     const endMs = this.current() === undefined ? undefined : this.#held?.facts.notAfterMs;

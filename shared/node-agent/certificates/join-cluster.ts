@@ -25,7 +25,7 @@ export interface PendingKey {
 }
 
 export interface JoinOptions {
-  /** A client that may create CSRs for nodes, by a bootstrap token. */
+  /** A client that may create CSRs for nodes, with a bootstrap token. */
   readonly kube: SigningKube;
   readonly nodeName: string;
   readonly store: CertificateStore;
@@ -36,7 +36,7 @@ export interface JoinOptions {
   readonly startupTimeoutMs?: number;
 }
 
-/** Resolves when the certificate is in the store. @throws if it is denied, or not approved within an hour */
+/** Resolves when the certificate is in the store. @throws if the request is denied, or not approved within an hour */
 export async function joinCluster(options: JoinOptions, signal: AbortSignal): Promise<void> {
   const { kube, nodeName, store, pendingKey, clock, log } = options;
   const template = clientTemplate(nodeName);
@@ -80,7 +80,7 @@ async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<s
 
 /**
  * Retries connection errors, 5xx, 401 and 403: the API server may not have loaded tokens and roles yet.
- * Source: bootstrap.go waitForServer. Differs from upstream: that polls /healthz first and then tries once.
+ * Source: bootstrap.go waitForServer. Differs from upstream, which first polls /healthz and then tries once.
  */
 async function onceReached(
   { clock, log, startupTimeoutMs = STARTUP_TIMEOUT_MS }: Pick<JoinOptions, "clock" | "log" | "startupTimeoutMs">,

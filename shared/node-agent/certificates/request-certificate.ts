@@ -53,7 +53,7 @@ export async function requestCertificate(
     if (there === undefined) throw error;
     const asked = requestIn(there);
     if (asked.signerName !== signerName || !isSameRequest(asked.request, template, publicKey))
-      throw new NotSignedError(`retrieved csr is not compatible: "${name}" asks for something else`);
+      throw new NotSignedError(`retrieved csr is not compatible: "${name}" is a different request`);
     return { name, uid: there.metadata.uid };
   }
 }

@@ -104,7 +104,7 @@ async function readDockerConfig({ configFolders, log }: NodeCredentialsOptions):
       try {
         return parseDockerConfig(text, form);
       } catch {
-        log.warn("failed to parse a docker configuration", { path }); // the parse error may quote a password
+        log.warn("failed to parse a docker configuration", { path }); // omits the parse error, which may quote a password
       }
     }
   return {};
@@ -133,7 +133,7 @@ function run(
             : String(error.code);
       reject(new Error(`error execing credential provider plugin ${name} for image ${repository}: ${why}: ${stderr.slice(0, 1_000)}`));
     });
-    program.stdin?.on("error", () => undefined); // the plugin may exit without reading
+    program.stdin?.on("error", () => undefined); // ignores the error of a plugin that exits without reading its input
     program.stdin?.end(providerRequest({ name, args, env, ...provider }, repository));
   });
 }

@@ -17,17 +17,17 @@ import type { Method } from "./load.ts";
 
 /** Upstream's limit for CRI responses (node-agent §17). Source: cri-client pkg/utils.go maxMsgSize. */
 const MESSAGE_BYTES_MAX = 16 * 1024 * 1024;
-/** Large enough for a list of a full node in one flight, instead of 64 KiB at a time. */
+/** Window for a complete list of a full node; the default is 64 KiB. */
 const WINDOW_BYTES = 1024 * 1024;
-/** Above this memory, Node rejects calls. High, because each call is bounded and sync iterations limit their number. */
+/** Memory above which Node rejects calls. It is high, because each call is bounded and sync iterations limit the number of calls. */
 const SESSION_MIB_MAX = 4_096;
 /** The compression flag and the message length. */
 const PREFIX_BYTES = 5;
 /** The digits that `grpc-timeout` allows. */
 const DIGITS_MAX = 8;
-/** Node fires a longer timer at once. A call with a longer grace period ends earlier, and its caller retries. */
+/** Maximum of a timer, because Node fires a longer timer at once. A call with a longer grace period ends early, and its caller retries. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
-/** HTTP status of every gRPC response, whatever its grpc-status. */
+/** HTTP status of every gRPC response, regardless of its grpc-status. */
 const OK = 200;
 /** gRPC status for a stream reset without a status. Any other reset code is Internal. */
 const CODE_OF_RESET: Readonly<Record<number, CriErrorCode>> = {
@@ -62,7 +62,7 @@ export function connect(socketPath: string): Connection {
       maxSessionMemory: SESSION_MIB_MAX,
     });
     opened.on("connect", () => opened.setLocalWindowSize(WINDOW_BYTES));
-    opened.on("error", () => undefined); // the calls on the connection get the error
+    opened.on("error", () => undefined); // calls on the connection report this error
     held = opened;
     return opened;
   }
@@ -126,7 +126,7 @@ function exchange(session: ClientHttp2Session, path: string, frame: Buffer, { ti
       clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);
     };
-    /** Rejects at once: a hung runtime may never close the stream. */
+    /** Rejects at once, because a hung runtime may never close the stream. */
     const give = (code: CriErrorCode, text: string): void => {
       forget();
       reject((failure ??= new CriError(code, text)));

@@ -1,6 +1,6 @@
 /**
- * Cri over gRPC (`runtime.v1`), for containerd or any other runtime on a Unix socket. Every verb is one call. Runtimes disagree about
- * NotFound of stop and remove, so `done` turns it into success (CR2).
+ * Cri over gRPC (`runtime.v1`), for containerd or any other runtime on a Unix socket. Every verb is one call. Some runtimes answer NotFound
+ * to stop and remove, which `done` turns into success (CR2).
  */
 import { isNotFound } from "../ports/cri-error.ts";
 import type { Cri } from "../ports/cri.ts";
@@ -14,7 +14,7 @@ import { message, method } from "./load.ts";
 /** Node-agent §1. */
 const REQUEST_MS = 120_000;
 const RUN_POD_SANDBOX_MS = 240_000;
-/** Runtimes count nanoseconds in a signed 64-bit integer, so longer durations overflow. A pod may ask for any number. */
+/** Runtimes count nanoseconds in a signed 64-bit integer, so longer durations overflow. A pod may request any duration. */
 const SECONDS_MAX = Math.floor(2 ** 63 / 1_000_000_000);
 /** The version that the kubelet sends; runtimes ignore it. */
 const KUBELET_API_VERSION = "0.1.0";

@@ -55,7 +55,7 @@ export function statusInfo(answer: object): StringMap {
   return as(answer, "StatusResponse").info;
 }
 
-/** @throws {CriError} Unimplemented for an unknown driver, as of an older runtime: the caller then uses its own setting */
+/** @throws {CriError} Unimplemented for an unknown driver, as in an older runtime; the caller then uses its own setting */
 export function runtimeConfig(answer: object): RuntimeConfig {
   const { linux } = as(answer, "RuntimeConfigResponse");
   const cgroupDriver = linux && CGROUP_DRIVERS.find((driver) => driver === linux.cgroupDriver);
@@ -170,7 +170,7 @@ export function containerStatsList(answer: object): readonly ContainerStats[] {
   return as(answer, "ListContainerStatsResponse").stats.map(statsOf);
 }
 
-/** Safe: the connection decoded the response with runtime.proto, which `Answers` mirrors. */
+/** The cast is safe, because the connection decoded the response with runtime.proto, which `Answers` mirrors. */
 function as<Name extends keyof Answers>(answer: object, _message: Name): Answers[Name] {
   return answer as Answers[Name];
 }

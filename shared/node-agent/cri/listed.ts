@@ -3,7 +3,7 @@
  * agent decodes and allocates nothing.
  *
  * LU1 an item is as new as its response: all of its bytes are compared.
- * LU2 a full list drops items that it lacks, so the cache holds that list and the items of filtered lists since.
+ * LU2 a full list drops missing items, so the cache holds the items of the last full list and of later filtered lists.
  * LU3 items are frozen, because callers share them.
  */
 import protobuf from "protobufjs";
@@ -17,13 +17,13 @@ interface Read<T> {
   fields?: Fields;
 }
 
-/** Start of each field, then the end of the last one; empty above `FIELDS_MAX` fields. */
+/** The start of each field and the end of the last field; empty above `FIELDS_MAX` fields. */
 type Fields = Uint32Array;
 
 /** Reads responses whose field 1 repeats the items, and items whose field 1 is their id, as in all CRI lists. */
 export class ListReader<T> {
   readonly #read: (bytes: Buffer) => T;
-  /** By the first bytes of the id. Items with the same first bytes are decoded each time. */
+  /** Items by the first bytes of the id. Items with the same first bytes are decoded each time. */
   #known = new Map<number, Read<T>>();
 
   constructor(read: (bytes: Buffer) => T) {
@@ -58,7 +58,7 @@ export class ListReader<T> {
   }
 
   #readAt(answer: Buffer, start: number, length: number): Read<T> {
-    // A copy, because a slice would keep the whole response alive. A Buffer, because protobufjs decodes its strings faster.
+    // Uses a copy, because a slice would keep the whole response in memory, and a Buffer, because protobufjs decodes its strings faster.
     const bytes = Buffer.allocUnsafeSlow(length);
     answer.copy(bytes, 0, start, start + length);
     return { bytes, item: deepFreeze(this.#read(bytes)) };
@@ -67,7 +67,7 @@ export class ListReader<T> {
 
 /** Tag of field 1 with wire type "length-delimited". */
 const FIRST_FIELD = (1 << 3) | 2;
-/** Enough of an id, which is 64 random hex digits. */
+/** Number of bytes that distinguish ids, which are 64 random hex digits. */
 const BEGINNING_BYTES = 6;
 
 /** Skips the tag and the one-byte length of the id. An item without a leading id gets a key that is as stable as its bytes. */
@@ -75,7 +75,7 @@ function beginningOfId(answer: Buffer, start: number, length: number): number {
   return length < 2 + BEGINNING_BYTES ? 0 : answer.readUIntBE(start + 2, BEGINNING_BYTES);
 }
 
-/** An item with more fields is decoded again: comparing them in any order is quadratic. */
+/** An item with more fields is decoded again, because comparing fields in any order is quadratic. */
 const FIELDS_MAX = 64;
 /** Reused scratch space for the item under comparison, so that an unchanged list allocates nothing. */
 const itsFields: Fields = new Uint32Array(FIELDS_MAX + 1);

@@ -49,7 +49,7 @@ export function createDueWatch(store: NodeStore, agenda: Agenda, clock: Clock): 
   };
 }
 
-/** Also returns when `signal` aborts. */
+/** Waits until `atMs`, or until `signal` aborts. */
 async function until(clock: Clock, atMs: number, signal: AbortSignal): Promise<void> {
   if (Number.isFinite(atMs)) await clock.after(atMs - clock.now(), signal).catch(() => undefined);
   else await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

@@ -38,7 +38,7 @@ export interface NodeHostPorts {
   readonly due: Pick<DueWatch, "next">;
 }
 
-/** More than twice the pods of a node: a sync iteration that waits is cheap and must not delay other pods. */
+/** More than twice the number of pods of a node, because a waiting sync iteration is cheap and must not delay other pods. */
 const SYNCS_MAX = 256;
 const FLUSHES_MAX = 8;
 /** Delay of a probe whose previous run has not ended. */

@@ -1,6 +1,6 @@
 /**
- * The node's API client: bounds retries by the caller's time, and retries rejections of the node authorizer. That authorizer learns of a
- * binding from its own watch, so it may reject the pod and its ConfigMaps, Secrets and tokens for some milliseconds ("no relationship
+ * The node's API client: bounds retries by the caller's deadline, and retries rejections of the node authorizer. That authorizer learns of
+ * a binding from its own watch, so it may reject the pod and its ConfigMaps, Secrets and tokens for some milliseconds ("no relationship
  * found"). Source: plugin/pkg/auth/authorizer/node/node_authorizer.go.
  */
 import type { Resource } from "@deltaloop/kube/objects";
@@ -16,7 +16,7 @@ type NodeKube = KubeReader & KubeWriter & KubeWatch<Resource>;
 
 /** Two clients of the same API server with separate connection limits. */
 interface Clients {
-  /** For the Node and its Lease, which must not wait behind calls for pods. Source: cmd/kubelet/app/server.go HeartbeatClient. */
+  /** Client for the Node and its Lease, whose calls must not wait for calls for pods. Source: cmd/kubelet/app/server.go HeartbeatClient. */
   readonly heartbeats: NodeKube;
   readonly calls: NodeKube;
 }

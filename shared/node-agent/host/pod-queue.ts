@@ -2,7 +2,7 @@
  * A work queue of the node, keyed by pod. In memory only: after a crash of the host the due times enqueue the pods again.
  *
  * TQ1 the handler runs once at a time for one pod, and for `concurrencyMax` pods in parallel, in the order of arrival.
- * TQ2 messages of one pod that wait are one message. One that arrives while the handler runs is handled after it.
+ * TQ2 waiting messages of one pod are merged. A message that arrives while the handler runs is handled afterwards.
  * TQ3 a message that failed is retried `RETRY_MS` after the start of the handler; after `ATTEMPTS_MAX` it is dropped.
  * TQ4 a handler that exceeds its limit has failed: its slot is free, and its late result is ignored.
  */
@@ -33,9 +33,9 @@ export interface PodQueueOptions {
 
 export class PodQueue {
   readonly #options: PodQueueOptions;
-  /** By pod, the oldest first. */
+  /** Waiting messages by pod, the oldest first. */
   readonly #waiting = new Map<string, Waiting>();
-  /** Pods whose handler runs, or failed and is not due again. */
+  /** Pods whose handler runs, or has failed and is not due again yet. */
   readonly #held = new Set<string>();
   readonly #running = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
@@ -50,7 +50,7 @@ export class PodQueue {
     return new Set([...this.#waiting.keys(), ...this.#held]).size;
   }
 
-  /** Messages sent before `start` wait for it. */
+  /** Enqueues a message. Messages that are sent before `start` wait for it. */
   send(message: NodeMessage): void {
     if (!this.#waiting.has(message.uid)) this.#waiting.set(message.uid, { message, failures: 0 });
     this.#dispatch();
@@ -101,7 +101,7 @@ export class PodQueue {
     const limit = this.#options.clock.after(HANDLER_TIMEOUT_MS, over.signal).then(() => {
       throw new Error(`timed out after ${HANDLER_TIMEOUT_MS} ms`);
     });
-    // The timeout may reject after Promise.race has settled, when no one handles it.
+    // The timeout may reject after Promise.race has settled, so its rejection is handled here.
     limit.catch(() => undefined);
     try {
       await Promise.race([Promise.resolve().then(() => handler(message)), limit]);
@@ -115,7 +115,7 @@ export class PodQueue {
     const { uid } = failed.message;
     await clock.after(Math.max(0, retryAtMs - clock.now()), this.#stopping.signal).catch(() => undefined);
     this.#held.delete(uid);
-    // A message that arrived meanwhile replaces this one and starts with no failures.
+    // A message that arrived in the meantime replaces this message and starts with no failures.
     if (failed.failures < ATTEMPTS_MAX && !this.#waiting.has(uid)) this.#waiting.set(uid, failed);
     this.#dispatch();
   }

@@ -38,7 +38,7 @@ export async function lockRoot(rootDir: string): Promise<() => Promise<void>> {
   };
 }
 
-/** Removes the stale lock, and restores a lock that another agent created meanwhile. */
+/** Removes the stale lock, and restores a lock that another agent created in the meantime. */
 async function removeStale(path: string, held: string): Promise<void> {
   const aside = `${path}.stale.${process.pid}`;
   try {

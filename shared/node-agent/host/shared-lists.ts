@@ -2,7 +2,7 @@
  * One list of the runtime for concurrent callers. Every sync iteration reads the pod's sandboxes and containers; thirty concurrent ones
  * would make the runtime list everything thirty times.
  *
- * LI1 a list starts after the call that it answers: a call during a running list waits for the next one.
+ * LI1 a list starts after the call that it answers, so a call during a running list waits for the next list.
  * LI2 a single call is passed through unchanged.
  */
 import type { Cri } from "../ports/cri.ts";
@@ -30,7 +30,7 @@ function shared<T extends { readonly labels: StringMap }, F extends Filter>(list
   let isListing = false;
   let waiting: Caller<T, F>[] = [];
 
-  /** Never throws: the waiting callers get the error. */
+  /** Never throws, because the waiting callers receive the error. */
   async function listForAll(): Promise<void> {
     isListing = true;
     while (waiting.length > 0) {

@@ -1,7 +1,10 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
 
-/** The bytes of `socket`; fails above `bytesMax`. Node's HTTP/2 consumes some frames without an event, so only the connection can count them. */
+/**
+ * Returns the bytes of `socket` as a stream that fails above `bytesMax`. Node's HTTP/2 consumes some frames without an event, so only the
+ * connection can count them.
+ */
 export function boundedSocket(socket: Socket, bytesMax: number): Duplex {
   const bounded = new Duplex({
     read: () => void socket.resume(),

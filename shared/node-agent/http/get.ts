@@ -1,4 +1,4 @@
-/** One GET on a connection of its own, as Go's net/http sends it. The caller follows redirects. */
+/** Sends one GET on a separate connection, as Go's net/http does. The caller follows redirects. */
 import { constants } from "node:crypto";
 import { once } from "node:events";
 import { connect as connectTcp, isIP } from "node:net";
@@ -34,7 +34,7 @@ const RSA_BITS_MAX = 8192;
 
 const FIELD_NAME = /^[\w!#$%&'*+\-.^`|~]+$/;
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** Go computes these headers itself; a GET has none of them. */
+/** Headers that Go computes itself and a GET does not have. */
 const OMITTED: ReadonlySet<string> = new Set(["content-length", "transfer-encoding", "trailer"]);
 
 /**
@@ -48,7 +48,7 @@ export async function get<T>(request: GetRequest, read: (response: Response) => 
   const { signal } = request;
   const onAbort = (): void => void socket.destroy(new Error("aborted"));
   signal.addEventListener("abort", onAbort, { once: true });
-  socket.on("error", () => undefined); // the reader gets the error
+  socket.on("error", () => undefined); // the reader receives the error
   try {
     signal.throwIfAborted();
     if (ready !== undefined) await once(socket, ready);
@@ -65,7 +65,7 @@ export async function get<T>(request: GetRequest, read: (response: Response) => 
 /** Status codes that Go's client follows. */
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** The URL to which a response redirects, and whether its location is absolute. @throws {Error} for a location that is no URL */
+/** The URL to which a response redirects, and whether its location is absolute. @throws {Error} for a location that is not a URL */
 export function redirectOf(url: Url, { status, header }: Response): { readonly url: Url; readonly isAbsolute: boolean } | undefined {
   const location = REDIRECTS.has(status) ? header("location") : undefined;
   if (location === undefined || location === "") return undefined;
@@ -79,7 +79,7 @@ export function redirectOf(url: Url, { status, header }: Response): { readonly u
 
 interface Connection {
   readonly socket: Socket;
-  /** Event after which a request may be written; absent: immediately. */
+  /** Event after which a request may be written; if absent, it may be written immediately. */
   readonly ready?: "connect" | "secureConnect";
 }
 

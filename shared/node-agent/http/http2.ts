@@ -1,5 +1,5 @@
 /**
- * One GET over HTTP/2, on a connection for which the server chose it.
+ * One GET over HTTP/2, on a connection for which the server chose HTTP/2.
  *
  * Source: Go x/net/http2/transport.go.
  */
@@ -26,7 +26,7 @@ const OF_HTTP1: ReadonlySet<string> = new Set([
 /** Values of connection headers that Go accepts. */
 const HARMLESS: Readonly<Record<string, RegExp>> = { connection: /^(?:close|keep-alive)?$/i, upgrade: /^(?:chunked)?$/ };
 
-/** Node's types lack the second option: it allows repeating a header that Node treats as single, as in Go. */
+/** Node's types lack the second option, which, as in Go, allows repeating a header that Node treats as single. */
 const OPTIONS = { settings: { enablePush: false }, strictSingleValueFields: false } as const;
 
 /** Calls `read` with the response. @throws {Error} without a response; also what `read` throws */
@@ -42,7 +42,7 @@ export async function getOverHttp2<T>(
     createConnection: () => boundedSocket(socket, http2BytesMax),
     ...OPTIONS,
   });
-  session.on("error", () => undefined); // the stream gets the error
+  session.on("error", () => undefined); // the stream reports the error
   try {
     const pseudo = [":authority", authority, ":method", "GET", ":path", requestTarget(url), ":scheme", "https"];
     const stream = session.request([...pseudo, ...fields.flatMap(({ name, value }) => [name, value])], { endStream: true });

@@ -1,6 +1,6 @@
 /**
- * Resolves the host names of probes. Node's getaddrinfo runs on at most two threads and cannot be cancelled, so two unresponsive DNS servers
- * would block all lookups of the agent, including the API server's. This resolver uses no threads.
+ * Resolves the host names of probes. Node's getaddrinfo runs on at most two threads and cannot be cancelled, so two unresponsive DNS
+ * servers would block all lookups of the agent, including that of the API server. This resolver uses no threads.
  *
  * Source: Go net/dnsclient_unix.go goLookupIPCNAMEOrder, nameList; Go net/hosts.go.
  *

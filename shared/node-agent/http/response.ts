@@ -1,6 +1,6 @@
 /**
- * Reader of one HTTP/1 response to a GET, as lenient and as strict as Go's net/http: probed servers are tested against the kubelet. Responses
- * of the API server are read by shared/base/http instead, which is strict.
+ * Reader of one HTTP/1 response to a GET, as lenient and as strict as Go's net/http, because probed servers are tested with the kubelet.
+ * Responses of the API server are read by shared/base/http instead, which is strict.
  *
  * RR1 lines end in a line feed, with or without a carriage return; chunk lines need both.
  * RR2 interim responses are skipped, except 101. All heads together are at most 1 MiB, interim responses at most 100.
@@ -12,13 +12,13 @@
 
 export interface Response {
   readonly status: number;
-  /** Returns the first value of a header; the name in lower case. */
+  /** Returns the first value of a header. `name` is in lower case. */
   header(name: string): string | undefined;
-  /** @throws {Error} when it is malformed or breaks off */
+  /** The body. Iteration throws {Error} when it is malformed or incomplete. */
   readonly body: AsyncIterable<Buffer>;
 }
 
-/** Differs from upstream: 10 MiB, which each of a node's probes might hold. */
+/** Differs from upstream's 10 MiB, which each probe of a node might hold in memory. */
 const HEAD_BYTES_MAX = 1024 * 1024;
 /** Differs from upstream, which limits their bytes. */
 const INTERIM_MAX = 100;
@@ -34,7 +34,7 @@ const FRAMING: ReadonlySet<string> = new Set(["transfer-encoding", "trailer", "c
 
 type Headers = ReadonlyMap<string, readonly string[]>;
 
-/** @throws {Error} when it is not HTTP/1 */
+/** @throws {Error} when the response is not HTTP/1 */
 export async function readResponse(chunks: AsyncIterable<Buffer>): Promise<Response> {
   const bytes = new Bytes(chunks);
   for (let interims = 0; interims <= INTERIM_MAX; interims++) {
@@ -75,7 +75,7 @@ async function readHeaders(bytes: Bytes): Promise<Headers> {
 
 interface Version {
   readonly status: number;
-  /** HTTP/1.1 or later. */
+  /** Whether the version is HTTP/1.1 or later. */
   readonly isCurrent: boolean;
 }
 
@@ -143,7 +143,7 @@ function isBlank(text: string): boolean {
   return text === " " || text === "\t";
 }
 
-/** Blanks and tabs only; a regular expression would be quadratic. */
+/** Trims only blanks and tabs. A regular expression would be quadratic. */
 function trimmed(text: string): string {
   let [from, to] = [0, text.length];
   while (from < to && isBlank(text.charAt(from))) from++;
@@ -167,19 +167,19 @@ class Bytes {
     return taken;
   }
 
-  /** The next bytes as text; fewer than `size` only at the end of the connection. */
+  /** Returns the next bytes as text; fewer than `size` only at the end of the connection. */
   async peek(size: number): Promise<string> {
     while (this.#held.length < size && (await this.#receive()));
     return this.#held.toString("latin1", 0, size);
   }
 
-  /** At most `size` bytes; none only at the end of the connection. */
+  /** Returns at most `size` bytes; no bytes only at the end of the connection. */
   async some(size: number): Promise<Buffer> {
     await this.peek(1);
     return this.take(Math.min(size, this.#held.length));
   }
 
-  /** A line of a head, without its end. */
+  /** Returns a line of a head, without its line end. */
   async line(): Promise<string> {
     const line = await this.#line(HEAD_BYTES_MAX - this.#headBytes);
     this.#headBytes += line.length;

@@ -8,15 +8,15 @@
 import { isIPv6 } from "node:net";
 
 export interface Url {
-  /** Lower case; empty in a relative URL. */
+  /** The scheme in lower case; empty in a relative URL. */
   readonly scheme: string;
   /** `name:password`, unescaped. */
   readonly user?: string;
-  /** With port and brackets, as written. */
+  /** The host as written, with port and brackets. */
   readonly host: string;
   /** Escaped. */
   readonly path: string;
-  /** Without its question mark, as written. */
+  /** The query as written, without the question mark. */
   readonly query?: string;
   /** The part after the scheme of a URL such as `mailto:a`, which has neither host nor path. */
   readonly opaque?: string;
@@ -73,7 +73,7 @@ function parseHost(scheme: string, host: string): string {
   return unescaped(host);
 }
 
-/** Escapes a path that holds no escapes. */
+/** Escapes a path that contains no escapes. */
 export function escapePath(path: string): string {
   return path.replaceAll(ESCAPED_IN_PATH, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`);
 }
@@ -124,7 +124,7 @@ export function requestTarget({ path, query }: Url): string {
   return `${path === "" ? "/" : path}${query === undefined ? "" : `?${query}`}`;
 }
 
-/** Without brackets and port. */
+/** Returns the host name without brackets and port. */
 export function hostnameOf({ host }: Url): string {
   return host.replace(/:\d*$/, "").replace(/^\[(.*)\]$/, "$1");
 }
@@ -136,14 +136,14 @@ export function portOf({ host, scheme }: Url): number {
   return scheme === "https" ? 443 : 80;
 }
 
-/** For messages and the Referer header; without the user. */
+/** Returns the URL without the user, for messages and the Referer header. */
 export function urlText(url: Url): string {
   return url.opaque
     ? `${url.scheme}:${url.opaque}`
     : `${url.scheme}://${url.host}${url.path}${url.query === undefined ? "" : `?${url.query}`}`;
 }
 
-/** The byte string of a text. */
+/** Returns the UTF-8 bytes of a text as a byte string. */
 export function byteString(text: string): string {
   return Buffer.from(text).toString("latin1");
 }

@@ -72,7 +72,7 @@ export async function syncPod(ports: NodePorts, uid: string): Promise<void> {
   const { record, work } = start;
   const update = fencedUpdate(ports, { uid, token: record.token });
   const known = await allocatedPodOf(ports, uid);
-  // Without a spec, the sync stops whatever the runtime lists.
+  // Without a spec, the sync stops everything that the runtime lists for the pod.
   const isRuntimeOnly = work === "terminatingRuntime" || known === undefined;
   const sync = podSync(ports, isRuntimeOnly ? runtimePod(uid, record) : known, record, update);
   // Termination was requested before the first sync, so nothing has run.
@@ -172,7 +172,7 @@ async function determine(ports: Pick<NodePorts, "podEvent">, { pod, observe }: P
 /** Status reason of a pod that exceeded its active deadline. Source: pkg/kubelet/active_deadline.go. */
 const DEADLINE_EXCEEDED = "DeadlineExceeded";
 
-/** Keeps the pod Pending: a ReplicaSet would replace Failed pods without limit (§0). */
+/** Keeps the pod Pending, because a ReplicaSet would replace Failed pods without limit (§0). */
 async function holdUnsupported(
   ports: Pick<NodePorts, "podEvent">,
   { pod, update, report }: PodSync,
@@ -193,7 +193,7 @@ async function syncTerminating(ports: NodePorts, sync: PodSync): Promise<SyncEnd
   const { uid } = pod.metadata;
   const abnormal = record.abnormalTerminations.at(-1);
   const why = { ...(abnormal && { abnormal }) };
-  await update("restarts", uid, () => undefined); // no container restarts from here on
+  await update("restarts", uid, () => undefined); // from here on, no container restarts
   const before = await determine(ports, sync);
   await report(before, why);
   await probes.stop(["liveness", "startup"]);

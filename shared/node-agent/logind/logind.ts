@@ -15,7 +15,7 @@ const SERVICE = "org.freedesktop.login1";
 const OBJECT = "/org/freedesktop/login1";
 const MANAGER = "org.freedesktop.login1.Manager";
 const SIGNAL = "PrepareForShutdown";
-/** Matches the sender too, because any process may send a signal of that name on the system bus. */
+/** Also matches the sender, because any process may send a signal of that name on the system bus. */
 const MATCH = `type='signal',sender='${SERVICE}',path='${OBJECT}',interface='${MANAGER}',member='${SIGNAL}'`;
 
 const CALL_MS_MAX = 10_000;
@@ -50,7 +50,7 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
       const content = `# Written by the node agent: the time that pods have to end in a shutdown.\n[Login]\nInhibitDelayMaxSec=${Math.ceil(ms / 1_000)}\n`;
       await writeFile(join(dropInFolder, DROP_IN), content, { mode: 0o644 });
       const kill = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "KillUnit"];
-      await output("busctl", ["call", ...kill, "ssi", "systemd-logind.service", "all", "1"], env); // SIGHUP reloads its configuration
+      await output("busctl", ["call", ...kill, "ssi", "systemd-logind.service", "all", "1"], env); // SIGHUP makes logind reload its configuration
     },
 
     inhibitShutdown: async () => await holdLock(env),
@@ -73,7 +73,7 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
       });
       try {
         if (signal.aborted) return;
-        // busctl writes to stderr once it listens. Reading the property after that misses no change.
+        // busctl writes to stderr once it listens. If the property is read after that, no change is missed.
         await Promise.race([once(child.stderr, "data"), ended.then(failed("busctl"))]);
         const now = await property("PreparingForShutdown");
         if (changes === 0 && !signal.aborted) onChange(now === true);
@@ -109,10 +109,10 @@ async function holdLock(env: NodeJS.ProcessEnv): Promise<InhibitLock> {
   const child = spawn("systemd-inhibit", ["--what=shutdown", "--mode=delay", "--who=deltaloop node", why, HOLDER], {
     env,
     stdio: ["pipe", "pipe", "pipe"],
-    detached: true, // Ctrl-C must not end it before the agent releases the lock
+    detached: true, // Ctrl-C must not end the holder before the agent releases the lock
   });
   const ended = endOf(child);
-  child.stdin.on("error", () => undefined); // `ended` reports why it ended
+  child.stdin.on("error", () => undefined); // `ended` reports the reason
   child.stdin.write(`${HELD}\n`);
   await Promise.race([once(child.stdout, "data"), ended.then(failed("systemd-inhibit"))]);
   return {
@@ -135,7 +135,7 @@ interface End {
   readonly words: string;
 }
 
-/** The last line of stderr, or why the program did not start. */
+/** Returns the last line of stderr, or the reason why the program did not start. */
 async function endOf(child: Child): Promise<End> {
   let words = "";
   child.stderr.on("data", (chunk: Buffer) => (words = `${words}${chunk.toString()}`.slice(-1_000)));

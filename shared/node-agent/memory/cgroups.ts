@@ -11,7 +11,7 @@ export interface MemoryCgroups extends Cgroups {
 }
 
 export interface MemoryCgroupOptions {
-  /** As for the cgroupfs adapter. */
+  /** Roots, as in the cgroupfs adapter. */
   readonly roots: readonly string[];
   /** Default 1. */
   readonly version?: 1 | 2;

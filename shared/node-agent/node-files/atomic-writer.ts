@@ -21,7 +21,7 @@ import { ifExists, ifExistsSync } from "./errors.ts";
 const DATA = "..data";
 const NEW_DATA = "..data_tmp";
 const VERSION = /^\.\.\d{4}(?:_\d\d){5}\.[0-9a-f]+$/u;
-/** Every user must be able to enter it, whatever the agent's umask. */
+/** Mode that lets every user enter the directory, regardless of the agent's umask. */
 const DIRECTORY_MODE = 0o755;
 const PATH_BYTES_MAX = 4096;
 const NAME_BYTES_MAX = 255;
@@ -56,7 +56,10 @@ interface VolumeReader {
   entriesBelow(directory: string): Promise<readonly Dirent[]>;
 }
 
-/** Each sync iteration checks the volume. For few files, libuv's threads cost more than the reads; 60,000 files would block the event loop. */
+/**
+ * Each sync iteration checks the volume. Up to this number of files, synchronous reads cost less than libuv's threads. Synchronous reads of
+ * 60,000 files would block the event loop.
+ */
 const SYNC_FILES_MAX = 100;
 const BELOW = { recursive: true, withFileTypes: true } as const;
 const SYNC_READER: VolumeReader = {
@@ -86,7 +89,7 @@ function checkedPath(path: string): string {
   return clean;
 }
 
-/** Compares names and contents; modes never change while a pod lives. */
+/** Compares names and contents; modes never change during the lifetime of a pod. */
 async function isUnchanged(version: string, files: readonly VolumeFile[], reader: VolumeReader): Promise<boolean> {
   const existing = new Set(await filesBelow(version, reader));
   if (existing.size !== new Set(files.map(({ path }) => path)).size) return false;

@@ -20,7 +20,7 @@ export interface CertificateFiles extends CertificateStore {
 export interface CertificateFilesOptions {
   readonly prefix: "kubelet-client" | "kubelet-server";
   readonly directory: string;
-  /** Used until the store has a certificate; both may be the same file. */
+  /** Certificate that is used until the store has one; both may be the same file. */
   readonly certFile?: string;
   readonly keyFile?: string;
   readonly clock: Clock;
@@ -82,7 +82,7 @@ async function readIfThere(path: string | undefined): Promise<string | undefined
   return path === undefined ? undefined : await ifExists(readFile(path, "utf8"));
 }
 
-/** Keeps a regular file that the operator put there. */
+/** Throws for a regular file, which the operator may have created. */
 async function refuseUnlessLink(path: string): Promise<void> {
   const stats = await ifExists(lstat(path));
   if (stats !== undefined && !stats.isSymbolicLink()) throw new Error(`expected "${path}" to be a symlink but it is a file`);

@@ -23,7 +23,7 @@ type Child = ChildProcessByStdio<Writable, Readable, null>;
 
 interface Running {
   readonly child: Child;
-  /** Also the process group. */
+  /** Process id of the shell, which is also its process group. */
   readonly pid: number;
   readonly waiting: Map<number, (code: number | undefined) => void>;
 }
@@ -35,7 +35,8 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
 
   /** @returns undefined when this process cannot start a shell */
   function start(): Running | undefined {
-    // A process group of its own, so that one signal ends all; an empty environment, so that no variable changes the shell.
+    // The shell gets its own process group, so that one signal ends all commands, and an empty environment, so that no variable changes its
+    // behaviour.
     const child = spawn(program, [], { stdio: ["pipe", "pipe", "ignore"], env: { LC_ALL: "C" }, detached: true });
     const { pid } = child;
     if (pid === undefined) {
@@ -70,7 +71,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
     try {
       process.kill(-lost.pid, "SIGKILL");
     } catch {
-      // The group has exited.
+      // The process group has already exited.
     }
     for (const settle of lost.waiting.values()) settle(undefined);
   }
@@ -96,7 +97,7 @@ export function createCommandShell(program = "/bin/sh"): CommandShell {
         clearTimeout(timer);
         waiting.delete(id);
         if (waiting.size === 0 && running === current) {
-          if (child.stdin.writable) child.stdin.write("wait\n"); // reaps the ended commands
+          if (child.stdin.writable) child.stdin.write("wait\n"); // makes the shell reap the ended commands
           idle = setTimeout(end, IDLE_MS).unref();
         }
       }

@@ -54,7 +54,7 @@ export function containerLogs(podLogsDir: string, containerLogsDir: string): Con
     rotateLog: async (logPath, limits) => (isOurs(logPath) ? await rotateLog(resolve(podLogsDir, logPath), limits) : undefined),
 
     async removeContainerLogs(logPath, linkName) {
-      // A container created with another --pod-logs-dir can still be collected; its log stays.
+      // A container created with another --pod-logs-dir can still be collected, but its log stays.
       if (!isOurs(logPath)) return;
       const path = resolve(podLogsDir, logPath);
       const siblings = (await ifExists(readdir(dirname(path)))) ?? [];

@@ -8,7 +8,7 @@ import { walkTree } from "./walk-tree.ts";
 
 /** Unit of `st_blocks`, independent of the file system's block size. */
 const BLOCK_BYTES = 512;
-/** Entries, some milliseconds of work, after which a walk lets other walks continue. */
+/** Number of entries (some milliseconds of work) after which a walk lets other walks continue. */
 const BATCH = 256;
 
 /**
@@ -23,7 +23,7 @@ export async function diskUsage(
   path: string,
   { semaphore, signal }: { readonly semaphore: FairSemaphore; readonly signal: AbortSignal },
 ): Promise<VolumeUsage> {
-  /** By hard-linked inode: the number of its names that the walk has not met yet. */
+  /** The number of names that the walk has not met yet, by hard-linked inode. */
   const names = new Map<number, number>();
   let [blocks, inodesUsed, steps] = [0, 0, 0];
   let isHeld = false;
@@ -59,7 +59,10 @@ export async function diskUsage(
   }
 }
 
-/** For a few entries that only this agent and the runtime write; synchronous, because a thread would cost more. 0 for a missing path. */
+/**
+ * Measures a few entries that only this agent and the runtime write. It is synchronous, because a thread would cost more. 0 for a missing
+ * path.
+ */
 export function diskUsageAtOnce(path: string): DiskUsage {
   const root = ifExistsSync(() => lstatSync(path));
   const seen = new Set<number>();

@@ -21,7 +21,7 @@ export function createFairSemaphore(count: number): FairSemaphore {
       await new Promise<void>((resolve, reject) => {
         const onAbort = (): void => {
           waiting.delete(next);
-          reject(signal.reason as Error); // the argument of abort()
+          reject(signal.reason as Error); // the reason is the argument of abort()
         };
         const next = (): void => {
           signal.removeEventListener("abort", onAbort);

@@ -8,13 +8,15 @@ import { createCommandShell } from "./command-shell.ts";
 import { errorCode, ifExists, ifExistsSync } from "./errors.ts";
 import { isWithin } from "./paths.ts";
 
-/** A mount that takes longer hangs, for example on a dead server; the pod's next sync iteration retries. */
+/**
+ * Timeout of a mount. A mount that takes longer hangs, for example because of an unreachable server; the pod's next sync iteration retries.
+ */
 const COMMAND_MS = 30_000;
 /** Limit per directory, including mounts that containers made in their volumes; each stacked mount counts. */
 const MOUNTS_MAX = 10_000;
 
 const shell = createCommandShell();
-/** False on kernels before 6.4. */
+/** Whether the kernel supports `noswap`, which it does from 6.4 on. */
 let knowsNoSwap = true;
 
 /** `refused`: the machine allows no mounts, or has no `mount`. Other failures throw. */
@@ -22,19 +24,19 @@ export type MountOutcome = "mounted" | "refused";
 
 /** Mount points at and below `directory`, deepest first; stacked mounts are listed once each. */
 async function mountsWithin(directory: string): Promise<readonly string[]> {
-  const base = await ifExists(realPathOf(directory)); // may block on another program's mount
+  const base = await ifExists(realPathOf(directory)); // this call may block on another program's mount
   if (base === undefined) return [];
   return (await mountTable()).filter((path) => path.startsWith(base) && isWithin(base, path)).toReversed();
 }
 
-/** The errors of a mount whose server is gone. Source: k8s.io/mount-utils mount_helper_unix.go IsCorruptedMnt. */
+/** Errors of a mount whose server is unreachable. Source: k8s.io/mount-utils mount_helper_unix.go IsCorruptedMnt. */
 const DEAD = ["ENOTCONN", "ESTALE", "EIO", "EACCES", "EHOSTDOWN", "EWOULDBLOCK", "ENODEV"];
 
 export function isDeadMount(error: unknown): boolean {
   return DEAD.includes(errorCode(error) ?? "");
 }
 
-/** Also of a dead mount, whose own name cannot be resolved. */
+/** Returns the real path, even of a dead mount, whose name cannot be resolved. */
 async function realPathOf(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -66,7 +68,7 @@ function readProc(name: "mountinfo" | "status"): string {
   return ifExistsSync(() => readFileSync(`/proc/self/${name}`, "utf8")) ?? "";
 }
 
-/** Parses /proc/self/mountinfo, oldest first: a mount inside another one is younger than it. */
+/** Parses /proc/self/mountinfo, oldest first: a mount is younger than the mount that contains it. */
 function mountPoints(table: string): readonly string[] {
   return table.split("\n").flatMap((line) => line.split(" ")[4]?.replace(/\\([0-7]{3})/gu, unescaped) ?? []);
 }
@@ -81,7 +83,7 @@ export async function isMountPoint(directory: string): Promise<boolean> {
   return own !== undefined && own.dev !== above?.dev;
 }
 
-/** Without a size, the kernel limits the tmpfs to half of the memory. Uses `noswap` where the kernel has it. */
+/** If no size is given, the kernel limits the tmpfs to half of the memory. Uses `noswap` where the kernel has it. */
 export async function mountTmpfs(directory: string, sizeBytes?: number): Promise<MountOutcome> {
   const size = sizeBytes === undefined ? [] : [`size=${sizeBytes}`];
   const mount = (options: readonly string[]): Promise<CommandEnd> =>
@@ -95,13 +97,14 @@ export async function mountTmpfs(directory: string, sizeBytes?: number): Promise
   return outcome;
 }
 
-/** Bind-mounts the open file `fd` at `target`, even if its path changed meanwhile. */
+/** Bind-mounts the open file `fd` at `target`, even if its path has changed in the meantime. */
 export async function bindMount(fd: number, target: string): Promise<MountOutcome> {
   return outcomeOf(await run("mount", ["--no-canonicalize", "-o", "bind", `/proc/${process.pid}/fd/${fd}`, target]), target);
 }
 
 /**
- * `detach`: at once, also while processes use a mount; it ends with its last user.
+ * Unmounts all mounts at or below `directory`. With `detach` this succeeds even while processes use a mount, which then ends with its last
+ * user.
  *
  * @throws {NodeFilesError} when a mount remains
  */
@@ -126,10 +129,10 @@ function outcomeOf(end: CommandEnd, directory: string): MountOutcome {
 type CommandEnd = { readonly kind: "done" } | { readonly kind: "refused" | "failed"; readonly message: string };
 
 const NO_RIGHT = /permission denied|operation not permitted|must be superuser|only root|unrecognized option/iu;
-/** Bit in a capability set, from linux/capability.h. Without it every mount fails, whatever message `mount` prints. */
+/** Bit in a capability set, from linux/capability.h. Without this capability every mount fails, regardless of the message of `mount`. */
 const CAP_SYS_ADMIN = 1n << 21n;
 
-/** Tries the shell first; on failure runs the command directly, whose exit code and message count. */
+/** Tries the shell first. After a failure it runs the command directly, and uses its exit code and message. */
 async function run(command: "mount" | "umount", args: readonly string[]): Promise<CommandEnd> {
   const startedMs = performance.now();
   if ((await shell.run(command, args, COMMAND_MS)) === 0) return { kind: "done" };

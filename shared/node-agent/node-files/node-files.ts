@@ -18,7 +18,7 @@ import { volumeUsages } from "./volume-usages.ts";
 import { volumeDirectories } from "./volume-directory.ts";
 
 const HOSTS_FILE_MODE = 0o644;
-/** A container may run as any user, and writes its termination message here. */
+/** Mode of a termination log, because a container may run as any user and writes its termination message to it. */
 const TERMINATION_LOG_MODE = 0o666;
 
 export interface NodeFilesOptions {
@@ -95,7 +95,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
 
     removePodDirectory: (uid) => withPathLock(paths.pod(uid), () => usages.without(uid, () => removeTree(paths.pod(uid)))),
 
-    // Written in place and only on a change, because running containers have this inode mounted.
+    // The file is written in place and only on a change, because running containers have this inode mounted.
     async writeHostsFile(uid, content) {
       const path = paths.hostsFile(uid);
       return await withPathLock(path, async () => {
@@ -123,7 +123,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async readTerminationLog(path, bytesMax) {
-      // Most containers write no message. Other paths may be on a file system that blocks, so only the agent's own file is checked here.
+      // Most containers write no message, so the agent's own file is checked first. Other paths may be on a file system that blocks.
       const [, containers, ...names] = relative(paths.pods, path).split(sep);
       if (containers === "containers" && names.length === 2 && isEmptyFile(path)) return "";
       const directory = await ifExists(realpath(dirname(path)));
@@ -139,7 +139,7 @@ function isEmptyFile(path: string): boolean {
   return found?.isFile() === true && found.size === 0;
 }
 
-/** Whether the file has exactly this content. Reads no more than that, because a container may enlarge the file. */
+/** Whether the file has exactly this content. Reads at most one byte more, because a container may enlarge the file. */
 function holds(path: string, bytes: Buffer): boolean {
   const found = ifExistsSync(() => lstatSync(path));
   if (found?.isFile() !== true || found.size !== bytes.length) return false;
@@ -152,7 +152,7 @@ function holds(path: string, bytes: Buffer): boolean {
   }
 }
 
-/** Returns at most the last `bytesMax`; undefined for anything but a regular file, which could block or lead elsewhere. */
+/** Returns at most the last `bytesMax` bytes of a regular file; undefined for other files, which could block or lead elsewhere. */
 async function readEnd(path: string, bytesMax: number): Promise<string | undefined> {
   const found = await ifExists(lstat(path));
   if (found?.isFile() !== true) return undefined;
@@ -182,5 +182,5 @@ function withExplainedFailures(files: NodeFiles): NodeFiles {
     name,
     (...args: never[]) => explained(async () => method(...args)),
   ]);
-  return Object.fromEntries(wrapped) as NodeFiles; // each wrapper keeps name, arguments and result
+  return Object.fromEntries(wrapped) as NodeFiles; // each wrapper keeps the name, arguments and result of its method
 }

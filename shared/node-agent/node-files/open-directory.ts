@@ -14,12 +14,12 @@ const O_PATH = 0o10000000;
 export const ITSELF = O_PATH | constants.O_NOFOLLOW;
 /** Directories up to this `st_size` are read whole. File systems report it in bytes or in entries. */
 const READ_AT_ONCE_MAX = 32 * 1024;
-/** Entries per read of a larger directory: bounds the memory and the time that the event loop is blocked. */
+/** Entries per read of a larger directory: which bounds the memory, and the time for which the event loop is blocked. */
 const ENTRIES_AT_ONCE = 128;
-/** `opendir` accepts it, though its types do not. Where entries have no type, Node looks them up by these names. */
+/** `opendir` accepts this encoding, although its types do not. If entries have no type, Node looks them up by these names. */
 const BYTES = "buffer" as BufferEncoding;
 
-/** Raw descriptors: a FileHandle per directory costs more than reading the directory. */
+/** Uses raw descriptors, because a FileHandle per directory costs more than reading the directory. */
 const openFile = promisify(open);
 const statOpen = promisify(fstat);
 const closeFile = promisify(close);
@@ -52,7 +52,7 @@ export async function openItself(path: string | Buffer, flags = 0): Promise<Open
   }
 }
 
-/** The path of `name` in an open directory, or of the directory itself. */
+/** Returns the path of `name` in an open directory, or of the directory itself. */
 export function placeIn({ fd }: { readonly fd: number }, name?: string): Buffer {
   return Buffer.from(`/proc/self/fd/${fd}${name === undefined ? "" : `/${name}`}`, "latin1");
 }
@@ -70,7 +70,7 @@ function asEntry(entry: Dirent | Dirent<Buffer>): Entry {
   return { name, isDirectory: entry.isDirectory() };
 }
 
-/** The current path, for messages; undefined above PATH_MAX. */
+/** Returns the current path, for messages; undefined if it is longer than PATH_MAX. */
 export async function pathOf(directory: { readonly fd: number }): Promise<string | undefined> {
   return await readlink(placeIn(directory)).catch((error: unknown) => {
     if (errorCode(error) === "ENAMETOOLONG") return undefined;

@@ -11,8 +11,8 @@ const DIRECTORY = 0o2110;
 const MODE_BITS = 0o7777;
 
 /**
- * Changes the group of `path` and all entries below it, and grants it access. Follows no links, even if a container replaces a file by one
- * meanwhile.
+ * Changes the group of `path` and all entries below it, and grants it access. Follows no links, even if a container replaces a file by a
+ * link during the call.
  *
  * Source: pkg/volume/volume_linux.go changeFilePermission. Differs from upstream: a failure is an error; upstream logs it, and the pod
  * fails later.

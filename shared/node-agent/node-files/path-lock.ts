@@ -24,7 +24,7 @@ export function createPathLock(): WithPathLock {
   };
 }
 
-/** Expects resolved paths. */
+/** Whether `path` is below `base`. Both must be resolved. */
 function isBelow(base: string, path: string): boolean {
   return path.startsWith(base.endsWith(sep) ? base : `${base}${sep}`);
 }

@@ -17,7 +17,7 @@ import { unmountWithin } from "./mounts.ts";
 import { entriesOf, openDirectory, pathOf, placeIn } from "./open-directory.ts";
 import type { Entry, OpenPlace } from "./open-directory.ts";
 
-/** Passes over the top. Entries that a concurrent writer keeps adding remain for the next call. */
+/** Passes over the top. Entries that a concurrent writer keeps adding are left for the next call. */
 const PASSES_MAX = 10;
 
 /**
@@ -45,7 +45,7 @@ export async function removeUnmounted(directory: string): Promise<void> {
 class Removal {
   readonly #directory: string;
   readonly #top: OpenPlace;
-  /** Unique per call, because an earlier call may have left moved directories. */
+  /** Prefix that is unique per call, because an earlier call may have left moved directories. */
   readonly #prefix = `removed-${randomBytes(8).toString("hex")}-`;
   #moved = 0;
 

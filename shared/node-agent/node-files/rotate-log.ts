@@ -37,7 +37,7 @@ export async function rotateLog(path: string, { bytesMax, filesMax, nowMs }: Log
   };
 }
 
-/** Only regular files: opening a FIFO would block a thread. */
+/** Compresses a regular file only, because opening a FIFO would block a thread. */
 async function compress(path: string): Promise<void> {
   if ((await ifExists(lstat(path)))?.isFile() !== true) return;
   const draft = `${path}${DRAFT}`;

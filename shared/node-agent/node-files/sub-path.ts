@@ -23,7 +23,7 @@ import { PRIVATE_MODE, isWithin } from "./paths.ts";
 /** Permissions, setuid, setgid and sticky bits. */
 const MODE_BITS = 0o7777;
 const FILE_TARGET_MODE = 0o640;
-/** Hexadecimal digits in the name of a bind target. */
+/** Number of hexadecimal digits in the name of a bind target. */
 const NAME_LENGTH = 16;
 
 /**
@@ -81,7 +81,7 @@ async function makeBelow(base: string, parent: string, names: readonly string[])
   }
 }
 
-/** Copies the mode of the volume, whatever the umask, including setgid and sticky bits. */
+/** Copies the mode of the volume, including setgid and sticky bits, regardless of the umask. */
 async function makeOne(path: string, volumeMode: number): Promise<void> {
   try {
     await mkdir(path);
@@ -116,7 +116,7 @@ async function openWithin(base: string, path: string): Promise<FileHandle> {
   return handle;
 }
 
-/** The path of `name` in an open directory. */
+/** Returns the path of `name` in an open directory. */
 function place(directory: FileHandle, name: string): string {
   return `/proc/self/fd/${directory.fd}/${name}`;
 }
@@ -136,7 +136,9 @@ async function bind(handle: FileHandle, target: string): Promise<boolean> {
   return (await bindMount(handle.fd, target)) === "mounted";
 }
 
-/** The volume's content was replaced: running containers keep the old mount, new containers get the new one. */
+/**
+ * Removes the target after the volume's content was replaced. Running containers keep the old mount, and new containers get a new mount.
+ */
 async function removeTarget(target: string): Promise<void> {
   await unmountWithin(target, { detach: true });
   await ((await lstat(target)).isDirectory() ? rmdir(target) : unlink(target));

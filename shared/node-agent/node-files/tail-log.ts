@@ -12,7 +12,7 @@ const NEWLINE = 0x0a;
 const CRI_LINE = /^\S+ (?:stdout|stderr) ([^\s:]+)\S* (.*)$/su;
 
 /**
- * The last lines, up to a byte limit. A line that the runtime split (`P`) continues in the next entry.
+ * Returns the last lines, up to a byte limit. A line that the runtime split (`P`) continues in the next entry.
  *
  * Source: pkg/kubelet/kuberuntime readLastStringFromContainerLogs; cri-client pkg/logs/tail.go findTailLineStartIndex.
  */
@@ -67,6 +67,6 @@ function jsonText(line: string): string {
     const { log } = JSON.parse(line) as { readonly log?: unknown };
     return typeof log === "string" ? log : "";
   } catch {
-    return ""; // a partial line at the start of the block
+    return ""; // the first line of the block may be incomplete
   }
 }

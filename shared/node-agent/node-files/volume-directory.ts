@@ -12,18 +12,18 @@ import { giveToGroup } from "./ownership.ts";
 import { PRIVATE_MODE } from "./paths.ts";
 import type { PodPaths } from "./paths.ts";
 
-/** A container may run as any user and must be able to write to its emptyDir. */
+/** Mode of an emptyDir, because a container may run as any user and must be able to write to it. */
 const VOLUME_MODE = 0o777;
 
 /**
- * Content of the marker file. Containers use the volume from then on, so `plain` stays plain even if mounts work later. A tmpfs is lost
- * only in a reboot, with all containers, and is then mounted again.
+ * Content of the marker file. Containers use the volume as soon as the file exists, so `plain` stays plain even if mounts work later. A
+ * tmpfs is lost only in a reboot, with all containers, and is then mounted again.
  */
 type Made = "plain" | "tmpfs";
 
 interface Medium {
   readonly tmpfs: boolean;
-  /** Must never be written to disk. */
+  /** Whether the content must never be written to disk. */
   readonly isSecret: boolean;
   readonly sizeBytes?: number;
 }
@@ -94,14 +94,17 @@ export function volumeDirectories(paths: PodPaths, withPathLock: WithPathLock, o
   }
 }
 
-/** Also for a plain directory of an earlier agent: its content stays mounted, but gets no updates. */
+/**
+ * Returns the error for a volume that needs a tmpfs. It also applies to a plain directory of an earlier agent, whose content stays mounted
+ * but gets no updates.
+ */
 function refusal({ name }: VolumePlace): NodeFilesError {
   return new NodeFilesError(
     `cannot mount a tmpfs for volume "${name}", and its secrets are never written to disk: run the node agent as root with CAP_SYS_ADMIN and with "mount" in its PATH`,
   );
 }
 
-/** Reads the marker first, because an emptyDir may have another program's mount that blocks. */
+/** Reads the marker first, because a mount of another program in an emptyDir may block. */
 async function isComplete(directory: string, mark: string): Promise<boolean> {
   const made = ifExistsSync(() => readFileSync(mark, "utf8"));
   if (made === "tmpfs") return await isMountPoint(directory);

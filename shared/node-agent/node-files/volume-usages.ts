@@ -6,11 +6,11 @@ import { ifExists } from "./errors.ts";
 import { createFairSemaphore } from "./fair-semaphore.ts";
 import type { PodPaths } from "./paths.ts";
 
-/** Leaves two of libuv's four threads for pods that start and end. */
+/** Number of concurrent walks, which leaves two of libuv's four threads for pods that start and end. */
 const WALKS_MAX = 2;
 
 export interface VolumeUsages extends Pick<NodeFiles, "volumeUsage"> {
-  /** Aborts the measurements of the pod's volumes and runs `act` while none can start. */
+  /** Aborts the measurements of the pod's volumes, and runs `act` while no measurement can start. */
   without<T>(uid: string, act: () => Promise<T>): Promise<T>;
 }
 

@@ -31,9 +31,9 @@ export interface Found {
 }
 
 export interface Visitor {
-  /** A system error counts as an unreadable entry (WT4); any other error ends the walk. */
+  /** Visits one entry. A system error counts as an unreadable entry (WT4); any other error ends the walk. */
   visit(found: Found): Promise<void> | void;
-  /** Called before each step that may wait for the disk, to yield or, by an error, to end the walk. */
+  /** Called before each step that may wait for the disk, to yield or, by throwing, to end the walk. */
   step?(): Promise<void> | undefined;
 }
 
@@ -42,7 +42,7 @@ interface Level {
   readonly depth: number;
   readonly ino: number;
   readonly names: string[];
-  /** How many of its directories were in `names` so far; undefined: all. */
+  /** Number of the level's directories that were already in `names`; undefined if all were. */
   taken: number | undefined;
 }
 
@@ -150,7 +150,7 @@ class Walk {
     await this.#enter();
   }
 
-  /** @returns whether it is now the current directory */
+  /** @returns whether the level is now the current directory */
   async #backTo(level: Level): Promise<boolean> {
     const stepsUp = this.#path.length - level.depth;
     this.#path.length = level.depth;

@@ -1,4 +1,4 @@
-/** A certificate and its key as PEM. The first certificate is the owner's; those of its issuers follow. */
+/** A certificate and its key as PEM. The first certificate is the owner's; the certificates of its issuers follow. */
 export interface KeyedCertificate {
   readonly cert: string;
   readonly key: string;

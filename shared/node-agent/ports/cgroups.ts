@@ -18,9 +18,9 @@ export interface Cgroups {
   write(path: string, files: readonly CgroupFile[]): Promise<void>;
   /** Names of the child groups in all hierarchies; hierarchies with equally many groups are read once. */
   children(path: string): Promise<readonly string[]>;
-  /** Processes and threads in a group and below it; undefined: not counted. */
+  /** Processes and threads in a group and below it; undefined if they are not counted. */
   processes(path: string): Promise<number | undefined>;
-  /** Usage of a group and all below it; undefined: not counted. */
+  /** Usage of a group and all below it; undefined if it is not counted. */
   memory(path: string): Promise<CgroupMemory | undefined>;
   kill(path: string): Promise<void>;
   remove(path: string): Promise<void>;
@@ -29,7 +29,7 @@ export interface Cgroups {
 export interface CgroupMemory {
   /** Memory without inactive file pages. */
   readonly workingSetBytes: number;
-  /** Absent: unlimited. */
+  /** Absent if unlimited. */
   readonly limitBytes?: number;
 }
 

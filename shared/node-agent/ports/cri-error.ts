@@ -39,17 +39,17 @@ export function isNotFound(error: unknown): boolean {
   return error instanceof CriError && error.code === "NotFound";
 }
 
-/** An older runtime lacks the verb, which is a normal answer (node-agent §17). */
+/** Whether an older runtime lacks the verb, which is a normal response (node-agent §17). */
 export function isUnimplemented(error: unknown): boolean {
   return error instanceof CriError && error.code === "Unimplemented";
 }
 
-/** The runtime is not reachable, or the connection broke during the call, which may have taken effect. */
+/** Whether the runtime is not reachable, or the connection broke during the call, which may have taken effect. */
 export function isUnavailable(error: unknown): boolean {
   return error instanceof CriError && error.code === "Unavailable";
 }
 
-/** The deadline of the call or of the `execSync` command passed; the call may have taken effect. */
+/** Whether the deadline of the call or of the `execSync` command passed; the call may have taken effect. */
 export function isDeadlineExceeded(error: unknown): boolean {
   return error instanceof CriError && error.code === "DeadlineExceeded";
 }

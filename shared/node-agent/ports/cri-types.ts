@@ -16,7 +16,7 @@ export interface VersionResponse {
 }
 
 export interface RuntimeCondition {
-  /** RuntimeReady, NetworkReady, or a condition of the runtime's own. */
+  /** RuntimeReady, NetworkReady, or a condition that the runtime defines. */
   readonly type: string;
   readonly status: boolean;
   readonly reason: string;
@@ -45,7 +45,7 @@ export interface SecurityProfile {
 export interface LinuxContainerResources {
   /** Microseconds. */
   readonly cpuPeriod?: number;
-  /** Microseconds per period; 0: unlimited. */
+  /** Microseconds per period; 0 means unlimited. */
   readonly cpuQuota?: number;
   readonly cpuShares?: number;
   readonly memoryLimitInBytes?: number;
@@ -124,7 +124,7 @@ export interface PodSandbox {
 }
 
 export interface PodSandboxStatus extends PodSandbox {
-  /** Absent: this runtime or sandbox has no network namespace of its own. Empty `ip`: not assigned yet, or released. */
+  /** Absent if the runtime or sandbox has no own network namespace. An empty `ip` is not assigned yet, or was released. */
   readonly network?: { readonly ip: string; readonly additionalIps: readonly string[] };
   readonly namespaceOptions?: NamespaceOption;
 }
@@ -218,9 +218,9 @@ export interface ContainerStatus extends Omit<Container, "podSandboxId" | "image
   readonly reason: string;
   readonly message: string;
   readonly mounts: readonly Mount[];
-  /** Absolute, on the host. */
+  /** Absolute path on the host. */
   readonly logPath: string;
-  /** The effective limits; absent: not reported. */
+  /** The effective limits; absent if not reported. */
   readonly resources?: Pick<LinuxContainerResources, "cpuPeriod" | "cpuQuota" | "cpuShares" | "memoryLimitInBytes">;
 }
 
@@ -264,7 +264,7 @@ export interface Image {
 
 /** One entry of a pull secret. Never logged. */
 export interface AuthConfig {
-  /** Bytes, as the password: see `textOfBytes`. */
+  /** Bytes, like the password; see `textOfBytes`. */
   readonly username?: string;
   readonly password?: string;
   readonly auth?: string;
@@ -280,13 +280,13 @@ export interface FilesystemUsage {
   readonly inodesUsed: number;
 }
 
-/** Absent values are not measured yet. */
+/** Statistics; absent values are not measured yet. */
 export interface ContainerStats {
   readonly id: string;
   readonly metadata: ContainerMetadata;
   readonly labels: StringMap;
   readonly cpu?: { readonly timestampMs: number; readonly usageCoreNanoSeconds: number };
-  /** `usageBytes` includes reclaimable memory; absent: not reported. */
+  /** `usageBytes` includes reclaimable memory; absent if not reported. */
   readonly memory?: { readonly timestampMs: number; readonly workingSetBytes: number; readonly usageBytes?: number };
   /** The files that the container wrote. */
   readonly writableLayer?: { readonly usedBytes: number; readonly inodesUsed: number };

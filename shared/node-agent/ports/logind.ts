@@ -10,7 +10,7 @@
 export interface Logind {
   inhibitDelayMs(): Promise<number>;
   overrideInhibitDelay(ms: number): Promise<void>;
-  /** @throws also during a shutdown */
+  /** Takes a lock. @throws also during a shutdown */
   inhibitShutdown(): Promise<InhibitLock>;
   watchShutdown(onChange: (isShuttingDown: boolean) => void, signal: AbortSignal): Promise<void>;
 }

@@ -22,15 +22,15 @@ export interface NodeFiles {
   makePodDirectories(uid: string): Promise<void>;
   /** Returns the pod UIDs. */
   podsWithDirectories(): Promise<readonly string[]>;
-  /** Removes it with all volumes and mounts. */
+  /** Removes the pod's directory with all volumes and mounts. */
   removePodDirectory(uid: string): Promise<void>;
 
   /** @returns the host path that containers mount */
   writeVolume(volume: VolumePlace, payload: readonly VolumeFile[], options?: VolumeOptions): Promise<string>;
-  /** The path of a complete volume; undefined if there is none. */
+  /** Returns the path of a complete volume; undefined if the volume is missing or incomplete. */
   volumePath(volume: VolumePlace): Promise<string | undefined>;
   makeEmptyDir(volume: VolumePlace, options?: EmptyDirOptions): Promise<string>;
-  /** @throws {NodeFilesError} if it does not match `type` and `type` does not create it */
+  /** @throws {NodeFilesError} if the path does not match `type` and `type` does not allow creating it */
   checkHostPath(path: string, type: string): Promise<void>;
   /** Creates missing directories with the volume's mode, and never leaves the volume, not even through a symlink. */
   makeSubPath(uid: string, volumePath: string, subPath: string): Promise<string>;
@@ -45,7 +45,7 @@ export interface NodeFiles {
   /** Reads at most the last `bytesMax`; undefined if the file is missing or outside the root. */
   readTerminationLog(path: string, bytesMax: number): Promise<string | undefined>;
 
-  /** Mode 0755, with parents. `directory` is relative to the pod log root. @returns its absolute path */
+  /** Creates a directory with mode 0755, and its parents. `directory` is relative to the pod log root. @returns its absolute path */
   makeLogDirectory(directory: string): Promise<string>;
   /** The highest N of `<N>.log` or `<N>.log.<suffix>`; undefined without such a file. */
   highestLogNumber(directory: string): Promise<number | undefined>;
@@ -70,7 +70,10 @@ export interface NodeFiles {
   diskSpace(path: string): Promise<FileSystem | undefined>;
   /** Usage of the pod's logs in `logDirectory` (below the pod log root) and of its hosts file. */
   podDiskUsage(uid: string, logDirectory: string): Promise<PodDiskUsage>;
-  /** Undefined if the volume is missing, or its pod's directory is being removed. May take long for large volumes; volumes are measured concurrently. */
+  /**
+   * Returns undefined if the volume is missing, or its pod's directory is being removed. May take long for large volumes; volumes are
+   * measured concurrently.
+   */
   volumeUsage(volume: VolumePlace): Promise<VolumeUsage | undefined>;
 }
 
@@ -81,11 +84,11 @@ export interface DiskSpace {
 }
 
 export interface FileSystem extends DiskSpace {
-  /** Equal for paths on one file system. */
+  /** Device number, which is equal for paths on the same file system. */
   readonly device: number;
   readonly inodes: number;
   readonly inodesFree: number;
-  /** Free bytes including those reserved for root; absent: as `availableBytes`. */
+  /** Free bytes including those reserved for root; if absent, the same as `availableBytes`. */
   readonly freeBytes?: number;
 }
 
@@ -95,13 +98,13 @@ export interface DiskUsage {
 }
 
 export interface VolumeUsage extends DiskUsage {
-  /** Why some entries are not counted; the usage is then a lower bound. */
+  /** The reason why some entries are not counted, so that the usage is a lower bound. */
   readonly failure?: string;
 }
 
-/** Missing files count as 0. */
+/** Disk usage of a pod, in which missing files count as 0. */
 export interface PodDiskUsage {
-  /** By container name. */
+  /** Usage of the logs by container name. */
   readonly logs: ReadonlyMap<string, DiskUsage>;
   readonly hostsFile: DiskUsage;
 }
@@ -109,7 +112,7 @@ export interface PodDiskUsage {
 export interface LogLimits {
   readonly bytesMax: number;
   readonly filesMax: number;
-  /** Becomes the suffix of the rotated log. */
+  /** Time from which the suffix of the rotated log is made. */
   readonly nowMs: number;
 }
 
@@ -127,11 +130,11 @@ export interface VolumePlace {
 }
 
 export interface VolumeFile {
-  /** Relative to the volume; may contain `/`, never `..`. */
+  /** Path relative to the volume, which may contain `/` but never `..`. */
   readonly path: string;
   readonly content: Uint8Array;
   readonly mode: number;
-  /** Owner; default root. */
+  /** Owner of the file; default root. */
   readonly uid?: number;
 }
 
@@ -146,7 +149,7 @@ export interface EmptyDirOptions {
   readonly fsGroup?: number;
 }
 
-/** A path on the machine's disk is in a wrong state. The message, which users see, says what, where and what to do. */
+/** A path on the machine's disk is in a wrong state. The message, which users see, has the problem, the path and the remedy. */
 export class NodeFilesError extends Error {
   override readonly name = "NodeFilesError";
 }

@@ -73,16 +73,16 @@ export interface WorkerRecord {
   readonly fullName: string;
   readonly isStatic: boolean;
   readonly syncedAtMs: number;
-  /** When the pod was allowed to start. */
+  /** Time at which the pod was allowed to start. */
   readonly startedAtMs?: number;
   readonly terminatingAtMs?: number;
-  /** A sync iteration has seen the termination: no container of the pod is started again. */
+  /** Whether a sync iteration has seen the termination, after which no container of the pod is started. */
   readonly startedTerminating?: true;
   readonly terminatedAtMs?: number;
   readonly finished?: true;
   /** The effective value; 0 = not set yet, at least 1 once terminating. */
   readonly gracePeriodSeconds: number;
-  /** `spec.terminationGracePeriodSeconds` of the last update with a spec; absent: no spec seen yet. */
+  /** `spec.terminationGracePeriodSeconds` of the last update with a spec; absent if no spec was seen yet. */
   readonly specGracePeriodSeconds?: number;
   readonly deleted?: true;
   readonly evicted?: true;
@@ -94,15 +94,15 @@ export interface WorkerRecord {
   readonly abnormalTerminations: readonly AbnormalTermination[];
   /** Incremented by each sync iteration; only the holder of the newest token may write (§18.5). */
   readonly token: number;
-  /** Observations older than this must not be used. */
+  /** Time before which observations must not be used. */
   readonly lastTurnEndedAtMs?: number;
 }
 
 export interface PendingUpdate {
   readonly kind: UpdateKind;
-  /** Arrival of the oldest update that this one replaced. */
+  /** Arrival of the oldest update that this update replaced. */
   readonly sinceMs: number;
-  /** The pod is known from the runtime only, without a spec. */
+  /** Whether the pod is known only from the runtime, without a spec. */
   readonly runtimeOnly?: true;
 }
 
@@ -117,13 +117,13 @@ export interface AbnormalTermination {
   readonly isDisruption?: true;
   /** Message of that condition. Default: `message`. */
   readonly disruptionMessage?: string;
-  /** Does not apply to a pod that has succeeded. */
+  /** Whether the fields do not apply to a pod that has succeeded. */
   readonly unlessSucceeded?: true;
 }
 
 export interface StaticStart {
   readonly startedUid?: string;
-  /** In order of arrival. */
+  /** UIDs of waiting pods in order of arrival. */
   readonly waitingUids: readonly string[];
 }
 
@@ -134,13 +134,13 @@ export interface CachedStatus {
   readonly status: PodStatus;
   /** Starts at 1 and grows with every accepted change. */
   readonly version: number;
-  /** The last version sent to the API server; 0 = none. */
+  /** The last version sent to the API server; 0 if none was sent. */
   readonly sentVersion: number;
-  /** All containers have ended and volumes are unmounted (TerminatePod). Never reset. */
+  /** Whether all containers have ended and volumes are unmounted (TerminatePod). Never reset. */
   readonly podIsFinished?: true;
   /** Time of the first change that is not sent. */
   readonly changedAtMs: number;
-  /** The API server's last response for this UID (the mirror pod's for a static pod); absent: a GET is needed. */
+  /** The API server's last response for this UID (the mirror pod's for a static pod); if absent, a GET is needed. */
   readonly answered?: { readonly uid: string; readonly status: PodStatus };
 }
 
@@ -149,7 +149,7 @@ export interface WaitingReason {
   readonly message: string;
 }
 
-/** Container name → id of the instance that the agent stops for a restart (§6.6). Its container restarts whatever the exit code. */
+/** Container name → id of the instance that the agent stops for a restart (§6.6). The container restarts regardless of the exit code. */
 export type Restarts = Readonly<Record<string, string>>;
 
 /** Quantities as written in the pod's spec. */
@@ -157,9 +157,9 @@ export type ContainerResources = Wire<V1ResourceRequirements>;
 
 /** Resources that this node has granted to a pod; they may differ from its current spec (§6.11). */
 export interface PodAllocation {
-  /** By container name, including init containers. */
+  /** Allocations by container name, including init containers. */
   readonly containers: Readonly<Record<string, ContainerAllocation>>;
-  /** A resize that is not granted yet, and why. */
+  /** A resize that is not granted yet, and the reason. */
   readonly pending?: ResizeCondition & { readonly reason: "Deferred" | "Infeasible" };
   /** A granted resize that is not fully applied in the runtime. */
   readonly inProgress?: ResizeCondition & { readonly reason?: "Error" };
@@ -173,7 +173,7 @@ export interface ContainerAllocation {
 
 export interface ResizeCondition {
   readonly message?: string;
-  /** The pod's generation at that time. */
+  /** The pod's generation when the condition was set. */
   readonly observedGeneration: number;
   readonly sinceMs: number;
 }
@@ -181,7 +181,7 @@ export interface ResizeCondition {
 export interface BackOffEntry {
   readonly delayMs: number;
   readonly lastUpdateMs: number;
-  /** Why an image pull waits, as shown to users. */
+  /** The reason why an image pull waits, as shown to users. */
   readonly cause?: string;
 }
 
@@ -190,15 +190,15 @@ export type ProbeResult = "Success" | "Failure" | "Unknown";
 
 /** Counters of one probe (§11). */
 export interface ProbeRecord {
-  /** The container that is probed; empty before the first. */
+  /** The container that is probed; empty before the first container. */
   readonly containerId: string;
-  /** The published result; absent until the first. */
+  /** The published result; absent until the first result. */
   readonly result?: ProbeResult;
   readonly lastOutcome?: ProbeResult;
-  /** How often `lastOutcome` occurred in a row. */
+  /** Number of consecutive occurrences of `lastOutcome`. */
   readonly run: number;
-  /** A failed liveness or startup probe waits for a new container. */
+  /** Whether a failed liveness or startup probe waits for a new container. */
   readonly onHold?: true;
-  /** Nothing is left to probe; the result stays. */
+  /** Whether there is nothing left to probe; the result stays. */
   readonly stopped?: true;
 }

@@ -10,7 +10,7 @@
 export interface Prober {
   httpGet(request: HttpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
   tcpSocket(request: TcpProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
-  /** Without TLS. If the prober lacks it, gRPC probes are an `error`. */
+  /** Runs a gRPC probe without TLS. If the prober lacks this method, gRPC probes are an `error`. */
   grpcHealth?(request: GrpcProbe, signal?: AbortSignal): Promise<ProbeOutcome>;
 }
 
@@ -23,7 +23,7 @@ export interface TcpProbe {
 export interface GrpcProbe {
   readonly host: string;
   readonly port: number;
-  /** Empty: the whole server. */
+  /** Name of the service; empty for the whole server. */
   readonly service: string;
   readonly userAgent: string;
   readonly timeoutMs: number;
@@ -33,13 +33,13 @@ export interface HttpProbe {
   readonly scheme: "HTTP" | "HTTPS";
   readonly host: string;
   readonly port: number;
-  /** As in the spec, with query. */
+  /** Path as in the spec, including the query. */
   readonly path: string;
   readonly headers: readonly { readonly name: string; readonly value: string }[];
   readonly timeoutMs: number;
   /** For hooks: if a server answers an HTTPS request in plain HTTP, the request is repeated over HTTP. */
   readonly fallBackToHttp?: true;
-  /** For hooks: any response is a success, whatever its status code. */
+  /** For hooks: any response is a success, regardless of its status code. */
   readonly anyStatus?: true;
 }
 
@@ -47,6 +47,6 @@ export interface ProbeOutcome {
   readonly result: "Success" | "Failure" | "error";
   /** Text of the event, at most 10 KiB. */
   readonly output: string;
-  /** The response redirects to another host. */
+  /** Whether the response redirects to another host. */
   readonly warning?: true;
 }

@@ -3,7 +3,7 @@ import type { ProbeOutcome } from "../ports/prober.ts";
 import { cut } from "./output.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
-/** Node fires a longer timer at once. */
+/** Maximum of a timer, because Node fires a longer timer at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 export interface Limits {

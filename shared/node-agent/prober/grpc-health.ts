@@ -20,7 +20,7 @@ const OK = "0";
 const UNIMPLEMENTED = "12";
 /** The compression flag and the message length. */
 const PREFIX_BYTES = 5;
-/** Limit of a response in bytes; a valid one has 0 or 2. */
+/** Limit of a response in bytes; a valid response has 0 or 2. */
 const ANSWER_BYTES_MAX = 1024;
 /** Limit of all frames on the connection, many times what a health server sends. */
 const RECEIVED_BYTES_MAX = 128 * 1024;
@@ -100,7 +100,7 @@ function requestMessage(service: string): Buffer {
   return Buffer.concat([prefix, Buffer.from(field), name]);
 }
 
-/** Seven bits per byte, lowest first. */
+/** Encodes a number with seven bits per byte, lowest first. */
 function varint(value: number): readonly number[] {
   return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...varint(value >>> 7)];
 }

@@ -18,7 +18,7 @@ const PLAIN_ANSWER = /wrong version number|packet length too long/iu;
 interface Answer {
   readonly status: number;
   readonly body: string;
-  /** Why the body is incomplete. */
+  /** The reason why the body is incomplete. */
   readonly brokenOff?: string;
 }
 
@@ -50,7 +50,7 @@ function outcomeOf({ anyStatus }: HttpProbe, answer: Answer | Failed): ProbeOutc
 }
 
 /**
- * If the server answers HTTPS in plain HTTP, repeats the request over HTTP without Authorization. If that fails too, returns the first
+ * If the server answers HTTPS in plain HTTP, repeats the request over HTTP without Authorization. If this also fails, returns the first
  * failure.
  */
 async function followWithFallback(probe: HttpProbe, signal: AbortSignal): Promise<Answer | Failed> {
@@ -75,7 +75,7 @@ async function follow(probe: HttpProbe, signal: AbortSignal): Promise<Answer | F
 }
 
 /**
- * Returns the next target of a redirect to the same host. Like upstream's, probes offer HTTP/2 and hooks do not; neither uses a proxy.
+ * Returns the next target of a redirect to the same host. As in upstream, probes offer HTTP/2 and hooks do not, and neither uses a proxy.
  *
  * Source: pkg/probe/http/http.go NewWithTLSConfig; pkg/kubelet/kubelet.go NewMainKubelet.
  */

@@ -15,7 +15,7 @@ export interface Target {
 const BAD_HOST = /[\s/\\?#@]/u;
 
 /**
- * The path may be a whole URL, whose scheme and host are replaced. A path that is no valid URL is escaped.
+ * Returns the first target. The path may be a complete URL, whose scheme and host are replaced. A path that is not a valid URL is escaped.
  *
  *     "//healthz" → "/"      "http://other/x" → "/x"      "/%zz" → "/%25zz"
  *
@@ -52,7 +52,7 @@ export function authorityOf(host: string, port: number): string {
  *
  * Source: Go net/http Client.do, redirectBehavior. Differs from upstream: sends no Referer.
  *
- * @throws {Error} for a location that is no URL
+ * @throws {Error} for a location that is not a URL
  */
 export function redirectTarget({ url, headers }: Target, response: Response): Target | undefined {
   const found = redirectOf(url, response);

@@ -6,7 +6,7 @@ export function answer(response: ServerResponse, code: number, body: string, con
   response.end(body);
 }
 
-/** The machine or the runtime lacks something that the server needs. The message says what to do. */
+/** The machine or the runtime lacks something that the server needs. The message has the remedy. */
 export class NodeApiError extends Error {
   override readonly name = "NodeApiError";
 }

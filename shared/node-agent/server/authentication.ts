@@ -27,7 +27,7 @@ export type Authenticate = (request: IncomingMessage, signal: AbortSignal) => Pr
 /** Upstream's default of `authentication.webhook.cacheTTL`, for known and for unknown tokens. */
 const TOKEN_MS = 2 * 60_000;
 const TOKENS_MAX = 8_192;
-/** Limits unauthenticated load: the pods of the node share the same client. */
+/** Limits unauthenticated load, because the pods of the node use the same client. */
 const TOKEN_REVIEWS_AT_ONCE_MAX = CALLS_AT_ONCE_MAX / 4;
 const AUTHENTICATED = "system:authenticated";
 const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";

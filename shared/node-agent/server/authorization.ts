@@ -8,7 +8,7 @@ import type { KubeWriter } from "@deltaloop/kube/client";
 import type { User } from "./authentication.ts";
 import { createExpiringCache, review } from "./review.ts";
 
-/** `undefined`: allowed. @throws the signal's reason */
+/** Returns `undefined` if the request is allowed, otherwise the rejection. @throws the signal's reason */
 export type Authorize = (user: User, request: RequestAttributes) => Promise<Refusal | undefined>;
 
 interface RequestAttributes {

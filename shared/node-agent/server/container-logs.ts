@@ -44,7 +44,7 @@ export async function sendContainerLogs(
 
   signal.throwIfAborted();
   response.writeHead(200, { "content-type": "text/plain; charset=utf-8" });
-  response.flushHeaders(); // so that the client sees the start of a silent log
+  response.flushHeaders(); // sends the headers at once, so that the client sees the start of a silent log
   try {
     const path = await logPathOf(backend.cri, target);
     const roots = { podLogsDir, ...(runtimeLogsDir !== undefined && { runtimeLogsDir }) };
@@ -100,7 +100,7 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
       }
       if (ended) return;
       if (wrote === "nothing" || clock.now() - checkedMs >= CHECK_MS) {
-        // The container may have written between the read above and its end, so one more read follows.
+        // The container may have written between the last read and its end, so one more read follows.
         ended = !(await isRunning(source));
         checkedMs = clock.now();
       }
@@ -124,7 +124,7 @@ async function copyLog(source: LogSource, request: ContainerLogRequest, response
 
 type WriteLines = (lines: readonly Buffer[]) => Promise<"full" | "more">;
 
-/** Writes with backpressure. Without `follow`, `tailLines` also limits lines that are appended meanwhile. */
+/** Writes with backpressure. Without `follow`, `tailLines` also limits lines that are appended during the read. */
 function createLogWriter({ path, log, signal }: LogSource, request: ContainerLogRequest, response: ServerResponse): WriteLines {
   const { follow, tailLines } = request;
   const show = createShowLine(request);
@@ -153,7 +153,7 @@ function createLogWriter({ path, log, signal }: LogSource, request: ContainerLog
   };
 }
 
-/** An unavailable runtime does not end its containers. */
+/** Whether the container runs. It counts as running while the runtime is unavailable. */
 async function isRunning({ cri, id }: LogSource): Promise<boolean> {
   try {
     return (await cri.containerStatus(id)).state === "CONTAINER_RUNNING";

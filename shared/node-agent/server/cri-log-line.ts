@@ -7,13 +7,13 @@
 import type { ContainerLogRequest } from "../kubelet/logs/container-log-request.ts";
 
 interface LogLine {
-  /** As written in the log. */
+  /** The time as written in the log. */
   readonly time: string;
-  /** With its newline, unless it is a part of a longer line or the end of the file. */
+  /** The text with its newline, unless it is a part of a longer line or the end of the file. */
   readonly text: Buffer;
 }
 
-/** The output for one line. `full`: the byte limit is reached. */
+/** The output for one line. `full` means that the byte limit is reached. */
 export type ShownLine =
   | { readonly kind: "shown"; readonly text: Buffer; readonly full: boolean }
   | { readonly kind: "hidden" }
@@ -51,7 +51,7 @@ export function createShowLine(request: Pick<ContainerLogRequest, "timestamps" |
   };
 }
 
-/** Returns `undefined` for neither format. Accepts unknown tags, and ignores all but the first. */
+/** Returns `undefined` for a line in neither format. Accepts unknown tags, and ignores all but the first. */
 function parseLogLine(raw: Buffer): LogLine | undefined {
   if (raw[0] === BRACE) return parseJsonLine(raw);
   const afterTime = raw.indexOf(SPACE);
@@ -66,7 +66,7 @@ function parseLogLine(raw: Buffer): LogLine | undefined {
   return { time, text: raw.subarray(afterTags + 1, end) };
 }
 
-/** Docker's `log` field includes the newline; without one it is a partial line. */
+/** Docker's `log` field includes the newline; a field without a newline is a partial line. */
 function parseJsonLine(raw: Buffer): LogLine | undefined {
   try {
     const { log, stream, time } = JSON.parse(raw.toString("utf8")) as Partial<Record<"log" | "stream" | "time", unknown>>;

@@ -14,7 +14,7 @@ const SYNC_LOOP_SILENCE_MS_MAX = 5 * 60_000;
 
 type Check = (request: HealthRequest) => string | undefined;
 
-/** A check returns its failure. */
+/** Checks by name, each of which returns its failure. */
 const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
   ["ping", () => undefined],
   ["syncloop", syncLoopSilence],

@@ -14,14 +14,14 @@ import { NodeApiError } from "./answer.ts";
 import { messageOf } from "@deltaloop/kube/objects";
 
 const BLOCK_BYTES = 64 * 1024;
-/** Bounds memory: a runtime without its own limit may write lines of any length. */
+/** Limit of a line, because a runtime without its own limit may write lines of any length. */
 const LINE_BYTES_MAX = 16 * 1024 * 1024;
 const NEWLINE = 0x0a;
 
 export interface LogFile {
-  /** The complete lines of the next blocks, with newlines; empty at the current end of the file. */
+  /** Returns the complete lines of the next blocks, with newlines; empty at the current end of the file. */
   lines(): Promise<readonly Buffer[]>;
-  /** The text after the last newline. */
+  /** Returns the text after the last newline. */
   rest(): Buffer;
   /** Whether the name now belongs to another file. */
   isReplaced(): Promise<boolean>;
@@ -36,8 +36,8 @@ export interface LogRoots {
 }
 
 /**
- * @param tailLines number of lines from the end, without an incomplete last one; absent: from the beginning
- * @throws {NodeApiError} if it is missing, outside the roots, or not a regular file
+ * @param tailLines number of lines from the end, without an incomplete last line; absent to read from the beginning
+ * @throws {NodeApiError} if the file is missing, outside the roots, or not a regular file
  */
 export async function openLogFile(path: string, roots: LogRoots, tailLines?: number): Promise<LogFile> {
   const real = await realPathInside(path, roots);
@@ -71,7 +71,7 @@ function reader(path: string, file: FileHandle, inode: number, start: number): L
     },
     rest: () => rest,
     async isReplaced() {
-      const now = await stat(path).catch(() => undefined); // missing between the rename and the new file
+      const now = await stat(path).catch(() => undefined); // the file is missing between the rename and the creation of the new file
       return now !== undefined && now.ino !== inode;
     },
     directory: dirname(path),

@@ -9,7 +9,9 @@ export interface LogWatch {
   close(): void;
 }
 
-/** Also the delay until the end of a container is noticed. Source: cri-client pkg/logs/logs.go logForceCheckPeriod. */
+/**
+ * Interval of checks, and so the delay until the end of a container is noticed. Source: cri-client pkg/logs/logs.go logForceCheckPeriod.
+ */
 export const CHECK_MS = 1_000;
 
 /** Polls each second if the machine has no inotify watch left. @param signal rejects pending waits with its reason */

@@ -27,8 +27,8 @@ export interface NodeApiOptions {
   /** 0: any free port. */
   readonly port: number;
   /**
-   * PEM. Absent: the server creates a self-signed certificate, as the kubelet does. `"later"`: handshakes fail until `show` is called, as
-   * while the kubelet waits for its certificate.
+   * PEM. If absent, the server creates a self-signed certificate, as the kubelet does. `"later"`: handshakes fail until `show` is called,
+   * as while the kubelet waits for its certificate.
    */
   readonly tls?: KeyedCertificate | "later";
   /** PEM of the CA; clients with its certificates are authenticated by CN and O. */

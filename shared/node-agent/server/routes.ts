@@ -19,13 +19,13 @@ export type Route =
   | ({ readonly kind: "containerLogs" } & ContainerPath)
   | ({ readonly kind: "exec" | "attach" | "run" } & ContainerPath)
   | ({ readonly kind: "portForward" } & PodPath)
-  /** Without `check`: all checks. */
+  /** Without `check`, all checks run. */
   | { readonly kind: "healthz"; readonly check?: string }
   | { readonly kind: "pods" | "runningPods" | "configz" | "summary" | "metrics" | "resourceMetrics" }
   | { readonly kind: "refused"; readonly code: 400 | 404 | 405; readonly text: string };
 
 export function routeOf(method: string, path: string): Route {
-  // Not decoded, because authorization reads the raw path too (HS2).
+  // The path is not decoded, because authorization also reads the raw path (HS2).
   const [first, ...encoded] = path.slice(1).split("/");
   const rest = decoded(encoded);
   if (rest === undefined) return { kind: "refused", code: 400, text: "Bad Request" };
@@ -81,7 +81,7 @@ function containerPath(parts: readonly string[], has: { readonly uid: boolean },
   return fourth === undefined ? { kind, namespace, pod, container: third } : { kind, namespace, pod, uid: third, container: fourth };
 }
 
-/** `undefined` for invalid percent-encoding. */
+/** Returns `undefined` for invalid percent-encoding. */
 function decoded(parts: readonly string[]): readonly string[] | undefined {
   try {
     return parts.map(decodeURIComponent);

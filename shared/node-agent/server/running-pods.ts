@@ -1,5 +1,5 @@
 /**
- * `/runningpods/`: the pods in the runtime, with only what the runtime knows (node-agent §15).
+ * `/runningpods/`: the pods in the runtime, with only the data of the runtime (node-agent §15).
  *
  * Source: pkg/kubelet/kubelet_getters.go GetRunningPods; pkg/kubelet/container/runtime.go ToAPIPod; kuberuntime_manager.go GetPods.
  */

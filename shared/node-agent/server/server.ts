@@ -85,7 +85,7 @@ export async function startNodeApi(options: NodeApiOptions): Promise<NodeApi> {
       },
     });
   });
-  // For example EMFILE; existing connections continue.
+  // An error such as EMFILE does not affect existing connections.
   server.on("error", (error) => log.warn("failed to accept a connection", { error: error.message }));
   server.on("tlsClientError", (error) => log.debug("TLS handshake failed", { error: error.message }));
   server.listen(options.port, options.host);
@@ -182,7 +182,7 @@ function createHandler(options: NodeApiOptions): Handler {
   }
 
   return async (request, response, upgrade) => {
-    // Nobody can receive a response on a closed connection.
+    // Ignores errors, because no client can receive a response on a closed connection.
     response.on("error", () => undefined);
     const gone = new AbortController();
     response.once("close", () => gone.abort(new Error("the client disconnected")));
@@ -217,7 +217,7 @@ function responseOn(request: IncomingMessage, socket: Duplex): ServerResponse | 
   } catch {
     return undefined;
   }
-  response.once("finish", () => connection.destroySoon()); // the client may not close it
+  response.once("finish", () => connection.destroySoon()); // closes the connection, because the client may not do so
   return response;
 }
 

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 import type { Clock } from "@deltaloop/base";
 import { NodeApiError } from "./answer.ts";
 
-/** As in upstream: new on each start; API servers verify it only if configured to. */
+/** Validity of the certificate. As in upstream, it is new on each start, and API servers verify it only if configured to. */
 const DAYS_VALID = 365;
 const OPENSSL_MS_MAX = 30_000;
 const MS_PER_SECOND = 1_000;
@@ -18,8 +18,8 @@ const NAME_CHARS_MAX = 53;
 const ANY_ADDRESS = ["0.0.0.0", "::"];
 
 /**
- * For the node's name and the listening addresses. The key file is readable by this user only, and removed before this returns. Node cannot
- * write X.509, so the `openssl` command (1.1.1 or newer) does.
+ * Creates a certificate for the node's name and the listening addresses. The key file is readable by this user only, and removed before
+ * this returns. Node cannot create X.509 certificates, so the `openssl` command (1.1.1 or newer) is used.
  *
  * @throws {NodeApiError} if openssl is missing or fails
  */

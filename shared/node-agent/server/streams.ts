@@ -88,7 +88,7 @@ export async function run(
     if (containerId === undefined) return answer(response, 500, `container not found ("${container}")`);
     const cmd = (query.get("cmd") ?? "").split(" ");
     const { exitCode, stdout, stderr } = await backend.cri.execSync(containerId, cmd, RUN_SECONDS_MAX, { signal });
-    if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream's content type
+    if (exitCode === 0) return answer(response, 200, `${stdout}${stderr}`, "application/json"); // upstream uses this content type
     answer(response, 500, `command '${cmd.join(" ")}' exited with ${exitCode}: ${stderr}`);
   } catch (error) {
     answer(response, 500, messageOf(error));
@@ -120,7 +120,7 @@ interface Streams {
   readonly tty: boolean;
 }
 
-/** `undefined`: the client requests no stream. A terminal merges stderr into stdout. */
+/** Returns `undefined` if the client requests no stream. A terminal merges stderr into stdout. */
 function streamsOf(query: URLSearchParams, tty: boolean): Streams | undefined {
   const isOn = (name: string): boolean => query.get(name) === "1";
   const [stdin, stdout, stderr] = [isOn("input"), isOn("output"), isOn("error")];

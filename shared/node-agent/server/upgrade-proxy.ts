@@ -26,7 +26,7 @@ export interface Upgrade {
 
 /** Upstream's default of `streamingConnectionIdleTimeout`. */
 const IDLE_MS = 4 * 60 * 60_000;
-/** How long one side may continue after the other has ended. */
+/** Time for which one side may continue after the other has ended. */
 const LINGER_MS = 10_000;
 /** Limit of a forwarded error response. */
 const REFUSAL_BYTES_MAX = 64 * 1024;
@@ -56,14 +56,14 @@ export async function proxyUpgrade(given: {
 }): Promise<void> {
   const { request, response, upgrade, target } = given;
   const { socket: client, head } = upgrade;
-  if (client.destroyed) return; // disconnected while the runtime was called
+  if (client.destroyed) return; // the client disconnected while the runtime was called
   const call = httpRequest(target, { method: request.method ?? "POST", headers: forwarded(request), agent: false });
   const dropped = (): void => void call.destroy(new Error("the client disconnected"));
   client.once("close", dropped);
   const answered = new Promise<void>((resolve, reject) => {
     call.on("error", reject);
     call.once("upgrade", (reply, runtime, runtimeHead) => {
-      client.off("close", dropped); // from here on joinStreams handles a closed connection
+      client.off("close", dropped); // from here on, joinStreams handles a closed connection
       upgrade.take();
       client.write(headOf(reply));
       if (runtimeHead.length > 0) client.write(runtimeHead);
@@ -88,7 +88,7 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
   };
   let linger: NodeJS.Timeout | undefined;
   for (const side of sides) readAfterWriteError(side);
-  // Each pipe ends the other side. First, so that the listeners below run after pipe's own.
+  // Each pipe ends the other side. The pipes are created first, so that the listeners below run after those of `pipe`.
   a.pipe(b).pipe(a);
   const closed = sides.map((side, index) => {
     const other = sides[1 - index] as Duplex; // index is 0 or 1
@@ -98,8 +98,8 @@ export async function joinStreams(a: Duplex, b: Duplex, { idleMs = IDLE_MS, ling
     side.on("error", () => side.destroy());
     return new Promise<void>((resolve) => {
       side.once("close", () => {
-        // The other side may still have bytes to write, even if this one was reset: a runtime closes after its last byte, and a later
-        // byte from the client then resets the connection. Resuming makes the other side see its own end.
+        // The other side may still have bytes to write, even if this side was reset: a runtime closes after its last byte, and a later byte
+        // from the client then resets the connection. Resuming makes the other side see its own end.
         other.resume();
         if (!side.readableEnded) other.end();
         linger ??= setTimeout(destroyBoth, lingerMs);
@@ -135,7 +135,7 @@ async function refuse(reply: IncomingMessage, response: ServerResponse): Promise
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of reply as AsyncIterable<Buffer>) {
-    // a message without an encoding yields buffers
+    // a message without an encoding emits buffers
     chunks.push(chunk);
     bytes += chunk.length;
     if (bytes > REFUSAL_BYTES_MAX) break;

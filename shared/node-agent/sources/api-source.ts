@@ -36,7 +36,7 @@ export async function runApiSource(options: ApiSourceOptions, signal: AbortSigna
 
 class BoundPods implements Listener {
   readonly #options: Pick<ApiSourceOptions, "emit" | "log">;
-  /** By `namespace/name`. */
+  /** Pods by `namespace/name`. */
   #pods = new Map<string, NodePod>();
   #changed = false;
 

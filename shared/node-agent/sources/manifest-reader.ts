@@ -13,7 +13,7 @@ export class ManifestReader {
   readonly #nodeName: string;
   readonly #log: Log;
   readonly #loggedErrors = new Map<string, string>();
-  /** By path, so that an unchanged text is parsed once. */
+  /** Parsed manifests by path, so that an unchanged text is parsed only once. */
   readonly #parsed = new Map<string, Parsed>();
   #pods: ReadonlyMap<string, NodePod> = new Map();
 
@@ -23,7 +23,9 @@ export class ManifestReader {
     this.#log = log;
   }
 
-  /** @returns undefined if the path cannot be read, so that the earlier pods stay. Only a whole read drops the pod of an invalid file. */
+  /**
+   * @returns undefined if the path cannot be read, so that the earlier pods stay. Only a complete read drops the pod of an invalid file.
+   */
   async read(isWhole: boolean): Promise<readonly NodePod[] | undefined> {
     try {
       const found = await stat(this.#path);

@@ -4,7 +4,7 @@
  * SM1 `emit` gets the whole list in the order of file names: every 20 s, and soon after a change.
  * SM2 a missing path is an empty list. A path that cannot be read emits nothing.
  * SM3 an invalid file in a directory is skipped; other files count. A file that has just become invalid keeps its pod until the next
- *    whole read, because it may be half written.
+ *     complete read, because it may be incompletely written.
  */
 import { watch } from "node:fs";
 import type { FSWatcher } from "node:fs";
@@ -47,7 +47,7 @@ export async function runManifestSource(options: ManifestSourceOptions, signal: 
     const isWhole = clock.now() >= wholeAtMs;
     if (isWhole) wholeAtMs = clock.now() + WHOLE_READ_MS;
 
-    // Watched before the read, so that no change is missed.
+    // The watch starts before the read, so that no change is missed.
     const change = new AbortController();
     const watching = await watchManifests(path, () => change.abort());
     const pods = await reader.read(isWhole);
@@ -64,7 +64,7 @@ export async function runManifestSource(options: ManifestSourceOptions, signal: 
   }
 }
 
-/** A missing path counts as no failure and is checked every second. */
+/** Returns the retry delay. A missing path does not count as a failure and is checked every second. */
 function retryMs(failures: number): number {
   return Math.min(WATCH_RETRY_MS * 2 ** Math.max(0, failures - 1), WATCH_RETRY_MS_MAX);
 }

@@ -51,7 +51,7 @@ export function podOfManifest(manifest: unknown, origin: StaticPodOrigin["origin
   return staticPod(pod, { origin, nodeName });
 }
 
-/** Logs doubtful priorities; call it once per changed manifest. */
+/** Logs doubtful priorities. Must be called once per changed manifest. */
 export function logPriorities(log: Log, pods: readonly NodePod[]): void {
   for (const pod of pods) {
     const warning = priorityWarning(pod);

@@ -76,7 +76,7 @@ export async function runUrlSource(options: UrlSourceOptions, signal: AbortSigna
   }
 }
 
-/** One Pod, or the pods of a PodList: all of them or none. @throws {StaticPodError} */
+/** Parses a Pod or the pods of a PodList; one invalid pod rejects the whole list. @throws {StaticPodError} */
 export function podsOf(text: string, url: string, nodeName: string): readonly NodePod[] {
   const origin = { kind: "http", url } as const;
   let manifest: unknown;
@@ -98,7 +98,7 @@ export function podsOf(text: string, url: string, nodeName: string): readonly No
   });
 }
 
-/** The text at the URL of `options`. @throws {StaticPodError} */
+/** Reads the text at the URL of `options`. @throws {StaticPodError} */
 export async function manifestText({ url, headers }: Pick<UrlSourceOptions, "url" | "headers">, signal: AbortSignal): Promise<string> {
   const first = parseUrl(byteString(url));
   const own = headers.map(([name, value]) => ({ name, value })).filter(({ name }) => name.toLowerCase() !== "host");

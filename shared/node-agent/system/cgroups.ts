@@ -12,18 +12,26 @@ import type { CgroupMemory, Cgroups } from "../ports/cgroups.ts";
 const MOUNT = "/sys/fs/cgroup";
 /** Controllers of pods, which every group must have (CG2). Source: pkg/kubelet/cm/cgroup_v1_manager_linux.go Validate. */
 const NEEDED = ["cpu", "cpuacct", "cpuset", "memory", "systemd", "pids", "hugetlb"];
-/** The same for version 2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
+/** Controllers of pods in cgroup version 2. Source: cgroup_v2_manager_linux.go getSupportedUnifiedControllers. */
 const NEEDED_UNIFIED = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
-/** A killed process keeps its group busy for a moment. Source: github.com/opencontainers/cgroups utils.go rmdir. */
+/**
+ * Number of attempts to remove a group, which a killed process keeps busy for a moment. Source: github.com/opencontainers/cgroups utils.go
+ * rmdir.
+ */
 const RMDIR_TRIES = 10;
 const LINKS_OF_EMPTY = 2;
-/** Processes may fork while they are listed. Source: pod_container_manager_linux.go tryKillingCgroupProcesses. */
+/**
+ * Number of attempts to kill all processes, which may fork while they are listed. Source: pod_container_manager_linux.go
+ * tryKillingCgroupProcesses.
+ */
 const KILL_TRIES = 5;
 
 /** Files of the memory controller. Source: github.com/google/cadvisor container/libcontainer/handler.go setMemoryStats. */
 const MEMORY_FILES = { usage: "memory.usage_in_bytes", limit: "memory.limit_in_bytes", inactive: "total_inactive_file" } as const;
 const MEMORY_FILES_UNIFIED = { usage: "memory.current", limit: "memory.max", inactive: "inactive_file" } as const;
-/** Higher limits mean unlimited: the kernel rounds its maximum. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited. */
+/**
+ * Limit above which a value means unlimited, because the kernel rounds its maximum. Source: pkg/kubelet/stats/helper.go isMemoryUnlimited.
+ */
 const LIMIT_MAX = 2 ** 62;
 
 export interface CgroupOptions {
@@ -137,7 +145,10 @@ async function makeGroup({ folder, controllers }: Hierarchy, path: string, isUni
   }
 }
 
-/** Enables controllers for child groups, one by one, because the kernel rejects all if one fails. Source: github.com/opencontainers/cgroups fs2/create.go. */
+/**
+ * Enables controllers for child groups, one by one, because the kernel rejects all of them if one fails. Source:
+ * github.com/opencontainers/cgroups fs2/create.go.
+ */
 async function delegate(folder: string, controllers: readonly string[]): Promise<void> {
   const enabled = words(join(folder, "cgroup.subtree_control")) ?? [];
   for (const controller of controllers.filter((one) => !enabled.includes(one)))
@@ -182,7 +193,7 @@ async function removeTree(folder: string): Promise<void> {
   }
 }
 
-/** The link count of a kernel directory is 2 plus its subdirectories; a missing one counts as empty. */
+/** The link count of a kernel directory is 2 plus its subdirectories; a missing directory counts as empty. */
 function linksOf(folder: string): number {
   return unlessUnreadable(() => statSync(folder).nlink) ?? LINKS_OF_EMPTY;
 }
@@ -213,7 +224,7 @@ function unlessUnreadable<T>(read: () => T): T | undefined {
   }
 }
 
-/** Creating a file in cgroupfs fails with one of these codes. */
+/** Whether the file does not exist: creating a file in cgroupfs fails with one of these codes. */
 function isMissingFile(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException; // fs throws only ErrnoExceptions
   return code === "ENOENT" || code === "EACCES" || code === "EPERM";

@@ -84,7 +84,9 @@ export function isInUserNamespace(uidMap: string | undefined): boolean {
   return isReadable && (first !== 0 || outside !== 0 || count !== ALL_USERS);
 }
 
-/** By size, as cgroups name it: the pages reserved when the agent starts. Source: google/cadvisor utils/sysinfo GetHugePagesInfo. */
+/**
+ * Returns the bytes reserved at the agent's start by page size, in cgroup notation. Source: google/cadvisor utils/sysinfo GetHugePagesInfo.
+ */
 async function hugePageBytes(folder: string): Promise<Readonly<Record<string, number>>> {
   const bytes: Record<string, number> = {};
   for (const kib of pageSizesKib(await readdir(folder).catch(() => []))) {
@@ -114,7 +116,7 @@ function pageSizeName(kib: number): string {
   return kib >= KIB_PER_GIB ? `${kib / KIB_PER_GIB}GB` : kib >= KIB_PER_MIB ? `${kib / KIB_PER_MIB}MB` : `${kib}KB`;
 }
 
-/** Returns the first non-empty file. Which files exist depends on the machine and on permissions. */
+/** Returns the first non-empty file. The existing files depend on the machine and on permissions. */
 async function firstOf(paths: readonly string[]): Promise<string> {
   for (const path of paths) {
     const text = await readFile(path, "utf8").catch(() => "");

@@ -29,7 +29,8 @@ export function processesOf(loadavg: string, limits: readonly string[]): Pick<Ma
 /**
  * The working set as cAdvisor computes it: used memory without inactive file pages.
  *
- * Source: google/cadvisor container/libcontainer/handler.go setMemoryStats. @param stat content of /proc/stat @param meminfo of /proc/meminfo
+ * Source: google/cadvisor container/libcontainer/handler.go setMemoryStats. @param stat content of /proc/stat @param meminfo content of
+ * /proc/meminfo
  */
 export function machineUsage(stat: string, meminfo: string): Pick<TimedUsage, "cpuSeconds" | "memoryBytes" | "workingSetBytes"> {
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = (/^cpu +(.*)$/mu.exec(stat)?.[1] ?? "").split(" ").map(Number);
@@ -41,7 +42,7 @@ export function machineUsage(stat: string, meminfo: string): Pick<TimedUsage, "c
   };
 }
 
-/** For `/stats/summary`. */
+/** Reads the statistics for `/stats/summary`. */
 export async function readMachineStats(): Promise<MachineStats> {
   const paths = ["/proc/stat", "/proc/meminfo", "/proc/vmstat", "/proc/net/dev"];
   const [usage, ...texts] = await Promise.all([readMachineUsage(), ...paths.map((path) => readFile(path, "utf8").catch(() => ""))]);

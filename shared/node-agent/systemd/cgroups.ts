@@ -50,7 +50,7 @@ export function createSystemdCgroups(cgroupfs: Cgroups, roots: readonly string[]
   };
 }
 
-/** The paths from the root down to `path`. */
+/** Returns the paths from the root down to `path`. */
 function levels(root: string, path: string): readonly string[] {
   const below = path.slice(root.length).split("/").slice(1);
   return [root, ...below.map((_part, index) => `${root}/${below.slice(0, index + 1).join("/")}`)];

@@ -49,7 +49,7 @@ const BUS = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus"
  */
 export async function connectDBus(socketFile: string, match?: string): Promise<DBusConnection> {
   const socket = connect(socketFile);
-  socket.unref(); // an idle connection must not keep the process alive
+  socket.unref(); // an idle connection must not keep the process running
   const waiting = new Map<number, { resolve(body: readonly DBusValue[]): void; reject(error: Error): void }>();
   const listeners = new Set<(signal: DBusMessage) => void>();
   let serial = 0;

@@ -57,14 +57,14 @@ export function encodeMessage(message: DBusMessage): Buffer {
 export function decodeMessage(bytes: Buffer): { readonly message: DBusMessage; readonly size: number } | undefined {
   if (bytes.length < FIXED_BYTES) return undefined;
   const reader = new Reader(bytes, bytes[0] === LITTLE);
-  const [, kindCode, , , bodyBytes, serial] = reader.all("yyyyuu") as [number, number, number, number, number, number]; // according to the signature
+  const [, kindCode, , , bodyBytes, serial] = reader.all("yyyyuu") as [number, number, number, number, number, number]; // the signature determines these types
   const kind = KINDS[kindCode - 1];
   const fieldBytes = reader.peekLength();
   const start = Math.ceil((FIXED_BYTES + fieldBytes) / 8) * 8;
   const size = start + bodyBytes;
   if (kind === undefined || size > MESSAGE_BYTES_MAX) throw new Error("invalid D-Bus message");
   if (bytes.length < size) return undefined;
-  const [fields] = reader.all("a(yv)") as [[number, [string, string & number]][]]; // according to the signature
+  const [fields] = reader.all("a(yv)") as [[number, [string, string & number]][]]; // the signature determines these types
   const header: Partial<Record<(typeof FIELDS)[number][0], string & number>> = {};
   for (const [code, [, value]] of fields) {
     const field = FIELDS.find(([, known]) => known === code);
@@ -174,7 +174,7 @@ class Reader {
     return typesOf(signature).map((type) => this.#one(type));
   }
 
-  /** The byte length of the next array. */
+  /** Returns the byte length of the next array. */
   peekLength(): number {
     const at = this.#at;
     const length = this.#unsigned();
@@ -241,7 +241,7 @@ class Reader {
     return type === "x" ? view.getBigInt64(0, this.#isLittle) : view.getBigUint64(0, this.#isLittle);
   }
 
-  /** Skips the trailing zero byte. */
+  /** Reads a text and skips its trailing zero byte. */
   #text(length: number): string {
     this.#at += length + 1;
     return this.#bytes.toString("utf8", this.#at - length - 1, this.#at - 1);

@@ -69,7 +69,7 @@ export function createSystemd(sockets: readonly SystemdSocket[] = SOCKETS): Syst
         await runJob("StartTransientUnit", "ssa(sv)a(sa(sv))", [unit, REPLACE, properties, []]);
       } catch (error) {
         if (!isDBusError(error, "UnitExists")) throw new Error(`systemd failed to start ${unit}: ${messageOf(error)}`, { cause: error });
-        await runJob("StartUnit", "ss", [unit, REPLACE]); // a recently stopped unit still exists
+        await runJob("StartUnit", "ss", [unit, REPLACE]); // a recently stopped unit still exists and must be started
       }
     },
     async setProperties(unit, properties) {
@@ -97,7 +97,7 @@ async function firstOf(sockets: readonly SystemdSocket[]): Promise<DBusConnectio
 
 /** Calls a method that starts a job, and waits for it. @returns `done`, `failed`, `canceled`, … */
 async function jobResult(connection: DBusConnection, member: string, signature: string, body: readonly DBusValue[]): Promise<string> {
-  const ended = new Map<string, string>(); // a job may end before its path is known here
+  const ended = new Map<string, string>(); // a job may end before its path is known
   let check = (): void => undefined;
   const unlisten = connection.listen((signal) => {
     if (signal.member !== "JobRemoved") return;

@@ -7,9 +7,9 @@ export type UnitProperty = readonly [name: string, value: readonly [signature: s
 
 const INFINITY = 2n ** 64n - 1n;
 const SECOND_US = 1_000_000;
-/** systemd rounds CPU time to percents of a second. */
+/** Unit to which systemd rounds CPU time: a percent of a second. */
 const PERCENT_US = SECOND_US / 100;
-/** The kernel's default. */
+/** The kernel's default period. */
 const PERIOD_US = 100_000;
 
 /** Names of cgroups versions 1 and 2, which never occur together. */
@@ -56,7 +56,7 @@ export function unitProperties(files: readonly CgroupFile[]): {
   };
 }
 
-/** CPU time per second, rounded up to a percent; without `perSecondUs`: unlimited. Undefined: no CPU files. */
+/** CPU time per second, rounded up to a percent; unlimited without `perSecondUs`. Returns undefined if there are no CPU files. */
 function cpuTime(files: readonly CgroupFile[]): { readonly perSecondUs?: number; readonly periodUs: number } | undefined {
   const valueOf = (name: string): string | undefined => files.find((file) => file.name === name)?.value;
   const [maxQuota, maxPeriod] = valueOf("cpu.max")?.split(" ") ?? [];
@@ -69,7 +69,10 @@ function cpuTime(files: readonly CgroupFile[]): { readonly perSecondUs?: number;
   return { perSecondUs: Math.ceil(perSecondUs / PERCENT_US) * PERCENT_US, periodUs };
 }
 
-/** A bit mask from the lowest bit of the first byte: `0-2,9` → 0b111, 0b10. Source: github.com/opencontainers/cgroups systemd/cpuset.go RangeToBits. */
+/**
+ * Returns a bit mask that starts at the lowest bit of the first byte: `0-2,9` → 0b111, 0b10. Source: github.com/opencontainers/cgroups
+ * systemd/cpuset.go RangeToBits.
+ */
 function bytesOfCpus(list: string): readonly number[] {
   const bytes: number[] = [];
   for (const range of list.split(",").filter((part) => part !== "")) {

@@ -4,7 +4,10 @@ import type { Condition } from "@deltaloop/kube/objects";
 import { canonical, differencesOf } from "../shadow/canonical-write.ts";
 import type { Json, LiveObject } from "../shadow/states.ts";
 
-/** One line per difference: `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`. Empty if the clusters agree. */
+/**
+ * One line per difference: `Deployment shop/web: status.readyReplicas: recorded 3, ours 2`. Returns one line per difference; empty if the
+ * clusters agree.
+ */
 export function disagreements(recorded: readonly LiveObject[], ours: readonly LiveObject[]): readonly string[] {
   const [a, b] = [endsOf(recorded), endsOf(ours)];
   return [...new Set([...a.keys(), ...b.keys()])].toSorted().flatMap((place) => {

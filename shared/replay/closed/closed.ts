@@ -33,18 +33,18 @@ export interface ClosedOptions extends Pick<ReplayOptions, "functions" | "releas
 }
 
 export interface ClosedEnd {
-  /** Empty if our controllers reached the recorded state. */
+  /** Differences from the recorded state; empty if our controllers reached it. */
   readonly disagreements: readonly string[];
-  /** User changes to objects of controllers. They are not repeated, because such objects have other names here. */
+  /** User changes to objects of controllers. They are not repeated, because such objects have different names in the replay. */
   readonly left: readonly string[];
   readonly podsCreated: number;
 }
 
 const CLUSTER = "closed000000";
 const NODES = 10;
-/** Watchers run in this process and never lag far behind. */
+/** Number of events that the server keeps; watchers in this process never lag far behind. */
 const HISTORY_EVENTS = 2_000;
-/** Time after the last change for pending delays. */
+/** Time after the last change in which pending delays may end. */
 const TAIL_MS = 30_000;
 const SETTLE_MS = 5_000;
 
@@ -109,7 +109,10 @@ export async function closedReplay(life: Life, options: ClosedOptions): Promise<
   return end;
 }
 
-/** Events are not needed here, and the in-memory server would never expire them: a day of Events is larger than everything else. */
+/**
+ * Drops writes of Events. A replay needs none, and the in-memory server would keep them all: a day of Events is larger than all other
+ * objects.
+ */
 function withoutEvents<K extends KubeWriter>(kube: K): K {
   const answered = (namespace: string, name: string): Promise<KubeObject> =>
     Promise.resolve({ metadata: { namespace, name, uid: name, resourceVersion: "1" } });

@@ -1,4 +1,4 @@
-/** Collects what a closed-loop replay needs of a recorded cluster, change by change. */
+/** Collects the data that a closed-loop replay needs from a recorded cluster, change by change. */
 import { controllerRef } from "@deltaloop/kube/objects";
 import { CaptureError } from "../capture-format/capture.ts";
 import { placeOf } from "../shadow/states.ts";
@@ -15,7 +15,7 @@ export interface Life {
   readonly userRequests: UserRequests;
   /** The final objects. */
   readonly recorded: readonly LiveObject[];
-  /** Pod templates (templateOf) of which no recorded pod became ready: their pods do not become ready in the replay either. */
+  /** Pod templates (templateOf) whose recorded pods never became ready. Their pods do not become ready in the replay either. */
   readonly never: ReadonlySet<string>;
 }
 
@@ -54,7 +54,7 @@ export class SeenLife {
     if (resource === "pods") this.#kinds.set(templateOf(object), this.#kinds.get(templateOf(object)) === true || isReady(object));
     [this.#startMs, this.#endMs] = [Math.min(this.#startMs, atMs), Math.max(this.#endMs, atMs)];
     if (this.#userRequests.userRequests.writes.length > USER_REQUESTS_MAX)
-      throw new CaptureError(`${this.#name}: contains more than ${USER_REQUESTS_MAX} user requests; replay --closed supports no more`);
+      throw new CaptureError(`${this.#name}: contains more than ${USER_REQUESTS_MAX} user requests, the maximum of replay --closed`);
   }
 
   get life(): Life {
@@ -70,13 +70,13 @@ export class SeenLife {
   }
 }
 
-/** Identifies the template of a pod: its owner's name and template hash; a pod without owner is its own kind. */
+/** Identifies the template of a pod: its owner's name and template hash; a pod without owner has its own identifier. */
 export function templateOf({ metadata }: LiveObject): string {
   const owner = controllerRef(metadata);
   return `${metadata.namespace}/${owner?.name ?? metadata.name}`;
 }
 
 function isReady({ status }: LiveObject): boolean {
-  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // the value is a pod's metadata
+  const conditions = (status?.["conditions"] ?? []) as readonly { readonly type?: string; readonly status?: string }[]; // the value is a pod's status
   return conditions.some((condition) => condition.type === "Ready" && condition.status === "True");
 }

@@ -3,7 +3,7 @@
  *
  * HP1 a change of an object without controller (an owner, or a pod without owner) is a user request. Objects that controllers create have
  *     other names in another cluster, so user changes to them are only listed (`left`).
- * HP2 status and revision belong to the controllers. The rest of an object is the user's, as of each change.
+ * HP2 status and revision belong to the controllers. All other fields of an object are the user's, at each change.
  */
 import { controllerRef, RESOURCES } from "@deltaloop/kube/objects";
 import type { CachedResource } from "@deltaloop/kube/objects";
@@ -61,7 +61,7 @@ export class UserRequestCollector {
     if (before === undefined && !change.listed && !isControlled) this.#people.add(place);
     if (isControlled) {
       if (before === undefined || change.deleted || !labelsDiffer(before, change.object)) return;
-      // Adopted after a user created it, so it has the same name in both clusters.
+      // A user created this object and a controller adopted it later, so it has the same name in both clusters.
       if (this.#people.has(place)) this.#writes.push(updateOf(change));
       else this.#left.push(`labels of ${place}`);
       return;
@@ -114,5 +114,5 @@ function desired({ apiVersion, kind, metadata, spec }: LiveObject): LiveObject {
     kind,
     metadata: { namespace, name, labels, annotations: own, ...(kept.length > 0 && { finalizers: kept }) },
     spec: kind === "Pod" ? rest : (spec ?? {}),
-  } as unknown as LiveObject; // server-set fields are omitted
+  } as unknown as LiveObject; // the fields that the server sets are omitted
 }

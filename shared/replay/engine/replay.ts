@@ -29,7 +29,7 @@ export interface ReplaySummary {
   readonly decided: number;
   readonly objects: { readonly [R in CachedResource]: number };
   readonly quarantined: number;
-  /** SHA-256 of the canonical final cache: equal for every seed. */
+  /** SHA-256 of the canonical final cache: the same for every seed. */
   readonly cacheDigest: string;
 }
 
@@ -49,7 +49,7 @@ export interface ReplayOptions {
    * How long to continue after the last event, or after the cache is complete, so that deadlines and delayed keys become due. Default 30 s.
    */
   readonly tailMs?: number;
-  /** Receives the records before they are delivered. */
+  /** Called with the records before they are delivered. */
   readonly see?: PlayOptions["see"];
   /** Returns false for records to leave out of the replayed cluster, because no reported sync depends on their objects. */
   readonly holds?: (record: CaptureRecord) => boolean;
@@ -68,7 +68,7 @@ export async function replay(capture: Capture, options: ReplayOptions): Promise<
   const clock = createVirtualClock(Number.isFinite(capture.startMs) ? capture.startMs : 0);
   const random = createSeededRandom(seed);
   const cluster = captureCluster(capture, CACHED_RESOURCES, clock, options.holds);
-  // No doorbell is lost: a replay is too short for the sweeper to ring it again.
+  // Doorbells are not dropped, because a replay is too short for the sweeper to ring them again.
   const doorbellFaults = (): QueueFaults => ({ ...faults(), drop: 0 });
   const cache = { deployment: "replay", cluster: CLUSTER, deltaFaults: faults, doorbellFaults };
   const backend = memoryBackend({ clock, random, digester, ...cache });

@@ -1,4 +1,4 @@
-/** Groups the events of one sync: why its key was queued, what it decided, how it ended. */
+/** Groups the events of one sync: the reasons for queueing its key, its decisions, and its result. */
 import { isOwnView } from "@deltaloop/kube/objects";
 import type { View, Controller } from "@deltaloop/kube/objects";
 import type { TraceLine } from "@deltaloop/controllers/kit";

@@ -17,7 +17,7 @@ import { canonical } from "../shadow/canonical-write.ts";
 import { creatorOf, managersOf, writerOf } from "./writer.ts";
 import type { Managers } from "./writer.ts";
 
-/** `from` and `to` are absent if the field is, or if the values are secret. */
+/** `from` or `to` is absent if the field is absent, or if its values are secret. */
 export interface Difference {
   readonly field: string;
   readonly from?: string;
@@ -32,11 +32,11 @@ export interface ObjectChange {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Uid of its controller. */
+  /** Uid of the object's controller. */
   readonly owner?: string;
   readonly kind: "stands" | "appears" | "changes" | "goes";
   readonly differences: readonly Difference[];
-  /** The writer: the user from an audit log, else the field manager, if known. `unknown`: a client without a name. */
+  /** The writer: the user from an audit log, otherwise the field manager, if known. `unknown` means a client without a name. */
   readonly by?: string;
 }
 
@@ -63,7 +63,7 @@ export class ChangeTracker {
     const change = changeOf(record, this.#known, this.#digester, list.isFirst);
     if (kind === "item") for (const uid of uidsOf(record, this.#known)) list.uids.add(uid);
     if (kind !== "listed") return change === undefined ? [] : [change];
-    // Objects missing in a later list were deleted in the gap before it.
+    // Objects that are missing in a later list were deleted in the gap before this list.
     const gone = list.isFirst ? [] : [...this.#known].filter(([, seen]) => seen.resource === resource && !list.uids.has(seen.uid));
     this.#lists.set(resource, { isFirst: false, uids: new Set() });
     return gone.map(([place, seen]) => {
@@ -131,7 +131,7 @@ function changeOf(
   };
 }
 
-/** Undefined for an object that a watcher would quarantine. */
+/** Returns undefined for an object that a watcher would quarantine. */
 function cachedOf(resource: CachedResource, object: CapturedObject, digester: Digester): Cached | undefined {
   try {
     return strip(resource, object, digester);
@@ -164,7 +164,7 @@ const SEALED = /^(?:template|annotation .*)$/;
 
 /** Fields by display name, without defaults and zeros. */
 function fieldsOf(resource: CachedResource, cached: Cached): ReadonlyMap<string, string> {
-  const fields = resource === "pods" ? podFields(cached as CachedPod) : ownerFields(cached as CachedOwnerKind); // the type belongs to the resource
+  const fields = resource === "pods" ? podFields(cached as CachedPod) : ownerFields(cached as CachedOwnerKind); // the resource determines the type
   return new Map(
     Object.entries(fields).flatMap(([name, value]) => (value === undefined || value === "" ? [] : [[name, String(value)] as const])),
   );
@@ -193,7 +193,7 @@ function ownerFields({ metadata, spec, status }: CachedOwnerKind): Fields {
   const plain = Object.entries(rest).map(([name, value]) => [name, typeof value === "object" ? canonical(value) : value] as const);
   return {
     replicas,
-    template: (template as CachedDeployment["spec"]["template"] | undefined)?.digest, // absent on a ReplicationController
+    template: (template as CachedDeployment["spec"]["template"] | undefined)?.digest, // a ReplicationController has no cached template
     selector: canonical(selector ?? {}),
     ...Object.fromEntries(plain),
     labels: labelsOf(metadata.labels),

@@ -11,13 +11,13 @@ import type { ReplayedSync } from "../engine/sync-log.ts";
 import { speaksOf } from "./story.ts";
 import type { Subject } from "./story.ts";
 
-/** An absent namespace matches any. */
+/** The wanted object; an absent namespace matches any namespace. */
 export type Wanted = Omit<Subject, "namespace"> & { readonly namespace?: string };
 
 export interface Family {
   /** Whether the record concerns an object of the family. */
   has(record: CaptureRecord): boolean;
-  /** Whether the family's syncs depend on the record: of its owner tree, or of an object that it may adopt. */
+  /** Whether the family's syncs depend on the record, which is of its owner tree or of an object that it may adopt. */
   dependsOn(record: CaptureRecord): boolean;
   concerns(sync: ReplayedSync): boolean;
 }
@@ -98,7 +98,7 @@ export class FamilyCensus implements Census {
         const uid = object && uidOf(object);
         if (object === undefined || uid === undefined) return true;
         if (!keyOf(object).startsWith(`${namespace}/`)) return false;
-        // The owner of a pod that is gone is not kept.
+        // The owner of a deleted pod is not kept, so all pods count.
         if (resource === "pods" || tree.has(uid)) return true;
         if (each === "deployments") return false;
         return [ownerUidOf(object), ...(this.#changed.get(uid) ?? [])].some((owner) => owner === undefined || tree.has(owner));
@@ -113,10 +113,13 @@ export class FamilyCensus implements Census {
     };
   }
 
-  /** With all owners, and the ReplicaSets of a Deployment: which pods one of them deletes depends on the pods of the others. */
+  /**
+   * Includes all owners, and all ReplicaSets of a Deployment, because the pods that one ReplicaSet deletes depend on the pods of the
+   * others.
+   */
   #treeOf(uids: ReadonlySet<string>): ReadonlySet<string> {
     const tree = new Set(uids);
-    // Includes those added meanwhile.
+    // The iteration includes uids that it adds.
     for (const uid of tree) for (const owner of this.#owners.get(uid)?.owners ?? []) tree.add(owner);
     for (const [uid, { owners }] of this.#owners) if ([...owners].some((owner) => tree.has(owner))) tree.add(uid);
     return tree;

@@ -14,9 +14,9 @@ export interface Recorded {
   readonly kind: "same" | "other" | "refused" | "overtaken" | "nothing";
   /** Time from our sync to the change. */
   readonly afterMs?: number;
-  /** The other write, the reason of the rejection (for `same`: of the first one), or the newer change of the spec. */
+  /** The other write, the reason of the (first) rejection, or the newer change of the spec. */
   readonly what?: string;
-  /** For several pods: the number that was created although others were rejected. */
+  /** The number of pods that were created although others were rejected. */
   readonly made?: number;
 }
 
@@ -102,7 +102,8 @@ export class Outcomes {
   #created({ owner, count }: Extract<Write, { kind: "CreatePods" }>, atMs: number, saw: number | undefined): Answer {
     const all = this.#podsOf.get(owner.uid) ?? [];
     const appeared = from(all, atMs).filter(({ kind }) => kind === "appears");
-    // Of the pods created in this millisecond the sync had already observed some, or it would not have decided this write.
+    // The sync had already observed some of the pods that were created in this millisecond, because it would not have decided this write
+    // otherwise.
     const now = appeared.filter((change) => change.atMs === atMs);
     const unseen = saw === undefined ? 0 : Math.min(now.length, Math.max(0, activeAt(all, atMs) - saw));
     const pods = [...now.slice(now.length - unseen), ...appeared.filter((change) => change.atMs > atMs)];
@@ -182,7 +183,7 @@ function asksToEnd({ differences }: ObjectChange): boolean {
   return differences.some(({ field, from: before, to: now }) => field === "asked to end" && before === undefined && now !== undefined);
 }
 
-/** A change of the owner by a user: its size, template, or deletion. */
+/** Describes a user's change of the owner: its size, template, or deletion. */
 function wishOf({ kind, differences }: ObjectChange): string | undefined {
   if (kind !== "changes") return undefined;
   const wish = differences.find(({ field }) => ["replicas", "template", "paused", "asked to end"].includes(field));

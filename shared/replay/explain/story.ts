@@ -44,7 +44,7 @@ function familyOf({ resource, namespace, name }: Subject, changes: readonly Obje
       .filter((change) => change.resource === resource && change.namespace === namespace && change.name === name)
       .map(({ uid }) => uid),
   );
-  // Two rounds suffice to get from a Deployment to its pods.
+  // Two rounds suffice to reach the pods of a Deployment.
   for (let round = 0; round < 2; round++)
     for (const { uid, owner } of changes) if (owner !== undefined && family.has(owner)) family.add(uid);
   return family;

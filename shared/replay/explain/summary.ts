@@ -13,7 +13,7 @@ export interface Wish {
 
 export interface Refusal {
   readonly fromMs: number;
-  /** Undefined: unresolved at the end. */
+  /** Undefined if unresolved at the end. */
   readonly untilMs?: number;
   readonly resource: ObjectChange["resource"];
   readonly name: string;
@@ -34,7 +34,7 @@ export interface Summary {
   readonly podsAsked: readonly number[];
   /** Outcomes of distinguishable writes. */
   readonly outcomes: Readonly<Record<Recorded["kind"], number>>;
-  /** Number of rejected writes of which some pods were created. */
+  /** Number of partly rejected writes, for which some pods were created. */
   readonly refusedInPart: number;
   readonly refusals: readonly Refusal[];
   readonly end: End;
@@ -45,7 +45,7 @@ export interface End {
   readonly sinceMs: number;
   /** Keys whose last sync decides a write, for example `replicasets shop/web-1`. */
   readonly busy: readonly string[];
-  /** The subject's final fields, named as in changes.ts; undefined: it was deleted. */
+  /** The subject's final fields, named as in changes.ts; undefined if it was deleted. */
   readonly fields?: ReadonlyMap<string, string>;
 }
 
@@ -117,7 +117,7 @@ export function requestedDifferences({ differences }: ObjectChange): readonly Di
   return differences.filter(({ field }) => !KEPT_BY_CONTROLLERS.test(field));
 }
 
-/** Writes that a key's previous sync did not decide: until the stream shows the result, each sync repeats them. */
+/** Returns the writes that a key's previous sync did not decide. Until the stream shows the result, each sync repeats its writes. */
 function newDecisions(): (key: string, writes: readonly Write[]) => readonly Write[] {
   const last = new Map<string, ReadonlySet<string>>();
   return (key, writes) => {
@@ -128,7 +128,7 @@ function newDecisions(): (key: string, writes: readonly Write[]) => readonly Wri
   };
 }
 
-/** A write without versions, which change with every result. */
+/** Identifies a write regardless of versions, which change with every result. */
 function gist(write: Write): string {
   return JSON.stringify(write, (name, value: unknown) => (name === "resourceVersion" || name === "generation" ? undefined : value));
 }

@@ -22,7 +22,7 @@ export interface Moment {
   readonly next?: Version;
 }
 
-/** Consecutive equal versions count as one; objects that cannot be cached are skipped. */
+/** Returns the moment. Consecutive equal versions count as one, and objects that cannot be cached are skipped. */
 export async function versionAt(
   batches: AsyncIterable<readonly CaptureRecord[]>,
   { subject, atMs }: { readonly subject: Subject; readonly atMs: number },

@@ -24,7 +24,7 @@ interface ManagedFields {
 
 export function managersOf(object: CapturedObject): Managers {
   const { managedFields } = (object["metadata"] ?? {}) as { readonly managedFields?: unknown };
-  const entries = Array.isArray(managedFields) ? (managedFields as readonly (ManagedFields | null)[]) : []; // the shape is unchecked
+  const entries = Array.isArray(managedFields) ? (managedFields as readonly (ManagedFields | null)[]) : []; // each field is checked when it is read
   return new Map(
     entries.flatMap((entry) => {
       if (typeof entry?.manager !== "string") return [];
@@ -35,8 +35,8 @@ export function managersOf(object: CapturedObject): Managers {
 }
 
 /**
- * The manager whose entry is new or has a new time. If two writes are of the same second and so no time differs, the manager that owns all
- * changed fields, because an update takes over ownership.
+ * The manager whose entry is new or has a new time. If two writes have the same second, so that no time differs, returns the manager that
+ * owns all changed fields, because an update takes over ownership.
  *
  * @param fields the changed fields, named as in changes.ts
  */

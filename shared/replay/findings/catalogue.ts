@@ -30,7 +30,7 @@ const RULES: readonly Rule[] = [
   ...[eviction, replicaWriters, paused, overlap, collision],
   ...[minReady, noRoom, noRollout, deadline],
 ];
-const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["words"]; // the kinds of the rules
+const WORDS = Object.assign({}, ...RULES.map(({ words }) => words)) as Rule["words"]; // the keys are the kinds of the rules
 const LEVELS: readonly Finding["level"][] = ["cause", "wait", "effect"];
 
 export function findingsOf(view: View): readonly Finding[] {

@@ -34,7 +34,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const endedMs = timeOf(ended.finishedAt);
   const isDone = kind === "init container" && ended.exitCode === 0;
   const isRecent = endedMs === undefined || view.nowMs - endedMs < RECENT_MS;
-  // A container that runs now explains no missing pod, even if it was restarted before.
+  // A container that currently runs does not explain a missing pod, even if it was restarted before.
   if (isDone || (!isBackingOff && (status.ready || !isRecent || (restartCount === 0 && state.terminated?.exitCode === 0)))) return [];
   const code = ended.exitCode ?? 0;
   const killed = eventsOf(view, pod.uid, "Killing").some(({ message }) => {
@@ -57,7 +57,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
       evidence: [`${kind} ${spec.name} ended: ${ended.reason ?? "no reason"}, exit code ${code}`],
       restarts: restartCount,
       events: [...hooks, ...eventsOf(view, pod.uid, "BackOff")],
-      // The Event does not name the container, and a hook also fails if the process exits by itself: the Event only may be the reason.
+      // The Event does not name the container, and a hook also fails if the process exits by itself: the Event is only a possible reason.
       ...((killed || (name === "post-start hook failed" && (code === 0 || pod.spec.containers.length > 1))) && {
         confidence: "likely" as const,
       }),

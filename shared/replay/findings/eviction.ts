@@ -5,7 +5,7 @@ import { listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 55;
-/** Before the rank of the finding that the replacements of the preempted pods cannot be scheduled. */
+/** Rank that precedes the finding that the replacements of the preempted pods cannot be scheduled. */
 const PREEMPTED_RANK = 18;
 const RECENT_MS = 30 * 60_000;
 const REJECTED = /^(?:OutOf[a-z]+|NodeAffinity|UnexpectedAdmissionError|NodeShutdown|Terminated|Shutdown)$/;
@@ -37,7 +37,7 @@ function preempted({ state, current, subject, pods, terminating, nowMs }: View):
     return target === undefined ? [] : [hitOf(podName(pod), timeOf(target.lastTransitionTime), "DisruptionTarget PreemptionByScheduler")];
   });
   const told = state.others.events.flatMap((event): readonly Hit[] => {
-    if (event.reason !== "Preempted") return []; // checks all Events once per workload
+    if (event.reason !== "Preempted") return []; // all Events are checked once per workload
     const { involvedObject: of, metadata, lastTimestamp } = event;
     const isOurs =
       of.kind === "Pod" && metadata.namespace === subject.namespace && (of.name === subject.name || of.name.startsWith(prefix));

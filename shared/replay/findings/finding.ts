@@ -7,12 +7,12 @@ export interface Finding {
   readonly kind: string;
   /** `cause`: why pods are missing or unavailable; `wait`: what a controller waits for; `effect`: a consequence of a cause. */
   readonly level: "cause" | "wait" | "effect";
-  /** Within a level: lower first. */
+  /** Order within a level, lowest first. */
   readonly rank: number;
   readonly confidence: "certain" | "likely";
-  /** Milliseconds since the epoch. */
+  /** Begin of the finding, in milliseconds since the epoch. */
   readonly since?: number | undefined;
-  /** As kubectl spells them: `pod/web-7f8fb-x2x4z`. */
+  /** Object names in kubectl's form: `pod/web-7f8fb-x2x4z`. */
   readonly objects: readonly string[];
   readonly evidence: readonly string[];
   /** Names and numbers for the text. */

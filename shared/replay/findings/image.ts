@@ -23,7 +23,7 @@ function hit(view: View, { pod, kind, spec, status }: RunContainer): readonly Hi
   const { reason = "", message } = status.state.waiting ?? {};
   if (!REASONS.has(reason)) return [];
   const events = eventsOf(view, pod.uid, "Failed", "BackOff", "ErrImageNeverPull", "InspectFailed");
-  // A back-off alone may not show the class of the error; the Event of the failed pull does.
+  // A back-off may not show the class of the error, but the Event of the failed pull does.
   const known = [message, ...events.map((event) => event.message)].flatMap((each) => listed(each) ?? []);
   const images = known.filter((each) => each.class.startsWith("image "));
   const found = images.find((each) => each.class !== "image not pulled") ?? images[0];

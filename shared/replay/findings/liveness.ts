@@ -5,7 +5,7 @@ import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/vie
 import type { View } from "../incident/view.ts";
 
 const RANK = 38;
-/** Shorter than the lifetime of Events, an hour. */
+/** Age limit of restarts, shorter than the lifetime of Events (an hour). */
 const RECENT_MS = 15 * 60_000;
 
 function find(view: View): ReturnType<Rule["find"]> {

@@ -1,4 +1,4 @@
-/** A controller that does not act: it has not observed the last change of the spec. */
+/** A controller that does not act, because it has not observed the last change of the spec. */
 import type { Finding, Rule } from "./finding.ts";
 import { objectOf } from "./quota.ts";
 import type { View } from "../incident/view.ts";

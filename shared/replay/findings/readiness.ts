@@ -6,7 +6,7 @@ import { containersOf, eventsOf, listed, podName, timeOf } from "../incident/vie
 import type { RunContainer, View } from "../incident/view.ts";
 
 const RANK = 50;
-/** The API's defaults. */
+/** The API's defaults of probes. */
 const [PERIOD_SECONDS, FAILURES, FAILURES_MS] = [10, 3, 1_000];
 
 function find(view: View): ReturnType<Rule["find"]> {

@@ -4,7 +4,7 @@ import { objectOf } from "./quota.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 60;
-/** Changes of both writers within this time. */
+/** Time within which both writers must have changed the field. */
 const WINDOW_MS = 30 * 60_000;
 const HPA_MANAGER = "kube-controller-manager";
 

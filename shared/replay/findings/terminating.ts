@@ -10,14 +10,14 @@ import { podName } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 28;
-/** Allowance beyond the grace period for the kubelet's own work. */
+/** Allowance beyond the grace period for the work of the kubelet. */
 const MARGIN_MS = 30_000;
 
 function find(view: View): ReturnType<Rule["find"]> {
   return [...deletion(view), ...stuckPods(view)];
 }
 
-/** The finding about an owner ranks before all others, that about a pod after the findings that explain the delay. */
+/** The finding about an owner ranks before all others, and the finding about a pod after the findings that explain the delay. */
 const [OWNER_RANK, POD_RANK] = [1, 29];
 
 function deletion({ owner, terminating }: View): readonly Finding[] {

@@ -5,7 +5,9 @@ import { eventsOf, listed, podName, timeOf } from "../incident/view.ts";
 import type { View } from "../incident/view.ts";
 
 const RANK = 25;
-/** Moving an attachment to another node takes minutes; the kubelet reports mounts after two. */
+/**
+ * Time that attaching and mounting may take: moving an attachment to another node takes minutes, and the kubelet reports mounts after two.
+ */
 const PATIENCE_MS = 2 * 60_000;
 const WORKING = new Set(["ContainerCreating", "PodInitializing"]);
 

@@ -25,7 +25,7 @@ interface Answer {
   readonly object: CapturedObject;
 }
 
-/** What is kept of every write's response: all but the object, which is in the spool. */
+/** The part of every write's response that is kept in memory; the object is in the spool. */
 interface KeptAnswer extends Pick<Answer, "atMs" | "resource" | "verb" | "user"> {
   /** Place of the requested object. */
   readonly place: string;
@@ -53,7 +53,7 @@ export async function importAudit(values: AsyncIterable<JsonValue>, spool: Spool
   return { format: "audit", startMs: events[0]?.atMs ?? 0, endMs: events.at(-1)?.atMs ?? 0, lists: new Map(), events };
 }
 
-/** Undefined for events that changed no watched object. */
+/** Returns undefined for events that changed no watched object. */
 function answerOf(event: CapturedObject, place: string, report: ImportReport): Answer | undefined {
   if (!isAuditEvent(event)) throw new CaptureError(`${place}: is not an event of audit.k8s.io`);
   const { verb, stage, level, requestURI, stageTimestamp, responseObject } = event;
@@ -68,7 +68,7 @@ function answerOf(event: CapturedObject, place: string, report: ImportReport): A
   if (typeof requestURI === "string" && /[?&]dryRun=/.test(requestURI)) return undefined;
   const { subresource = "", namespace = "", name = "" } = reference;
   if (typeof subresource !== "string" || typeof namespace !== "string" || typeof name !== "string")
-    throw new CaptureError(`${place}: objectRef has no strings`);
+    throw new CaptureError(`${place}: fields of objectRef are not strings`);
   if (responseObject === undefined && isTruncated(event))
     return lost(report, "a write whose objects the API server cut from its log (audit.k8s.io/truncated); its next write shows the state");
   if (level !== "RequestResponse" || responseObject === undefined)
@@ -107,7 +107,7 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
   const known = new Map<string, Kept>();
   const seen = new Set<string>();
   let newest = "0";
-  // By response time: the response to a delete may be only a Status, and then the last known state is the deleted one.
+  // Processes responses by time, because the response to a delete may be only a Status; the last known state is then the deleted one.
   for (const { atMs, resource, verb, place: requested, user, kept } of answers.toSorted((a, b) => a.atMs - b.atMs)) {
     const { object } = kept;
     for (const each of Array.isArray(object["items"]) ? object["items"].filter(isObject) : [object]) {
@@ -125,7 +125,7 @@ function statesOf(answers: readonly KeptAnswer[], spool: Spool, report: ImportRe
       const state = isOld ? withVersion(latest, newest, report) : each;
       const rv = versionOf(state);
       newest = maxResourceVersion(newest, rv);
-      if (seen.has(`${resource} ${rv}`)) continue; // the write changed nothing
+      if (seen.has(`${resource} ${rv}`)) continue; // a known version means that the write changed nothing
       seen.add(`${resource} ${rv}`);
       const its = state === object ? kept : spool.keep(resource, state);
       if (isRemoved) known.delete(place);
@@ -143,7 +143,7 @@ function withVersion(object: CapturedObject, newest: string, report: ImportRepor
   return { ...object, metadata: { ...metadataOf(object), resourceVersion: String(BigInt(newest) + 1n) } };
 }
 
-/** Whether the write removed the object: deleted, without grace period and finalizers. Source: registry/generic store.go. */
+/** Whether the write removed the object, because it was deleted without grace period and finalizers. Source: registry/generic store.go. */
 function isGone(object: CapturedObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = metadataOf(object);
   const isHeld = Array.isArray(finalizers) && finalizers.length > 0;

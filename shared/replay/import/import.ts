@@ -14,7 +14,7 @@ import type { ImportReport } from "./report.ts";
 import { Spool } from "./spool.ts";
 import { importWatch } from "./watch.ts";
 
-/** 16 MiB of highly compressible data can reach this size. */
+/** Limit of unpacked data, which 16 MiB of highly compressible data can reach. */
 const UNPACKED_BYTES_MAX = 16 * 2 ** 30;
 const GIB = 2 ** 30;
 
@@ -57,7 +57,7 @@ async function importJson(files: readonly Source[], report: ImportReport): Promi
   };
   const values = all();
   const first = await values.next();
-  // The first value was read to detect the format, and the file cannot be read twice.
+  // Prepends the first value, which was read to detect the format, because the file cannot be read twice.
   const whole = async function* (): AsyncGenerator<JsonValue> {
     if (first.done === true) return;
     yield first.value;

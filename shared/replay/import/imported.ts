@@ -14,7 +14,7 @@ export interface ImportedEvent {
   readonly atMs: number;
   readonly resource: RecordedResource;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
-  /** May be read from disk on each access (spool.ts). */
+  /** The object, which may be read from disk on each access (spool.ts). */
   readonly object: CapturedObject;
   /** The user who wrote it, if known. */
   readonly by?: string;
@@ -24,7 +24,7 @@ export interface Imported {
   readonly format: "watch" | "audit" | "kshrk" | "queue";
   readonly startMs: number;
   readonly endMs: number;
-  /** The initial objects. A list's version is older than each event of its resource. */
+  /** The initial objects. The version of a list is older than each event of its resource. */
   readonly lists: ReadonlyMap<RecordedResource, { readonly rv: string; readonly items: readonly Pick<ImportedEvent, "object">[] }>;
   /** In watch order. */
   readonly events: readonly ImportedEvent[];
@@ -38,7 +38,7 @@ export interface ImportedGap {
   readonly resource: RecordedResource;
   readonly from: string;
   readonly to: string;
-  /** Time since the last record before it. */
+  /** Time since the last record before the gap. */
   readonly ms: number;
   readonly why: string;
 }
@@ -60,7 +60,7 @@ export function* captureLines({ format, startMs, endMs, lists, events, gaps = []
       const shown = recorded(resource, object, digester);
       if (shown !== undefined) return !redact ? { object } : format === "queue" ? { object: shown.object } : shown;
     } catch {
-      // undefined: omitted and reported below, like an object without identity
+      // an undefined object is omitted and reported below, like an object without identity
     }
     report.lost("an object without name, namespace, uid, decimal resourceVersion or template, which no cache holds");
     return undefined;

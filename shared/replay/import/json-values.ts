@@ -5,7 +5,7 @@ import type { CapturedObject } from "../capture-format/capture.ts";
 
 export interface JsonValue {
   readonly value: CapturedObject;
-  /** `FILE:LINE` of its start. */
+  /** `FILE:LINE` where the value starts. */
   readonly place: string;
 }
 
@@ -54,7 +54,7 @@ class ValueScan {
   #isText = false;
   #isEscaped = false;
   #isAtMargin = true;
-  /** After a truncation, until the next line that begins a value. */
+  /** Whether lines are skipped, from a truncation until the next line that begins a value. */
   #isSkipping = false;
   #hasValue = false;
   #problem: string | undefined;
@@ -127,10 +127,10 @@ class ValueScan {
   }
 }
 
-/** `undefined`: not JSON. V8's message would quote the input, which may be a secret. */
+/** Returns undefined for text that is not JSON. V8's message would quote the input, which may be a secret. */
 function parsed(text: string): CapturedObject | undefined {
   try {
-    return parseExact(text) as CapturedObject; // it begins with a brace
+    return parseExact(text) as CapturedObject; // the text begins with a brace
   } catch {
     return undefined;
   }

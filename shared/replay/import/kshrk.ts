@@ -94,17 +94,17 @@ function unpackedEntry(content: Buffer, isPacked: boolean, room: number, place: 
 }
 
 function tooLarge(place: string, room: number): CaptureError {
-  if (room < ENTRY_BYTES_MAX) return new CaptureError(`${place}: brings the archive to more than ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
-  return new CaptureError(`${place}: holds more than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
+  if (room < ENTRY_BYTES_MAX) return new CaptureError(`${place}: raises the archive above ${UNPACKED_BYTES_MAX / MIB} MiB unpacked`);
+  return new CaptureError(`${place}: is larger than ${ENTRY_BYTES_MAX / MIB} MiB unpacked`);
 }
 
-/** Undefined for responses that are not lists of watched resources: tables, logs, single objects, other kinds. */
+/** Returns undefined for responses that are not lists of watched resources: tables, logs, single objects, other kinds. */
 function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undefined {
   let record: unknown;
   try {
     record = parseExact(text.toString());
   } catch {
-    throw new CaptureError(`${place}: not JSON`); // V8's message would quote the input
+    throw new CaptureError(`${place}: not JSON`); // drops V8's message, which would quote the input
   }
   if (!isObject(record)) throw new CaptureError(`${place}: is not a JSON object`);
   const { api_path: path, captured_at: at, response_code: code, response_body: body } = record;
@@ -120,7 +120,7 @@ function pollOf(text: Buffer, place: string, report: ImportReport): Poll | undef
   return { atMs, path, resource, rv: versionOf(body), items };
 }
 
-/** A list has the type once, for all its items. */
+/** Returns the type of the items, which a list contains only once. */
 function typeOf(resource: RecordedResource): CapturedObject {
   return { kind: RESOURCES[resource].kind, apiVersion: RESOURCES[resource].apiVersion };
 }
@@ -140,7 +140,7 @@ function watched(polls: readonly Poll[], report: ImportReport): Imported {
       continue;
     }
     const list = lists.get(resource);
-    // The oldest version, so that no later poll of another namespace counts as listed.
+    // Keeps the oldest version, so that no later poll of another namespace counts as listed.
     lists.set(resource, { rv: list ? minResourceVersion(list.rv, rv) : rv, items: [...(list?.items ?? []), ...items] });
   }
   return {
@@ -160,7 +160,7 @@ function changes(
   for (const [place, object] of before) {
     if (uidOf(now.get(place)) === uidOf(object)) continue;
     report.invented("a deletion that a later list only implies: its time, its version and the last state");
-    // With the list's version: the deletion is older than that, and newer than the last seen version of the object.
+    // The event has the list's version, because the deletion is between this version and the last seen version of the object.
     events.push({ type: "DELETED", object: { ...object, metadata: { ...metadataOf(object), resourceVersion: rv } } });
   }
   for (const [place, object] of now) {

@@ -40,7 +40,7 @@ interface PackItems extends Place {
   readonly r: CachedResource;
   readonly sq: number;
   readonly ms: number;
-  /** The first version of its items. */
+  /** The first version among the items. */
   readonly first: string | undefined;
   readonly last: string | undefined;
 }
@@ -111,11 +111,11 @@ class Messages {
     const r = resourceOf(envelope);
     if (typeof ts !== "number" || !Number.isFinite(ts) || Math.abs(ts) > 8.64e15) throw new CaptureError(`${place}: ts is not a time`);
     if (this.#cluster !== undefined && this.#cluster !== c)
-      throw new CaptureError(`${place}: belongs to another cluster than the first message`);
+      throw new CaptureError(`${place}: belongs to a different cluster than the first message`);
     this.#cluster = c;
     const packs = this.#packs.get(nameOf(envelope)) ?? new Map<number, PackItems>();
     this.#packs.set(nameOf(envelope), packs);
-    // Redelivered message.
+    // The message is a redelivery.
     if (packs.has(sq)) return;
     const own =
       k === "D" || k === "L" ? envelope.items.flatMap((item) => this.#item(r, item, { place, ms: ts, listed: listOf(envelope) })) : [];
@@ -206,7 +206,7 @@ class Messages {
     return lists;
   }
 
-  /** Objects that a complete manifest does not list were deleted before it. */
+  /** Reports objects that a complete manifest does not list as deleted before the manifest. */
   #swept({ r, ln, ms, version, keys }: Manifest, stored: Map<string, Kept>, lastMs = ms): readonly ImportedEvent[] {
     const gone = [...stored.values()].filter(
       (kept) =>
@@ -268,7 +268,7 @@ function timesOf(seen: readonly Seen[]): readonly number[] {
     .toReversed();
 }
 
-/** The built-in catalog decoded it, so it is of one of its resources. */
+/** The built-in catalog decoded the envelope, so its resource is built in. */
 function resourceOf({ r }: Envelope): CachedResource {
   return r as CachedResource;
 }

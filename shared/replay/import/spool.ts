@@ -19,7 +19,7 @@ export interface Kept {
   readonly version: string;
 }
 
-/** A few hundred bytes of each object stay in memory. */
+/** Limit of objects, because a few hundred bytes of each object stay in memory. */
 const OBJECTS_MAX = 1_000_000;
 
 export class Spool {
@@ -38,7 +38,7 @@ export class Spool {
   /** @throws {CaptureError} beyond OBJECTS_MAX; {Error} when the disk is full */
   keep(resource: RecordedResource, object: CapturedObject): Kept {
     if (++this.#count > OBJECTS_MAX)
-      throw new CaptureError(`more than ${OBJECTS_MAX} objects in what is imported; import it in several parts, one hour each`);
+      throw new CaptureError(`the input has more than ${OBJECTS_MAX} objects; import it in several parts, one hour each`);
     const bytes = Buffer.from(exactText(object));
     for (let written = 0; written < bytes.length;)
       written += writeSync(this.#file, bytes, written, bytes.length - written, this.#end + written);
@@ -50,7 +50,7 @@ export class Spool {
     return kept;
   }
 
-  /** The interned copy of a text that parsing creates each time. */
+  /** Returns the interned copy of a text. */
   one(text: string): string {
     const known = this.#texts.get(text);
     if (known === undefined) this.#texts.set(text, text);

@@ -19,7 +19,7 @@ import { eventOf } from "./spool.ts";
 import type { Kept, Spool } from "./spool.ts";
 import { newestTimeIn } from "./times.ts";
 
-/** One per event, changed in place. */
+/** A seen event, which is changed in place. */
 interface Seen {
   readonly resource: RecordedResource;
   type: ImportedEvent["type"] | "LISTED";
@@ -68,7 +68,7 @@ export async function importWatch(values: AsyncIterable<JsonValue>, spool: Spool
 
 function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, string>, report: ImportReport): Generator<ParsedState> {
   if (value["k"] !== undefined)
-    throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` takes the file as it is`);
+    throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` reads this file without an import`);
   const { object: inner, t } = value;
   // An Event and a Secret also have a field of this name.
   const type = isWatchEvent(value) ? value["type"] : undefined;

@@ -1,6 +1,6 @@
 /**
  * Captured objects in the API's own shape, for clients of the API such as kubectl. Values that a capture lacks are absent or replaced by a
- * note in parentheses; values that it holds as digests are omitted.
+ * note in parentheses. Values that the capture has only as digests are omitted.
  */
 import type { Cached, CachedDeployment, CachedPod, CachedResource } from "@deltaloop/kube/objects";
 import { RESOURCES } from "@deltaloop/kube/objects";
@@ -16,7 +16,7 @@ import { podEvidence } from "../evidence/pod-evidence.ts";
 import type { ConditionEvidence, ContainerSpec, ContainerState, ContainerStatus, Probe } from "../evidence/pod-evidence.ts";
 import type { Recording } from "./seen.ts";
 
-/** Undefined for an object that cannot be cached. */
+/** Returns undefined for an object that cannot be cached. */
 export function apiObject(resource: CachedResource, { object, evidence }: Recording, digester: Digester): Json | undefined {
   let stripped: Cached;
   try {
@@ -98,7 +98,7 @@ function apiVersionOf(kind: string): string | undefined {
   return Object.values(RESOURCES).find((each) => each.kind === kind)?.apiVersion;
 }
 
-/** The Ready condition, which is all that a capture of format 1 holds. */
+/** The Ready condition, the only condition that a capture of format 1 contains. */
 function readyAlone({ ready }: CachedPod): readonly Json[] | undefined {
   return ready && [defined({ type: "Ready", status: ready.status, lastTransitionTime: ready.since })];
 }

@@ -23,7 +23,7 @@ import type { SpecChange } from "./spec-changes.ts";
 
 export interface ClusterState {
   readonly nowMs: number;
-  /** Changes are known from this time on; undefined: none are known. */
+  /** Time from which changes are known; undefined if none are known. */
   readonly sinceMs?: number;
   readonly owners: readonly SeenOwner[];
   /** All pods. Reading this projects every pod; `podsOf` projects only those of one owner. */
@@ -47,7 +47,7 @@ interface StateOptions {
 
 const [CHANGES_MAX, STARTS_MAX] = [50, 100];
 
-/** The newest record of an object. Its line may not be parsed yet. */
+/** The newest record of an object. The record's line may not be parsed yet. */
 interface Kept<R extends CaptureRecord | EvidenceRecord = CaptureRecord> {
   readonly record: R;
   readonly identity: ObjectIdentity;
@@ -180,7 +180,7 @@ export class StateCensus implements Census {
     return known;
   }
 
-  /** Treats objects that the list lacks as deleted before it. */
+  /** Treats objects that are missing in the list as deleted before the list. */
   #listEnds(resource: string, forget: (uid: string) => unknown, known: ReadonlyMap<string, unknown>): void {
     const shown = this.#listed.get(resource);
     this.#listed.delete(resource);

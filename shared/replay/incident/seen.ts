@@ -24,7 +24,7 @@ interface Identity {
   readonly labels: Labels;
   readonly ownerUid?: string | undefined;
   readonly createdMs?: number | undefined;
-  /** Its deletionTimestamp: when its grace period ends. */
+  /** The deletionTimestamp, which is the end of the grace period. */
   readonly deletionMs?: number | undefined;
 }
 
@@ -52,15 +52,15 @@ export interface SeenOwner extends Identity, OwnerEvidence {
 export interface SeenPod extends Identity, Omit<PodEvidence, "metadata"> {
   readonly phase: string;
   readonly isReady: boolean;
-  /** When its Ready condition became true. */
+  /** Time at which the Ready condition became true. */
   readonly readySinceMs?: number | undefined;
   readonly graceSeconds?: number | undefined;
   readonly finalizers: readonly string[];
-  /** Whether the capture holds its containers: not in format 1. */
+  /** Whether the capture contains the pod's containers, which format 1 does not. */
   readonly isWhole: boolean;
 }
 
-/** Undefined without name or uid. */
+/** Returns undefined for an object without name or uid. */
 function identityOf(resource: CachedResource, object: CapturedObject): Identity | undefined {
   // A stripped pod is flat.
   const metadata = isObject(object["metadata"]) ? object["metadata"] : object;

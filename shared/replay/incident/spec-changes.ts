@@ -6,7 +6,7 @@ import type { TemplateDifference } from "../evidence/owner-evidence.ts";
 import type { SeenOwner } from "./seen.ts";
 
 export interface SpecChange extends TemplateDifference {
-  /** When it was recorded, or the time of the field manager's last write; undefined: unknown. */
+  /** Time of the record, or of the field manager's last write; undefined if unknown. */
   readonly atMs?: number | undefined;
   /** The field manager, as `managedFields` names it. */
   readonly manager?: string;
@@ -37,7 +37,7 @@ export function specChanges(
   return after.generation === (before.generation ?? 0) + 1 ? ofOneRequest(changes) : changes;
 }
 
-/** Gives changes without a known writer the writer of the others, because one request made them all. */
+/** Assigns the known writer to changes without a known writer, because one request made all of them. */
 function ofOneRequest(changes: readonly SpecChange[]): readonly SpecChange[] {
   const [manager, ...others] = new Set(changes.flatMap((change) => change.manager ?? []));
   if (manager === undefined || others.length > 0) return changes;
@@ -58,7 +58,7 @@ export function rolloutChanges(deployment: SeenOwner, before: SeenOwner, after: 
   }));
 }
 
-/** The manager that owns the field (with several: the last writer), and the time of its last write. */
+/** The manager that owns the field (or the last writer among several managers), and the time of its last write. */
 function managed({ managers }: SeenOwner, field: string): Pick<SpecChange, "manager" | "atMs"> {
   const root = field.startsWith("strategy.") ? "strategy" : field.replace(/\.resources\..*$/, ".resources");
   const owners = managers.filter(({ owns, subresource }) => subresource !== "status" && owns.includes(root));

@@ -31,7 +31,7 @@ export interface View {
   readonly terminating: readonly SeenPod[];
 }
 
-/** Undefined if the object does not exist at that moment. */
+/** Returns undefined if the object does not exist at that moment. */
 export function viewOf(state: ClusterState, subject: Workload): View | undefined {
   const { resource, namespace, name } = subject;
   const isIt = (each: { readonly namespace: string; readonly name: string }): boolean => each.name === name && each.namespace === namespace;
@@ -46,7 +46,8 @@ export function viewOf(state: ClusterState, subject: Workload): View | undefined
   const sets = state.owners
     .filter(({ ownerUid }) => ownerUid === owner.uid)
     .toSorted((a, b) => (b.revision ?? 0) - (a.revision ?? 0) || (b.createdMs ?? 0) - (a.createdMs ?? 0));
-  // Until the controller has observed a change, the ReplicaSet of the current revision is uncertain: the newest one is the best guess.
+  // Until the controller has observed a change, the ReplicaSet of the current revision is uncertain, and the newest ReplicaSet is the best
+  // guess.
   const current = sets.find(({ revision }) => revision !== undefined && revision === owner.revision) ?? sets[0];
   const olds = sets.filter((set) => set !== current);
   const oldPods = olds.flatMap(({ uid }) => state.podsOf(uid));
@@ -114,7 +115,7 @@ export function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** `5 Events Failed, last 10:02:11Z`, or nothing; of one reason. */
+/** `5 Events Failed, last 10:02:11Z`, or nothing. All Events must have the same reason. */
 export function eventText(events: readonly EventEvidence[]): readonly string[] {
   const [first] = events;
   if (first === undefined) return [];

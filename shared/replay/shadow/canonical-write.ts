@@ -4,7 +4,7 @@ import type { Condition } from "@deltaloop/kube/objects";
 import type { OwnWrite } from "./one-sync.ts";
 import type { Json, LiveObject } from "./states.ts";
 
-/** Times closer than this count as equal. */
+/** Difference below which two times count as equal. */
 const MOMENT_MS = 2000;
 
 /** Returns undefined for a write that stored nothing. */
@@ -41,7 +41,7 @@ interface Container {
   readonly image: string;
 }
 
-/** Names and images; the API server may default the other fields. */
+/** Returns names and images only, because the API server may default the other fields. */
 function containersOf(spec: Json | undefined): readonly Container[] {
   const containers = (spec?.["containers"] ?? []) as readonly Container[]; // the value is a pod's spec
   return containers.map(({ name, image }) => ({ name, image }));
@@ -69,7 +69,7 @@ export function differencesOf(upstream: unknown, other: unknown, name: "ours" | 
   });
 }
 
-/** Templates except images, and annotations of other components. */
+/** Fields whose values may be secret: templates except images, and annotations of other components. */
 const SECRET = /^spec\.template\.(?!.*\.image$)|^annotations\.(?!deployment\.kubernetes\.io\/)/;
 
 function leavesOf(value: unknown, path = "", leaves = new Map<string, string>()): ReadonlyMap<string, string> {

@@ -13,7 +13,7 @@ import { changeOf, inOrder, placeOf } from "./states.ts";
 import type { Change, ChangeOptions } from "./states.ts";
 
 export interface ChangeBatch {
-  /** In the order of versions. */
+  /** Changes in the order of versions. */
   readonly changes: readonly Change[];
   /** CQ2 */
   readonly completeMs: number;

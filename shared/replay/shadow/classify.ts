@@ -2,9 +2,9 @@
  * Compares a recorded cluster, run by upstream's controllers, with our syncs: each upstream write must be among the writes of our syncs,
  * and our syncs must be idle where upstream was.
  *
- * SH1 upstream's caches lag behind the API server by an unknown time: a write may be based on the state just before it (`exact`) or
- *    on one up to three seconds older (`older`); two seconds were measured under load. A status write contains its base version; after a
- *    conflict the true base is the version before (updateReplicaSetStatus resends the same status).
+ * SH1 upstream's caches lag behind the API server by an unknown time: a write may be based on the state just before it (`exact`) or on a
+ *    state that is up to three seconds older (`older`); two seconds were measured under load. A status write contains its base version;
+ *    after a conflict the true base is the version before (updateReplicaSetStatus resends the same status).
  * SH2 among pods that are equal in deletion order upstream's choice is arbitrary, so our sync may choose another (`tie`).
  * SH3 upstream is idle in a state without changes for a second: it has seen the state and wrote nothing, so our syncs must not write
  *     either.
@@ -56,7 +56,7 @@ export async function classify(history: History, write: UpstreamWrite, place: Sy
   let tie = false;
   for (let lag = 0; lag <= LAG_MAX && before - lag > 0; lag++) {
     if (lag > 0 && (changes[before - lag]?.atMs ?? 0) < nowMs - LAG_MS_MAX) break;
-    // The owner's version is given by the write, so states that differ only in the owner are equal here.
+    // The write determines the owner's version, so states that differ only in the owner are equal here.
     if (lag > 0 && versions.some((each) => each.version === changes[before - lag]?.version)) continue;
     for (const { object: owner, version: own } of candidates) {
       const state = history.after(before - lag, owner);
@@ -77,7 +77,7 @@ export async function classify(history: History, write: UpstreamWrite, place: Sy
   return { kind: "unexplained", want, ours: nearest, before: last && canonicalWrite(last.object, nowMs, write.subresource) };
 }
 
-/** The version of a deletion. */
+/** Returns the version of a deletion. */
 function versionOfDelete({ resource, name, uid }: UpstreamWrite, changes: readonly Change[]): string | undefined {
   return changes.find(
     ({ resource: each, object: { metadata }, deleted }) =>
@@ -133,7 +133,7 @@ interface Later {
 /** SH5. One sync may write many pods; deletes by other clients count as upstream's. Upstream's rejected writes are unknown. */
 function excessOf(ours: readonly unknown[], { verb, resource, atMs }: UpstreamWrite, { owner, later }: Later): Verdict | undefined {
   if (resource !== "pods" || verb === "update") return undefined;
-  const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // see canonical-write.ts
+  const own = ours.filter((each) => Object.hasOwn(each as object, verb === "delete" ? "delete" : "pod")).length; // canonical-write.ts defines this form
   const soon = later.filter((each) => each.atMs <= atMs + EXCESS_MS);
   const isRefused = soon.some(({ object }) => object.metadata.uid === owner.metadata.uid && failureOf(object) !== undefined);
   if (verb === "create" && isRefused) return undefined;

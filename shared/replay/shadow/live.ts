@@ -19,14 +19,14 @@ import { writesOfChanges } from "./upstream-writes.ts";
 import type { UpstreamWrite } from "./upstream-writes.ts";
 
 const SETTLED_MS = 1_000;
-/** Longer than in classify.ts, because watches lag behind each other. */
+/** Time without changes after which a state is idle. It is longer than in classify.ts, because watches lag behind each other. */
 const QUIET_MS = 2_000;
 /** Changes kept per namespace; cleanup starts at twice as many. */
 const KEPT = 1_000;
 
 interface Namespace {
   history: History;
-  /** Time of its last change; undefined: already checked. */
+  /** Time of the namespace's last change; undefined if already checked. */
   changedMs: number | undefined;
 }
 
@@ -54,7 +54,7 @@ export class LiveShadow {
     this.#options = options;
   }
 
-  /** Processes records of whole objects as they arrive. @throws {CaptureError} when one is stripped */
+  /** Processes records of whole objects as they arrive. @throws {CaptureError} when an object is stripped */
   hear(record: CaptureRecord): void {
     const listing = this.#listings.get(record.resource);
     if (listing === undefined) return;
@@ -80,7 +80,7 @@ export class LiveShadow {
     listing.shown.clear();
   }
 
-  /** LV1: the findings that are due. */
+  /** Yields the findings that are due (LV1). */
   async *findings(nowMs: number): AsyncGenerator<Finding> {
     if ([...this.#listings.values()].some(({ isDone }) => !isDone)) return;
     const settled = this.#waiting.filter(({ atMs }) => atMs <= nowMs - SETTLED_MS);

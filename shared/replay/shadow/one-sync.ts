@@ -1,4 +1,4 @@
-/** Runs one sync of our controllers on a recorded state, with an API server and a cache that hold it. */
+/** Runs one sync of our controllers on a recorded state, with an API server and a cache that contain this state. */
 import { createVirtualClock, createSeededRandom } from "@deltaloop/base/memory";
 import { createMemoryStore } from "@deltaloop/store/memory";
 import type { ReleaseAt } from "@deltaloop/kube/releases";
@@ -43,7 +43,7 @@ export interface OwnWrite {
   readonly resource: CachedResource;
   readonly subresource: string;
   readonly name: string;
-  /** The stored object; undefined: rejected, deleted, or unchanged. */
+  /** The stored object; undefined if the write was rejected, deleted the object, or changed nothing. */
   readonly stored: LiveObject | undefined;
 }
 
@@ -52,7 +52,7 @@ const [EPOCH, FENCE] = ["shadow", "1"] as const;
 const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const STEP_MS = 100;
 
-/** Returns the writes of one sync; if the sync fails, those before the failure. */
+/** Returns the writes of one sync; if the sync fails, the writes before the failure. */
 export async function syncOnce(
   state: readonly LiveObject[],
   { controller, owner, nowMs, failure }: Situation,
@@ -138,17 +138,17 @@ async function take(store: Store, controller: Controller, key: string): Promise<
   let answer = await store.take(taken, {});
   if (answer.kind === "moved")
     answer = await store.take(taken, { ...(answer.uid && { uid: answer.uid }), ...(answer.owner && { owner: answer.owner }) });
-  if (answer.kind !== "ok") throw new Error(`unexpected answer to the take of ${key}: ${answer.kind}`);
+  if (answer.kind !== "ok") throw new Error(`unexpected result of taking ${key}: ${answer.kind}`);
   return { taken, snapshot: answer.snapshot };
 }
 
-/** Records each write; a rejected one, or one without effect, has no stored object. */
+/** Records each write; a write that was rejected or had no effect has no stored object. */
 function recording(server: ApiServer, failure: string | undefined, writes: OwnWrite[]): KubeReader & KubeWriter {
   const kube = createInProcessKube(server, { component: "shadow" });
   const note = (verb: OwnWrite["verb"], { resource, subresource = "" }: Target & { readonly subresource?: string }, name: string): Note => {
     const own = CACHED_RESOURCES.find((each) => each === resource);
     return (stored) =>
-      void (own !== undefined && writes.push({ verb, resource: own, subresource, name, stored: stored as LiveObject | undefined })); // the response is from the in-memory server
+      void (own !== undefined && writes.push({ verb, resource: own, subresource, name, stored: stored as LiveObject | undefined })); // the in-memory server returns this type
   };
   return {
     ...kube,

@@ -28,7 +28,7 @@ const SKEW_MS = 10_000;
 
 interface Namespace {
   history: History;
-  /** Index of the first change whose following idle state is unchecked. */
+  /** Index of the first change whose subsequent idle state is unchecked. */
   next: number;
 }
 
@@ -36,7 +36,7 @@ interface Namespace {
 export type Audited = AsyncIterator<UpstreamWrite>;
 
 export interface RecordedOptions {
-  /** Absent: derived from the changes. */
+  /** If absent, the writes are derived from the changes. */
   readonly audited?: Audited | undefined;
   readonly keptMax?: number;
 }
@@ -127,7 +127,7 @@ export class RecordedShadow {
       namespace.next += namespace.history.changes.length - changes.length;
       left += namespace.history.changes.length;
     }
-    // Current objects do not count, because they are always kept.
+    // Current objects do not count towards the limit, because they are always kept.
     this.#keepMax = left + this.#keptMax;
   }
 }

@@ -10,8 +10,8 @@ import type { UpstreamWrite } from "./upstream-writes.ts";
 export type { Finding } from "./recorded.ts";
 
 /**
- * Compares changes in memory, which are in the order of versions. @param audited upstream's writes from an audit log; absent: derived from
- * the changes
+ * Compares changes in memory, which are in the order of versions. @param audited upstream's writes from an audit log; if absent, they are
+ * derived from the changes
  */
 export async function* shadow(changes: readonly Change[], place: SyncPlace, audited?: readonly UpstreamWrite[]): AsyncGenerator<Finding> {
   yield* new RecordedShadow(place, { audited: audited && asIterator(audited) }).take({ changes, completeMs: Infinity });
@@ -21,7 +21,7 @@ async function* asIterator(writes: readonly UpstreamWrite[]): AsyncGenerator<Ups
   for (const write of writes) yield await Promise.resolve(write);
 }
 
-/** The differences between an unexplained write and the most similar one of ours, or the object before if there is none. */
+/** The differences between an unexplained write and the most similar one of ours, or the previous object if there is no similar write. */
 export function nearestDifferences({ want, ours, before }: Extract<Verdict, { kind: "unexplained" }>): readonly string[] {
   const alike = ours.filter((each) => shapeOf(each) === shapeOf(want)).map((each) => differencesOf(want, each, "ours"));
   const [nearest] = alike.toSorted((a, b) => a.length - b.length);

@@ -24,7 +24,7 @@ export interface Change {
   readonly object: LiveObject;
   /** Time of arrival. */
   readonly atMs: number;
-  /** Part of an initial list. */
+  /** Whether the object is part of an initial list. */
   readonly listed: boolean;
 }
 
@@ -33,7 +33,7 @@ export function resourceOf({ kind }: Pick<LiveObject, "kind">): CachedResource {
 }
 
 export interface ChangeOptions {
-  /** Names the file in errors. */
+  /** Name of the file for errors. */
   readonly name: string;
   readonly digester: Digester;
   /** Called for each object that a watcher would quarantine; such objects are omitted. */
@@ -61,7 +61,7 @@ export function inOrder(changes: readonly Change[]): readonly Change[] {
   return changes.toSorted((a, b) => compareResourceVersions(a.version, b.version));
 }
 
-/** Undefined: unchanged, or malformed. @throws {CaptureError} when its object is stripped */
+/** Returns undefined if the object is unchanged or malformed. @throws {CaptureError} when its object is stripped */
 export function changeOf(
   { atMs, resource, kind, type, object }: CaptureRecord,
   isListing: boolean,
@@ -95,7 +95,7 @@ export function changeOf(
   };
 }
 
-/** The invalid field among the compared ones, which a watcher does not check. */
+/** Returns the first invalid field among the compared fields, which a watcher does not check. */
 function wrongField({ metadata, spec, status }: LiveObject): string | undefined {
   const isList = (value: unknown): boolean => value === undefined || (Array.isArray(value) && value.every(isObject));
   if (!isList(metadata.ownerReferences)) return "ownerReferences is not a list of objects";
@@ -128,12 +128,12 @@ export class History {
     this.#changes = [...changes];
   }
 
-  /** In the order of versions. */
+  /** Changes in the order of versions. */
   get changes(): readonly Change[] {
     return this.#changes;
   }
 
-  /** Adds changes, sorting in those with older versions. */
+  /** Adds changes, inserting changes with older versions at their position. */
   push(changes: readonly Change[]): void {
     const [last, first] = [this.#changes.at(-1), changes[0]];
     this.#changes.push(...changes);
@@ -142,7 +142,7 @@ export class History {
     this.#kept.splice(1, Infinity);
   }
 
-  /** A copy with only the newest changes, the state before them, and the previous versions of owners. */
+  /** Returns a copy with only the newest changes, the state before them, and the previous versions of owners. */
   shortened(count: number): History {
     const begin = Math.max(0, this.#changes.length - count);
     const last = new Map<string, readonly Change[]>();
@@ -157,7 +157,7 @@ export class History {
     return new History([...inOrder(standing), ...this.#changes.slice(begin)]);
   }
 
-  /** All objects after the first `count` changes, with the given owner. */
+  /** Returns all objects after the first `count` changes, with `owner` in place of its recorded version. */
   after(count: number, owner?: LiveObject): readonly LiveObject[] {
     const nearest = Math.floor(count / KEPT_EVERY);
     for (let known = this.#kept.length; known <= nearest; known++)

@@ -25,7 +25,10 @@ export function areTied(
   return wanted !== undefined && standingOf(ours) === wanted;
 }
 
-/** The fields that determine a pod's deletion order, without its uid. Source: pkg/controller/controller_utils.go ActivePodsWithRanks, logarithmicRankDiff. */
+/**
+ * Returns the fields that determine a pod's deletion order, except its uid. Source: pkg/controller/controller_utils.go ActivePodsWithRanks,
+ * logarithmicRankDiff.
+ */
 function standing(pod: LiveObject, state: readonly LiveObject[], nowMs: number): unknown {
   const { metadata, status } = pod;
   const { phase, conditions = [], containerStatuses = [] } = (status ?? {}) as PodStatus;
@@ -43,7 +46,7 @@ function standing(pod: LiveObject, state: readonly LiveObject[], nowMs: number):
 }
 
 /**
- * The active pods on its node of all ReplicaSets that have its owner's controller; none if the owner has no controller.
+ * The active pods on its node of all ReplicaSets that have its owner's controller; empty if the owner has no controller.
  * Source: pkg/controller/replicaset/replica_set.go getIndirectlyRelatedPods.
  */
 function relatedOnNode({ metadata, spec }: LiveObject, state: readonly LiveObject[]): number {

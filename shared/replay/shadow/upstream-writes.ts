@@ -28,11 +28,11 @@ export interface UpstreamWrite {
   readonly object: LiveObject;
   /** The version after the write; undefined for a delete derived from changes. */
   readonly version: string | undefined;
-  /** For a delete, if known: earlier objects may have had the same name. */
+  /** Uid for a delete, if known, because earlier objects may have had the same name. */
   readonly uid?: string;
   /** The base version, known for status writes. */
   readonly madeOn: string | undefined;
-  /** False: the write may be another client's. */
+  /** Whether the write is certainly the controller's; otherwise another client may have made it. */
   readonly isCertain: boolean;
 }
 
@@ -80,7 +80,7 @@ export function writesOfAudit(
     if (!isObject(responseObject))
       throw new CaptureError(`${file}: a write of ${resource} was audited below level RequestResponse, so its result is not in the log`);
     const { kind } = RESOURCES[resource];
-    // Fields that admission adds to a pod do not come from the controller.
+    // Uses the request, because fields that admission adds to a pod do not come from the controller.
     const written = done === "create" && resource === "pods" ? { ...requestObject, kind } : { ...responseObject, kind };
     const { namespace = "", name = responseObject.metadata?.name ?? "", subresource = "" } = objectRef ?? {};
     const uid = responseObject.metadata?.uid ?? responseObject.details?.uid;
@@ -89,7 +89,7 @@ export function writesOfAudit(
         ...{ controller, verb: done, resource, subresource, namespace, name },
         ...(done === "delete" && uid !== undefined && { uid }),
         atMs: Date.parse(requestReceivedTimestamp),
-        object: written as unknown as LiveObject, // an accepted write has the resource's type
+        object: written as unknown as LiveObject, // an accepted write returns an object of the resource's type
         version: done === "delete" ? undefined : responseObject.metadata?.resourceVersion,
         madeOn: subresource === "status" && done === "update" ? requestObject?.metadata?.resourceVersion : undefined,
         isCertain: true,
@@ -119,7 +119,7 @@ export interface AuditEvent {
   readonly responseObject?: Partial<LiveObject> & { readonly details?: { readonly uid?: string } };
 }
 
-/** An ADDED object that is older than this existed before. */
+/** Age from which an ADDED object existed before. */
 const NEW_MS = 5_000;
 
 /** UW2, UW3. @param known the objects before the changes; updated to those after them */
@@ -160,7 +160,7 @@ function writesOf(change: Change, before: LiveObject | undefined): readonly Upst
           },
         ];
   const owner = ownerOf(object);
-  // A listed object may have changed more than once.
+  // A listed object may have changed more than once, so no write is derived from it.
   if (listed) return [];
   if (before === undefined) return !deleted && Math.abs(Date.parse(creationTimestamp) - atMs) < NEW_MS ? write(owner, "create") : [];
   const isGoing = deleted || deletionTimestamp !== undefined;

@@ -26,7 +26,7 @@ export interface Verdict {
   readonly changes: readonly SpecChange[];
   readonly effect: Effect;
   readonly waits: readonly Wait[];
-  /** Resources that could not be read and might explain more. */
+  /** Resources that could not be read and might reveal further causes. */
   readonly unknown: readonly string[];
 }
 
@@ -37,11 +37,11 @@ export interface Effect {
   readonly ready: number;
   readonly updated: number;
   readonly total: number;
-  /** The counts are from the owner's status of an earlier generation, because no pods are known. */
+  /** Whether the counts are from the owner's status of an earlier generation, because no pods are known. */
   readonly isStale?: boolean;
 }
 
-/** How long before the first sign of a cause a change is considered. */
+/** Time before the first sign of a cause within which changes are considered. */
 const WINDOW_MS = 60 * 60_000;
 const STATE_CHECK_MS = 10_000;
 
@@ -50,7 +50,7 @@ export interface VerdictOptions {
   readonly sinceMs?: number | undefined;
 }
 
-/** Undefined if the object does not exist at that moment. */
+/** Returns undefined if the object does not exist at that moment. */
 export function verdictOf(state: ClusterState, subject: Workload, { sinceMs }: VerdictOptions = {}): Verdict | undefined {
   const view = viewOf(state, subject);
   if (view === undefined) return undefined;
@@ -141,7 +141,7 @@ function healthOf(view: View, findings: readonly Finding[]): Health {
   return isOver ? "degraded" : "progressing";
 }
 
-/** Causes that are shown although all pods are available. */
+/** Causes that are shown even if all pods are available. */
 const BESIDE_COMPLETE = new Set([
   "two writers of replicas",
   "controller does not act",

@@ -1,4 +1,4 @@
-/** Findings that say what the controllers wait for, by which rule of the specification, and until when. */
+/** Findings about waiting controllers: the condition, the rule of the specification, and the deadline. */
 import type { Finding } from "../findings/finding.ts";
 import { refusedPods } from "../findings/refused-pods.ts";
 import { isChanged, timeOf } from "../incident/view.ts";
@@ -7,7 +7,7 @@ import type { View } from "../incident/view.ts";
 export interface Wait {
   readonly kind: "available" | "deadline" | "retry" | "minReadySeconds" | "evicted" | "ended" | "resume";
   readonly words: string;
-  /** What happens after the wait. */
+  /** The action after the wait. */
   readonly outcome?: string;
   /** Section of the specifications. */
   readonly rule?: string;

@@ -23,7 +23,7 @@ export interface CallOptions {
 
 export interface AwsJson {
   /**
-   * Returns the parsed response to `input`, which is sent to the endpoint of the options, else to the host of `url`.
+   * Sends `input` to the endpoint of the options, or else to the host of `url`, and returns the parsed response.
    *
    * @throws {AwsError} if the service returns an error. Without a response, throws the connection's error or the signal's reason.
    */
@@ -54,7 +54,7 @@ const BACK_OFF_MS = 100;
 const TIMEOUT_MS = 30_000;
 /** Shorter than SQS keeps an idle connection. */
 const IDLE_MS_MAX = 50_000;
-/** SQS's largest response: ten messages of 1 MiB, which JSON escapes may enlarge sixfold, and their envelope. */
+/** Largest response of SQS: an envelope with ten messages of 1 MiB, each of which JSON escapes may enlarge sixfold. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 const THROTTLED = /throttl|limit|slow.?down|too.?many/i;
 const EMULATED: SignerOptions = { region: "us-east-1", credentials: { accessKeyId: "test", secretAccessKey: "test" } };

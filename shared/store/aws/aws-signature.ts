@@ -6,7 +6,7 @@ import { SignatureV4 } from "@smithy/signature-v4";
 
 type Credentials = ConstructorParameters<typeof SignatureV4>[0]["credentials"];
 
-/** Names of a service: in a signature, in its hostname, and before an action. */
+/** Names of a service in a signature, in its hostname, and before an action. */
 export interface AwsService {
   /** `sqs` */
   readonly name: string;
@@ -33,7 +33,7 @@ export function createAwsSigner(service: AwsService, { region, credentials = fou
     const signer = signers.get(of) ?? new SignatureV4({ credentials, region: of, service: service.name, sha256: Sha256 });
     signers.set(of, signer);
     const headers = { host, "content-type": `application/x-amz-json-${service.version}`, "x-amz-target": `${service.target}.${action}` };
-    // The signature covers the host header; protocol and hostname are ignored.
+    // The signature covers the host header, not protocol and hostname.
     const request = { method: "POST", protocol: "", hostname: "", path: "/", query: {}, headers, body };
     return (await signer.sign(request)).headers;
   };

@@ -13,7 +13,7 @@ export interface Doorbells {
   ring(bells: readonly Doorbell[]): Promise<void>;
   /**
    * Announces keys that a Store call in flight is expected to make due, so that this process may take them right after it. The result rings
-   * the doorbells of that call's response. Absent: the process has no worker for follow-up syncs.
+   * the doorbells of that call's response. Absent if the process has no worker for follow-up syncs.
    */
   expect?(bells: readonly Doorbell[]): Pick<Doorbells, "ring">;
 }
@@ -21,7 +21,7 @@ export interface Doorbells {
 export interface Doorbell {
   readonly controller: ControllerName;
   readonly key: ObjectKey;
-  /** uid of the primary and its controller owner, as far as the Store knows them; `take` reads by them. */
+  /** uid of the primary and its controller owner, as far as the Store knows them; `take` selects rows by these values. */
   readonly uid?: string;
   readonly owner?: OwnerId;
   readonly epoch: string;

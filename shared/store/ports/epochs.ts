@@ -7,8 +7,8 @@ import type { Ended } from "./tallies.ts";
 export type ResourceState = "INIT" | "SYNCING" | "SYNCED" | "SUSPECT";
 
 /**
- * The result of a call of a watcher that no longer leads: a greater fence is stored. `noEpoch`: the Store has no epoch or another one,
- * after a flush or a rebuild.
+ * The result of a call of a watcher that no longer leads: the Store has a greater fence. `noEpoch`: the Store has no epoch or another
+ * epoch, after a flush or a rebuild.
  */
 export type Fenced = { readonly kind: "fenced"; readonly fence: string } | { readonly kind: "noEpoch" };
 
@@ -19,8 +19,8 @@ export interface EpochStore {
   /** Forgets the recent epochs, which ends the stop of LN5. */
   forgetRecentEpochs(): Promise<void>;
   /**
-   * Creates `record` if there is none, or replaces the epoch `over`; a Lineage is compared with token and checkpoint (LN1). If another
-   * epoch is present: `exists`. `token`: the term of the leader that opens it.
+   * Creates `record` if there is no epoch, or replaces the epoch `over`; a Lineage is compared with token and checkpoint (LN1). Returns
+   * `exists` if another epoch is present. `token`: the term of the leader that opens the epoch.
    */
   openEpoch(
     record: EpochRecord,
@@ -34,20 +34,20 @@ export interface EpochStore {
    */
   forgetEpochs(epoch: string, full?: boolean): Promise<number>;
   /**
-   * Makes `fence` the stream of `resource`: a greater one resets the lanes' sequences and holes and keeps their watermarks; the same one
-   * changes nothing.
+   * Makes `fence` the stream of `resource`: a greater fence resets the lanes' sequences and holes and keeps their watermarks; the same
+   * fence changes nothing.
    */
   openFence(request: {
     readonly epoch: string;
     readonly fence: string;
     readonly resource: View;
     readonly lanes: number;
-    /** LN1, LN2. Absent: no Lease. `expected`: the stored term that the caller has read. */
+    /** LN1, LN2. Absent if the caller uses no Lease. `expected`: the stored term that the caller has read. */
     readonly token?: TermToken;
     readonly expected?: string | undefined;
     readonly proof?: Proof | undefined;
   }): Promise<
-    /** Another term than `expected` is stored. */
+    /** The Store has a term other than `expected`. */
     | { readonly kind: "foreign" }
     /** The fence is stored under another term. */
     | { readonly kind: "equalFence" }
@@ -105,7 +105,7 @@ export interface EpochStore {
   quarantined(): Promise<readonly QuarantineEntry[]>;
   /** Records a forged message of Q1. Kept outside of epochs and of the quarantine, so that forgeries cannot displace entries. */
   noteForgery(forgery: Forgery): Promise<void>;
-  /** The last 1,000, oldest first, each text truncated to 200 characters. */
+  /** Returns the last 1,000 forgeries, oldest first, with each text truncated to 200 characters. */
   forgeries(): Promise<readonly Forgery[]>;
 }
 
@@ -123,13 +123,13 @@ export interface ResourceHealth {
   readonly state: ResourceState;
   readonly syncedGeneration: number;
   readonly generation: number;
-  /** Milliseconds since the oldest open hole appeared; absent without one. */
+  /** Milliseconds since the oldest open hole appeared; absent without a hole. */
   readonly holeForMs?: number;
   readonly frozenLanes: readonly number[];
   /** Keys whose payload is missing according to a manifest. */
   readonly needed: readonly ObjectKey[];
   readonly watermarks: readonly string[];
-  /** The greatest version that a run has written through; absent if none has. */
+  /** The greatest version that a run has written through; absent if no run has. */
   readonly written?: string;
 }
 

@@ -14,10 +14,12 @@ import type { ControllerName } from "@deltaloop/kube/objects";
 /** After this time an unused bucket is full again (25 tokens at one per 5 minutes). The API server keeps an Event for an hour. */
 export const EVENT_MEMORY_MS = 7_500_000;
 
-/** Without the message: controllers' Events refer to no field of the object, so equal Events of a group have the same message. */
+/**
+ * A happening without its message: controllers' Events refer to no field of the object, so equal Events of a group have the same message.
+ */
 export type ToldHappening = Omit<Happening, "message">;
 
 export interface EventStore {
-  /** Returns one result per happening. A sync sends one per created or deleted pod (≤ 500), and a few more. */
+  /** Returns one result per happening. A sync sends one happening per created or deleted pod (≤ 500), and a few others. */
   correlateEvents(controller: ControllerName, happenings: readonly ToldHappening[]): Promise<readonly Correlated[]>;
 }

@@ -36,14 +36,14 @@ export type Stop =
    * than STOPS_MAX namespaces.
    */
   | { readonly kind: "seen"; readonly write: ForeignWrite; readonly sinceMs: number; readonly isOverMax?: true }
-  /** The text fails its MAC. */
+  /** The stored text fails its MAC. */
   | { readonly kind: "unbelieved" };
 
 /** The stop of everything, or of one namespace. */
 export interface StopState {
   /** Absent: not stopped. */
   readonly stop?: Stop;
-  /** Writes up to this time are forgiven; 0: none. */
+  /** Time up to which writes are forgiven; 0 if none are. */
   readonly forgivenMs: number;
 }
 
@@ -61,7 +61,7 @@ export interface ForeignWrites {
 }
 
 export interface ResumeRequest {
-  /** Absent: everything. */
+  /** The namespace to resume; absent for everything. */
   readonly namespace?: string;
   /** The state that the caller has read. */
   readonly seen: GuardState;
@@ -70,9 +70,9 @@ export interface ResumeRequest {
 
 export interface GuardStore {
   guard(): Promise<GuardState>;
-  /** `nowMs`: by the caller's clock. Returns the new state. */
+  /** Reports writes and returns the new state. `nowMs` is the time by the caller's clock. */
   reportForeignWrites(writes: ForeignWrites, nowMs: number): Promise<GuardState>;
-  /** `changed`: the state differs from the one that the caller read; read it again. */
+  /** Removes stops. `changed` means that the state is no longer the one that the caller has read, which must be read again. */
   resume(request: ResumeRequest): Promise<"resumed" | "changed">;
 }
 
@@ -92,7 +92,7 @@ export function stoppedNamespaces({ stop, namespaces }: GuardState): ReadonlyMap
 /** GD3, GD4, GD8. */
 export function afterReport(state: GuardState, { everything, namespaces: writes }: ForeignWrites, nowMs: number): GuardState {
   if (everything && everything.atMs > state.forgivenMs) return { ...state, stop: stopAfter(state.stop, everything, nowMs) };
-  if (state.stop) return state; // this stop includes every namespace; unforgiven writes are reported again
+  if (state.stop) return state; // this stop includes every namespace, and unforgiven writes are reported again
   const namespaces = new Map(state.namespaces);
   let left = STOPS_MAX - stoppedNamespaces(state).size;
   for (const write of writes) {
@@ -105,7 +105,7 @@ export function afterReport(state: GuardState, { everything, namespaces: writes 
   return { ...state, namespaces };
 }
 
-/** GD5. Undefined if the state is not the one that the caller read. */
+/** GD5. Returns undefined if the state is no longer the one that the caller has read. */
 export function afterResume(state: GuardState, { namespace, seen, forgivenMs }: ResumeRequest): GuardState | undefined {
   if (namespace === undefined) {
     if (!isSame(state, seen)) return undefined;
@@ -121,7 +121,7 @@ export function afterResume(state: GuardState, { namespace, seen, forgivenMs }: 
   return { ...state, namespaces: new Map([...resumed, ...stopped]) };
 }
 
-/** Forgiven times later than that of everything, for at most STOPS_MAX namespaces. Dropping an entry only forgives less. */
+/** Returns the namespaces whose forgiven time is later than that of everything, at most STOPS_MAX. A dropped entry only forgives less. */
 function newestForgiven(namespaces: GuardState["namespaces"], allMs: number): GuardState["namespaces"] {
   const longer = [...namespaces].filter(([, { forgivenMs }]) => forgivenMs > allMs);
   const newest = longer.toSorted(([, a], [, b]) => b.forgivenMs - a.forgivenMs).slice(0, STOPS_MAX);

@@ -8,12 +8,12 @@ import type { Doorbell } from "./doorbells.ts";
  */
 export interface Forged {
   readonly resource: View;
-  /** As stored; may be an invalid key. */
+  /** The stored key, which may be invalid. */
   readonly key: ObjectKey;
   readonly where: "row" | "entry" | "tombstone";
-  /** For an entry: its slice. */
+  /** The slice, if the value is an entry. */
   readonly slice?: string;
-  /** Empty: no value is stored. */
+  /** The stored value; empty if there is none. */
   readonly text: string;
 }
 
@@ -37,9 +37,9 @@ export interface Row<R extends View = CachedResource> {
   readonly key: ObjectKey;
   readonly uid: string;
   readonly rv: string;
-  /** Its controller owner, whose slice contains it. Absent: it is among its namespace's orphans. */
+  /** Its controller owner, whose slice contains it. Absent if the object is an orphan of its namespace. */
   readonly owner?: OwnerId;
-  /** A delete succeeded; the stream has not confirmed it yet. Readers treat the object as deleted. */
+  /** Whether a delete succeeded that the stream has not confirmed yet. Readers treat the object as deleted. */
   readonly gone: boolean;
   readonly object: Cached<R>;
 }
@@ -63,17 +63,17 @@ export interface IndexRequest {
   }[];
   /** All primaries of a namespace (replicasets, replicationcontrollers, deployments). Their counts are read first. */
   readonly primaries?: readonly { readonly resource: View; readonly namespace: string }[];
-  /** Namespaces whose counts are read, before the rows, without their primaries: an effect depends on owners of the rows. */
+  /** Namespaces whose counts, but not primaries, are read before the rows, because an effect depends on owners of the rows. */
   readonly counts?: readonly { readonly resource: View; readonly namespace: string }[];
 }
 
 export interface IndexView {
   readonly rows: readonly { readonly resource: View; readonly row: Row }[];
-  /** Rows at the version to put or newer, without objects; none that IX9 replaces. */
+  /** Rows at the version to put or newer, without objects and without rows that IX9 replaces. */
   readonly current?: readonly { readonly resource: View; readonly row: Omit<Row, "object"> }[];
   readonly primaries: readonly { readonly resource: View; readonly namespace: string; readonly rows: readonly Row[] }[];
   readonly counts: readonly NamespaceCount[];
-  /** Requested entries that fail their MAC; they are in none of the lists above. */
+  /** Requested entries that fail their MAC; the lists above omit them. */
   readonly forged?: readonly Forged[];
 }
 
@@ -87,7 +87,7 @@ export interface Effect {
    * `act`: due now, because a create, delete or claim may follow. `status`: due at the end of its last run + min(1 s, 1 ms × dependents).
    */
   readonly urgency: "act" | "status";
-  /** The item is that primary itself (also when deleted). */
+  /** Whether the item is the primary itself, possibly deleted. */
   readonly self?: boolean;
 }
 
@@ -103,14 +103,15 @@ export interface ItemChange {
   readonly rv: string;
   /** For puts only. */
   readonly object?: Cached<View>;
-  /** For puts only: the controller owner. */
+  /** The controller owner; puts only. */
   readonly owner?: OwnerId;
   /**
    * The caller has not read the row (IX10). A put is applied if the key has neither row nor tombstone, or an equal row; with `expected`
-   * (its own version) only if it has an equal row. For any other put, and for a delete, the call returns `retry` with the stored row.
+   * (the item's version), only if the key has an equal row. For any other put, and for a delete, the call returns `retry` with the stored
+   * row.
    */
   readonly unread?: boolean;
-  /** The row as read; absent if there was none. */
+  /** The row that the caller has read; absent if there was no row. */
   readonly expected?: { readonly rv: string; readonly uid: string; readonly owner?: OwnerId };
   readonly effects: readonly Effect[];
   /** Whether the namespace's count must change: a primary was added or removed, or its uid, selector or controller owner changed. */
@@ -139,8 +140,8 @@ export type ApplyResult =
   /** `outcomes` has one outcome per item of this call. */
   | { readonly kind: "applied"; readonly bells: readonly Doorbell[]; readonly outcomes: readonly ItemOutcome[] }
   /**
-   * The items before `index` are applied. The caller reads the rows of the others again and sends these. `found`: if the item at `index`
-   * was `unread`, the stored rows from it on, so that no read is needed; absent if look-ups must be read as well.
+   * The items before `index` are applied. The caller reads the rows of the other items again and resends these items. `found`: if the item
+   * at `index` was `unread`, the stored rows from it on, so that no read is needed; absent if look-ups must also be read.
    */
   | {
       readonly kind: "retry";
@@ -152,9 +153,9 @@ export type ApplyResult =
   | { readonly kind: "duplicate"; readonly bells: readonly Doorbell[] }
   /** A15: the Store has lost the message's preceding call, for example in a failover. Nothing changed; apply the message from its start. */
   | { readonly kind: "setBack" }
-  /** Older fence or another epoch: acknowledge and ignore. */
+  /** The message has an older fence or another epoch: acknowledge and ignore it. */
   | { readonly kind: "dropped"; readonly why: "fence" | "epoch" }
-  /** Leave the message in the queue: no epoch, or the fence is not open yet. */
+  /** There is no epoch, or the fence is not open yet: leave the message in the queue. */
   | { readonly kind: "noEpoch" }
   | { readonly kind: "notOpen" };
 
@@ -175,8 +176,8 @@ export interface IndexStore {
    */
   readSlices(slices: readonly SliceRef[]): Promise<readonly (readonly Row[])[]>;
   /**
-   * Version rows of one lane, without objects. Rows and tombstones that fail their MAC are returned as forged only. `watermark`: the lane's
-   * at the same moment.
+   * Version rows of one lane, without objects. Rows and tombstones that fail their MAC are returned as forged only. `watermark` is that of
+   * the lane at the same moment.
    */
   readLane(
     resource: View,
@@ -189,7 +190,7 @@ export interface IndexStore {
   readEntries(resource: View, keys: readonly ObjectKey[]): Promise<readonly CachedEntry[]>;
   /**
    * Ghosts: slice entries without a row, or whose row references another slice (at most 1,000). Their owners would count objects that do
-   * not exist or are not theirs. No other read finds them, because look-ups go from rows to entries.
+   * not exist or belong to another owner. No other read finds them, because look-ups go from rows to entries.
    */
   readGhosts(resource: View): Promise<readonly Ghost[]>;
   /**
@@ -211,15 +212,15 @@ export interface IndexStore {
       readonly after?: string;
     },
   ): Promise<ApplyResult>;
-  /** Stores a part of a manifest that is not its last one. A manifest: key, uid and version of all objects of a lane at a list. */
+  /** Stores a part of a manifest other than the last part. A manifest has key, uid and version of all objects of a lane in a list. */
   stashManifest(pack: Omit<PackHeader, "kind">, rows: readonly ManifestRow[]): Promise<ApplyResult | { readonly kind: "early" }>;
   /** Content and number of the earlier parts, without those that fail their MAC. */
   readManifest(pack: Omit<PackHeader, "kind">): Promise<{ readonly rows: readonly ManifestRow[]; readonly parts: number }>;
   /**
    * Applies a manifest with its last (or only) part. `rows`: all listed objects of the lane at `listRV`. `sweep`: a delete for each cached
    * row that is not among them and not newer than `listRV`. `needed`: listed objects have no row; the lane is frozen. `early`: earlier
-   * messages of the lane are missing, which opens a hole. `incomplete`: none is missing, but parts of the manifest are; nothing changed.
-   * `forged` rows count as absent and are removed (A14); `sweep` has an item for each of them that is not listed.
+   * messages of the lane are missing, which opens a hole. `incomplete`: only parts of the manifest are missing; nothing changed. `forged`
+   * rows count as absent and are removed (A14); `sweep` has an item for each of them that is not listed.
    */
   applyManifest(
     pack: Omit<PackHeader, "kind">,
@@ -229,7 +230,7 @@ export interface IndexStore {
       readonly sweep: readonly ItemChange[];
       readonly counts: readonly NamespaceCount[];
       readonly forged?: readonly Forged[];
-      /** False: earlier parts are missing. */
+      /** False if earlier parts are missing. */
       readonly whole?: boolean;
     },
   ): Promise<

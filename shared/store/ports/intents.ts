@@ -22,7 +22,7 @@ export interface Intent {
   readonly state: "pending" | "planned";
   readonly token: string;
   readonly deadlineMs: number;
-  /** Until then a call with this name that got no response may still take effect, so the name is kept. */
+  /** Time until which a call with this name that got no response may still take effect, so that the name must be kept. */
   readonly mayLandUntilMs?: number;
 }
 
@@ -40,7 +40,7 @@ export interface DecisionMark {
   readonly suspects: number;
   /** resourceVersion of the list, or of the created owner. */
   readonly version: string;
-  /** When, by the Store's time. */
+  /** Time of the mark, by the Store's time. */
   readonly atMs: number;
   /** Times of the latest two lists that contradicted the cache. */
   readonly disputedMs?: readonly number[];
@@ -74,8 +74,8 @@ export interface WriteThrough {
   /** Ids of intents (ops) whose calls got a response. Settling a run's own op enqueues no key. */
   readonly lower: readonly string[];
   /**
-   * Creates to plan again, if their ops still exist: those without a response, and those not tried while an earlier call may still take
-   * effect.
+   * Creates to plan again if their ops still exist: creates without a response, and creates that were not tried while an earlier call may
+   * still take effect.
    */
   readonly plan: readonly { readonly id: string; readonly mayLand: boolean }[];
   /** Creates that a terminating namespace has rejected: pending for five minutes, as upstream's expectation. */
@@ -94,7 +94,7 @@ export interface WriteThrough {
   }[];
   /** Last-write records of the primary, stored only if the Store has it with `ownerUid` after the items. Skipped on `retry`. */
   readonly records?: readonly RecordChange[];
-  /** The items are the response to the primary's own status write. */
+  /** Whether the items are the response to the primary's own status write. */
   readonly ownStatus: boolean;
   /**
    * With an own status write: the run's `Snapshot.left`, to subtract from the stored number because the new status no longer counts these

@@ -1,13 +1,13 @@
 /**
- * What an additional controller last wrote to an object, so that it sends nothing without a reason. Stored with the primary's intents,
- * read by `take` in the same step as the snapshot, and deleted with the primary (IT4). A record that is missing or forged costs one request
- * that changes nothing.
+ * The last write of an additional controller to an object, which lets the controller omit writes that would change nothing. Stored with the
+ * primary's intents, read by `take` in the same step as the snapshot, and deleted with the primary (IT4). A missing or forged record costs
+ * one request that changes nothing.
  */
 export interface LastWriteRecord {
   readonly uid: string;
-  /** Keyed digest of what was sent. */
+  /** Keyed digest of the request. */
   readonly sent: string;
-  /** Keyed digest of the content of the answer. */
+  /** Keyed digest of the content of the response. */
   readonly content: string;
   readonly revertsMs: readonly number[];
 }

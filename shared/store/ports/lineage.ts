@@ -40,7 +40,7 @@ export interface Lineage {
 export interface Proof {
   readonly token: TermToken;
   readonly checkpoint: Checkpoint;
-  /** True: the Store must hold exactly this checkpoint. False: this or a later one of the same term and fence. */
+  /** Whether the Store must hold exactly this checkpoint. Otherwise a later checkpoint of the same term and fence is accepted. */
   readonly isExact: boolean;
 }
 

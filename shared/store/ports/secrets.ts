@@ -23,7 +23,7 @@ export interface Secrets {
 /** Values by reference. */
 export type SecretValues = ReadonlyMap<string, string>;
 
-/** A secret could not be read or written; one line per secret. A retry helps only if a service was unavailable. */
+/** A secret could not be read or written; one line per secret. A retry can succeed only if a service was unavailable. */
 export class SecretError extends Error {
   override readonly name = "SecretError";
   readonly problems: readonly string[];

@@ -7,9 +7,9 @@ export interface Taken<C extends ControllerName = Controller> {
   readonly epoch: string;
   readonly controller: C;
   readonly key: ObjectKey;
-  /** Random, a new one for each take. */
+  /** Random token of this take. */
   readonly token: string;
-  /** The lineage from `take` (LN4); absent: not compared. */
+  /** The lineage that `take` returned (LN4). If absent, it is not compared. */
   readonly lineage?: TakenLineage;
 }
 
@@ -19,15 +19,15 @@ export type AnyTaken = Taken<ControllerName>;
 /** How a run ends. */
 export type Outcome =
   | { readonly kind: "ok" }
-  /** Retried after its back-off; after `withinMs` at the latest, for a deadline that a failure must not delay. */
+  /** The key is retried after its back-off, or after `withinMs` if that is earlier, for a deadline that a failure must not delay. */
   | { readonly kind: "retry"; readonly withinMs?: number }
   | { readonly kind: "requeueAfter"; readonly delayMs: number }
-  /** Not retried, because the error is final or was the last retry: the key is parked (WQ6). */
+  /** The key is parked (WQ6), because the error is final or the last retry failed. */
   | { readonly kind: "drop" };
 
 export type DoneResult =
-  /** `failures`: consecutive, including this run. */
+  /** `failures` is the number of consecutive failures, including this run. */
   | { readonly kind: "done"; readonly failures: number; readonly bell?: Doorbell }
-  /** The run had ended already and the key is free: usually a repeated call whose first response was lost with its doorbell. */
+  /** The run has already ended and the key is free. Usually the call is a repeat, because the first response was lost with its doorbell. */
   | { readonly kind: "ended"; readonly bell?: Doorbell }
   | { readonly kind: "stolen" };

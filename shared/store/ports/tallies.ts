@@ -9,7 +9,7 @@ export const FATES = ["applied", "superseded", "duplicate", "fenced", "otherEpoc
 export type Fate = (typeof FATES)[number];
 
 export interface LaneTally {
-  /** `unknown`: messages whose resource cannot be read; each counts as one item. */
+  /** `unknown`: messages whose resource cannot be read; each such message counts as one item. */
   readonly resource: View | "unknown";
   readonly lane: number;
   /** Number of ended items; each has exactly one fate, so it is the sum of `fates`. */
@@ -17,7 +17,7 @@ export interface LaneTally {
   readonly fates: { readonly [F in Fate]: number };
 }
 
-/** Items to count that are not counted by `applyPack` or `applyManifest`: quarantined or dead-lettered ones. */
+/** Quarantined or dead-lettered items, which `applyPack` and `applyManifest` do not count. */
 export interface Ended {
   readonly resource?: View;
   readonly lane?: number;

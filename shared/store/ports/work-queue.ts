@@ -15,12 +15,12 @@ export interface PodCache {
   readonly suspects: number;
   /** The least watermark of the pod lanes. */
   readonly watermark: string;
-  /** When the key was taken, by the Store's time. */
+  /** Time at which the key was taken, by the Store's time. */
   readonly atMs: number;
 }
 
 export interface Snapshot {
-  /** Absent if the primary is gone; there is nothing to do. */
+  /** Absent if the primary no longer exists; the run then has nothing to do. */
   readonly primary?: Row;
   /** The primary's slice (pods, or ReplicaSets of a Deployment). */
   readonly dependents: readonly Row[];
@@ -29,26 +29,24 @@ export interface Snapshot {
   readonly intents: readonly Intent[];
   /** The rows of each of the controller's `slices`. */
   readonly slices?: ReadonlyMap<View, readonly Row[]>;
-  /** What the run's controller last wrote, by the id under which it was stored. Absent: nothing. */
+  /** The last writes of the run's controller, by the id under which they were stored. Absent if there are none. */
   readonly records?: ReadonlyMap<string, LastWriteRecord>;
   /** Absent if no fence was opened for pods. */
   readonly pods?: PodCache;
-  /** What allows the owner's creates and deletes to be based on the cache. Absent: the owner's pods were not listed yet. */
+  /** The mark that allows the owner's creates and deletes to be based on the cache. Absent if the owner's pods were not listed yet. */
   readonly mark?: DecisionMark;
   /**
-   * Number of the owner's pods that became inactive since the snapshot from which this controller computed the owner's last status. Absent:
-   * none.
+   * Number of the owner's pods that became inactive since the snapshot from which this controller computed the owner's last status. Absent
+   * if there are none.
    */
   readonly left?: number;
-  /**
-   * Number of pod names drawn for this owner in this epoch (IT5). Absent: none, or an older build drew them.
-   */
+  /** Number of pod names drawn for this owner in this epoch (IT5). Absent if none were drawn, or an older build drew them. */
   readonly drawn?: number;
   /** resourceVersion at which a former primary of the same key no longer existed, if known and above the watermark. */
   readonly predecessorGone?: string;
   /** Consecutive failures of this key. */
   readonly failures: number;
-  /** Number of runs directly before this one that never ended, because they crashed or were too slow. Absent: none. */
+  /** Number of runs directly before this one that never ended, because they crashed or were too slow. Absent if there are none. */
   readonly unended?: number;
   /** Values that fail their MAC and are not among the rows: they must be read live before any decision (A14). */
   readonly forged?: readonly Forged[];
@@ -60,7 +58,7 @@ export type TakeResult =
       readonly snapshot: Snapshot;
       readonly leaseUntilMs: number;
       readonly lineage?: TakenLineage;
-      /** The cluster's release, if it is published. */
+      /** The cluster's release, if published. */
       readonly release?: string;
     }
   /**
@@ -74,16 +72,16 @@ export type TakeResult =
   | { readonly kind: "busy" }
   | { readonly kind: "empty" }
   | { readonly kind: "notYet"; readonly delayMs: number; readonly bell: Doorbell }
-  /** The primary's uid or owner differs from the caller's; take again with these. */
+  /** The primary's uid or owner differs from the caller's; call `take` again with the returned values. */
   | { readonly kind: "moved"; readonly uid?: string; readonly owner?: OwnerId }
   | { readonly kind: "otherEpoch" };
 
 /** A key that is not run until it is added again: by its next event, the resync (informer §15), or an operator. */
 export interface ParkedKey {
   readonly key: ObjectKey;
-  /** When its last run ended, by the Store's time. */
+  /** Time at which the key's last run ended, by the Store's time. */
   readonly sinceMs: number;
-  /** Number of consecutive failures at that time, including that run. */
+  /** Number of consecutive failures at that time, including the last run. */
   readonly failures: number;
 }
 
@@ -103,16 +101,16 @@ export interface WorkQueue {
    */
   resync(epoch: string, controller: ControllerName, spreadMs: number): Promise<readonly Doorbell[]>;
   /**
-   * Doorbells to send again: of keys overdue by 5 s without a run and of keys whose lease has expired, for controllers whose gate is open.
-   * At most 500 per call.
+   * Returns the doorbells to send again, at most 500 per call: for keys that are overdue by 5 s without a run and for keys whose lease has
+   * expired, if the controller's gate is open.
    */
   sweep(epoch: string): Promise<readonly Doorbell[]>;
-  /** Queued and running keys with their times, for users and tests. */
+  /** Returns queued and running keys with their times, for users and tests. */
   queued(
     controller: ControllerName,
   ): Promise<
     readonly { readonly key: ObjectKey; readonly readyAtMs?: number; readonly leaseUntilMs?: number; readonly failures: number }[]
   >;
-  /** Parked keys (WQ6), for users, in the order of keys. */
+  /** Returns parked keys (WQ6) for users, sorted by key. */
   parked(controller: ControllerName): Promise<readonly ParkedKey[]>;
 }

@@ -34,13 +34,13 @@ const KINDS = { put: "P", delete: "D", gone: "G" } as const;
 
 /**
  * The arguments of `changes`; their keys are added to `table`.
- * @throws {RangeError} if a resourceVersion is no decimal integer, a key occurs twice or there are too many items: a bug of the
- * caller, found before the command is sent
+ * @throws {RangeError} if a resourceVersion is not a decimal integer, a key occurs twice or there are too many items: this is a bug of the
+ * caller, and the command is not sent
  */
 export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes): ChangeArgs {
   const { catalog, seal, resource, items, counts } = changes;
   const { itemsMax = Number.POSITIVE_INFINITY } = changes;
-  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
+  if (items.length > itemsMax) throw new RangeError(`the call has ${items.length} items, more than ${itemsMax}`);
   const controller = controllerIn(catalog, resource);
   const effects = new EffectTable(catalog, names, table);
   const sliceSlot = remember((owner: string) => table.slot(names.slice(resource, owner)));
@@ -53,7 +53,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   for (const item of items) {
     const { key, uid, rv, owner, expected } = item;
     if (!isResourceVersion(rv)) throw new RangeError(`not a resourceVersion: "${rv}" of ${resource} ${key}`);
-    if (seen.has(key)) throw new RangeError(`${resource} ${key} comes twice in one call`);
+    if (seen.has(key)) throw new RangeError(`${resource} ${key} occurs twice in one call`);
     seen.add(key);
     const put = item.type === "put";
     const slash = key.indexOf("/");
@@ -111,7 +111,7 @@ export function changeArgs(names: EpochKeys, table: KeyTable, changes: Changes):
   };
 }
 
-/** Memoizes `make` by name. */
+/** Memoizes the results of `make`. */
 function remember<K>(make: (name: K) => number): (name: K) => number {
   const made = new Map<K, number>();
   return (name) => {
@@ -171,7 +171,7 @@ function isSame(a: Effect, b: Effect): boolean {
 
 const OUTCOMES: Readonly<Record<string, ItemOutcome>> = { c: "changed", s: "same", l: "late", a: "absent", f: "full" };
 
-/** Decodes one letter per item. */
+/** Decodes outcomes, which have one letter per item. */
 export function parseOutcomes(reply: Reply | undefined): readonly ItemOutcome[] {
   const letters = asText(reply);
   const outcomes: ItemOutcome[] = [];

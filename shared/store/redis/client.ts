@@ -10,12 +10,12 @@ import { inputDeadline } from "@deltaloop/base/system";
  * that blocks the owner for 20 s.
  */
 const TRIES_MAX = 5;
-/** Reconnects within half a second, however long the outage. */
+/** The client reconnects within half a second, regardless of the length of the outage. */
 const [RECONNECT_STEP_MS, RECONNECT_MS_MAX] = [50, 500];
 /** ioredis: the command was not executed, so it is sent again. */
 const RECONNECT_AND_RESEND = 2;
 
-/** What ioredis keeps of a command: it clears the timer with the response. */
+/** The state that ioredis keeps for a command; it clears the timer with the response. */
 interface TimedCommand {
   isSettled: boolean;
   _commandTimeoutTimer?: NodeJS.Timeout;
@@ -44,7 +44,7 @@ export function redisClient(options: { readonly url: string; readonly cluster: b
     maxRetriesPerRequest: TRIES_MAX,
     keepAlive: 10_000,
     retryStrategy: (attempt) => Math.min(attempt * RECONNECT_STEP_MS, RECONNECT_MS_MAX),
-    // The server has become a replica and keeps its connections; the address now leads to the new primary.
+    // The server has become a replica and keeps its connections, but its address now resolves to the new primary.
     reconnectOnError: (error) => (error.message.includes("READONLY") ? RECONNECT_AND_RESEND : false),
   } satisfies RedisOptions;
   if (!options.cluster) return new Redis(options.url, redis).on("error", forgetCommand);

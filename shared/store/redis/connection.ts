@@ -14,7 +14,7 @@ export type Reply = number | string | null | readonly Reply[];
  * whereas single reads would miss part of the keys.
  */
 export interface Connection {
-  /** Runs one script: one command, one step. EVALSHA, and EVAL where a server does not know it. */
+  /** Runs one script: one command, one step. Uses EVALSHA, or EVAL if the server does not have the script. */
   run(script: ScriptName, keys: readonly string[], args: readonly string[]): Promise<Reply>;
   /** Fields of one hash; missing ones are null. */
   fields(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
@@ -26,7 +26,7 @@ export interface Connection {
 
 type Command = (numberOfKeys: number, keys: readonly string[], args: readonly string[]) => Promise<Reply>;
 
-/** Prefix of the custom commands, which are defined on the client beside Redis' own. */
+/** Prefix of the custom commands, which are defined on the client in addition to Redis' commands. */
 const PREFIX = "deltaloop:";
 
 export function connect(client: Redis | Cluster): Connection {
@@ -36,7 +36,7 @@ export function connect(client: Redis | Cluster): Connection {
   const beforeCommand = oneWritePerTurn(client);
   let checking: Promise<void> | undefined;
   let isChecked = false;
-  /** Checked once per connection; after a failure the next call checks again. */
+  /** Checks the server once per connection. After a failed check, the next call checks again. */
   const check = async (): Promise<void> => {
     try {
       await (checking ??= requireVersion(client));
@@ -73,10 +73,10 @@ function chunk([base, ...rest]: readonly [string, ...string[]]): string {
   return `${base}\nreturn (function()\n${rest.join("\n")}\nend)()`;
 }
 
-/** @throws {TypeError} if the reply is not of the type that the script's head declares: a bug */
+/** @throws {TypeError} if the reply is not of the type that the script's head declares, which is a bug */
 export function asList(reply: Reply | undefined): readonly Reply[] {
   if (!Array.isArray(reply)) throw new TypeError(`not a list: ${JSON.stringify(reply)}`);
-  return reply as readonly Reply[]; // isArray does not narrow readonly lists
+  return reply as readonly Reply[]; // Array.isArray does not narrow readonly arrays
 }
 
 export function asText(reply: Reply | undefined): string {

@@ -17,7 +17,10 @@ import type { Call, DeploymentKeys, EpochKeys } from "./keys.ts";
 import type { Seal } from "./rows.ts";
 import type { ArgsOf, GateArgs, KeysOf, ScriptName } from "./scripts/layouts.ts";
 
-/** Attempts of a call whose last known epoch or number of lanes is outdated. Each change of epoch causes one; more in a row are a bug. */
+/**
+ * Attempts of a call whose last known epoch or number of lanes is outdated. Each change of epoch causes one attempt; more in a row are a
+ * bug.
+ */
 const BELIEF_ROUNDS_MAX = 8;
 
 /** Options specific to Redis, where other clients may write. */

@@ -1,6 +1,4 @@
-/**
- * Durability class B (informer §11.8): a result is used only after a replica has the write. The other classes do not wait.
- */
+/** Durability class B (informer §11.8): a result is used only after a replica has the write. Other durability classes do not wait. */
 import { REPLICA_WAIT_MS } from "@deltaloop/base";
 import type { Connection } from "./connection.ts";
 
@@ -24,7 +22,7 @@ export function createBarrier(connection: Pick<Connection, "replicated">, durabi
   if (durability !== "B") return () => Promise.resolve();
   let asked: Promise<void> | undefined;
   const wait = async (): Promise<void> => {
-    await Promise.resolve(); // callers of the same microtask have sent their writes before
+    await Promise.resolve(); // by now, callers of the same microtask have sent their writes
     asked = undefined;
     if ((await connection.replicated(1, REPLICA_WAIT_MS)) < 1)
       throw new NotReplicatedError(

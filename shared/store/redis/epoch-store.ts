@@ -208,7 +208,7 @@ function isBoundToPrimary({ options, connection }: Context): boolean {
   return options.durability !== "A" && !connection.isCluster;
 }
 
-/** The part that `take` returns. */
+/** Decodes the part of the lineage that `take` returns. */
 export function takenLineageOf(reply: Reply | undefined, context: Context): TakenLineage {
   const [term, count, fence, marks, ...held] = asList(reply);
   const token = tokenOf([term ?? "", count ?? ""]);

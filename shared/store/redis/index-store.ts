@@ -18,7 +18,7 @@ import type { Seal } from "./rows.ts";
 import { isGenuineTombstone, openPlaced, openRow, openSlice, US } from "./rows.ts";
 import { tallyPlace } from "./tally-store.ts";
 
-/** Items per `applyPack`. */
+/** Maximum number of items per `applyPack`. */
 const ITEMS_MAX = 100;
 
 export function createIndexStore(context: Context): IndexStore {
@@ -83,8 +83,8 @@ export function createIndexStore(context: Context): IndexStore {
       });
       const reply = asList(await context.run(call));
       const result = refusal(reply) ?? applied(context, names, table.keys, reply);
-      // After a commit the message is acknowledged and not redelivered, so its writes must be durable. A call that was applied in part
-      // waits too: the next call may reach another primary, and would wait only for that primary's writes.
+      // After a commit the message is acknowledged and not redelivered, so its writes must be durable. A partly applied call also waits,
+      // because the next call may reach another primary and would wait only for that primary's writes.
       if (commit && (result.kind !== "retry" || result.index > 0)) await context.durable();
       if (result.kind !== "retry" || reply[4] === undefined) return result;
       const found = openStanding(context.seal(pack.epoch), pack.resource, items.slice(result.index), asList(reply[4]).map(asText));

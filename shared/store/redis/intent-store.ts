@@ -28,7 +28,7 @@ export function createIntentStore(context: Context): IntentStore {
       const marks = String(run.lineage?.marks ?? 0);
       const args = { key, token, ownerUid, controller, ...termArgs(run), marks, drawn: String(drawn ?? ""), ops };
       const registered = (await context.run(table.call(run.epoch, args))) === 1;
-      if (registered && intents.length > 0) await context.durable(); // otherwise a failover would repeat the calls
+      if (registered && intents.length > 0) await context.durable(); // waits, because a failover would otherwise repeat the calls
       return registered ? "ok" : "stolen";
     },
 
@@ -128,7 +128,7 @@ function termArgs({ lineage }: AnyTaken): { readonly term: string; readonly term
   return { term: lineage?.token?.term ?? "", termFence: lineage?.token ? lineage.fence : "" };
 }
 
-/** The slices of gone pods: nearly always the owner's; else among the orphans, or where the script found them. */
+/** The slices of gone pods: nearly always the owner's slice, otherwise that of the orphans or the slice in which the script found them. */
 function goneSlices(write: WriteThrough, owners: readonly string[]): readonly string[] {
   const of = (key: string): string => key.slice(0, key.indexOf("/"));
   return [

@@ -13,7 +13,7 @@ import type { EpochStore } from "../ports/store.ts";
 import { asList, asNumber, asText } from "./connection.ts";
 import type { Context } from "./context.ts";
 
-/** Keys scanned, and so at most removed, per call. SCAN may return a few more. */
+/** Number of keys that one call scans, and so the maximum that it removes. SCAN may return a few more. */
 const KEYS_PER_CALL = 1_000;
 /** Calls per pass over a full Store: half a second of server time if all keys match. */
 const CALLS_FULL = 100;

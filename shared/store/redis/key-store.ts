@@ -51,7 +51,7 @@ interface Primary {
   readonly key: ObjectKey;
 }
 
-/** The slice's owner; undefined owner = the orphans of a namespace. */
+/** A slice and its owner; without an owner it has the orphans of a namespace. */
 interface Slice {
   readonly name: string;
   readonly owner: OwnerId | undefined;
@@ -90,7 +90,7 @@ async function readCached(context: Context, resource: View): Promise<{ readonly 
       const judged = judgeEntry(seal, resource, key, slice.owner, text);
       const row = rows.get(key);
       const isSigned = judged.verdict === "current" || judged.verdict === "former";
-      // A forged row references no slice: A14 repairs both.
+      // A forged row references no slice; A14 repairs row and entry.
       const isGhost = isSigned && (row === undefined || (row.slice !== undefined && row.slice !== slice.name));
       const [, v] = names.lane(resource, laneOf(key, context.lanes(resource)));
       cached.push({
@@ -201,7 +201,7 @@ async function replaceAll(context: Context, queue: Pick<WorkQueue, "add">, repla
       }));
       await context.run(table.call(epoch, { texts }));
     }
-    // Enqueued even if the write failed: an unneeded run is harmless. The sweeper sends the doorbells.
+    // The owners are enqueued even if the write failed, because an unneeded run is harmless. The sweeper sends the doorbells.
     const owners = ofEpoch.flatMap(({ ghost }) => (ghost?.owner ? [ghost.owner] : []));
     for (const { controller, key } of new Map(owners.map((owner) => [`${owner.controller} ${owner.key}`, owner])).values())
       await queue.add(epoch, controller, key, 0);

@@ -4,11 +4,11 @@ import { BLOCKS } from "./scripts/layout-table.ts";
 import { argList, keyList } from "./scripts/layouts.ts";
 import type { ArgsOf, KeysOf, ScriptName } from "./scripts/layouts.ts";
 
-/** Names outside epochs. The cluster id is the hash tag: all keys of one cluster are in one slot. */
+/** Names of keys that belong to no epoch. The cluster id is the hash tag: all keys of one cluster are in one slot. */
 export interface DeploymentKeys {
-  /** Their common prefix. */
+  /** Common prefix of these names. */
   readonly prefix: string;
-  /** The epoch of the key; undefined for keys outside of epochs, and for keys of others. */
+  /** The epoch of the key; undefined for keys that belong to no epoch or to another deployment or cluster. */
   epochOf(key: string): string | undefined;
   /** `ep`: the current epoch. */
   readonly epoch: string;
@@ -142,7 +142,7 @@ export class KeyTable<S extends ScriptName = ScriptName> {
     this.#script = script;
     this.keys.push(epochKey);
     for (const each of keyList(script, keys)) {
-      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // a repeated key gets the slot of its last position
+      if (typeof each === "string") this.#slots.set(each, this.keys.push(each)); // a repeated key gets its last slot
       else this.block(each);
     }
   }

@@ -18,10 +18,10 @@ export function oneWritePerTurn(client: Redis | Cluster): () => void {
 export function corkPerTurn(client: Corkable): () => void {
   let corked = false;
   return () => {
-    // Until the connection is ready, ioredis queues commands itself, and corking would delay the handshake.
+    // Until the connection is ready, ioredis queues commands, and corking would delay the handshake.
     if (corked || client.status !== "ready") return;
     corked = true;
-    const { stream } = client; // a new one after a reconnect
+    const { stream } = client; // a reconnect creates a new stream
     stream.cork();
     // Ticks run after all pending microtasks, which issue the commands.
     process.nextTick(() => {

@@ -41,7 +41,7 @@ export interface OwnerIntents {
 }
 
 export interface RedisProbe {
-  /** With Redis' own time, in milliseconds. */
+  /** Returns facts about the server, with the time of Redis in milliseconds. */
   server(): Promise<RedisServerFacts & { readonly timeMs: number }>;
   streams(epoch: string): Promise<readonly StreamFacts[]>;
   /** The owners with intents among the first `ownersMax` of each controller. `owners`: the total number. */

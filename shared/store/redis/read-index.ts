@@ -11,8 +11,10 @@ import { sliceName } from "./keys.ts";
 import type { Seal } from "./rows.ts";
 import { isGenuineTombstone, openPlaced, openRow } from "./rows.ts";
 
-/** Rounds in which an object may move to another slice between the two halves of a read. After that it counts as absent, which the
- * comparison in `applyPack` detects. */
+/**
+ * Rounds in which an object may move to another slice between the two halves of a read. After that the object counts as absent, which the
+ * comparison in `applyPack` detects.
+ */
 const READ_ROUNDS_MAX = 4;
 
 interface Wanted {
@@ -183,7 +185,7 @@ function forgedTombstones(seal: Seal, order: readonly Wanted[], tombstones: read
   return forged;
 }
 
-/** The content of a location. `missing`: no value; after READ_ROUNDS_MAX rounds it counts as forged. */
+/** The content of a location. `missing` means that there is no value; after READ_ROUNDS_MAX rounds the location counts as forged. */
 type Found =
   | { readonly kind: "row"; readonly row: Row; readonly stands: Forged }
   | { readonly kind: "forged" | "missing"; readonly forged: Forged };

@@ -116,7 +116,7 @@ export function openRecords(
     const [id, record] = [field.slice(RECORD_FIELD.length), text.slice(SIGNATURE_CHARACTERS)];
     if (!field.startsWith(RECORD_FIELD) || !isGood(signer.verify("w", [epoch, owner, id, record], text.slice(0, SIGNATURE_CHARACTERS))))
       return [];
-    return [[id, JSON.parse(record) as LastWriteRecord] as const]; // signed, so recordText wrote it
+    return [[id, JSON.parse(record) as LastWriteRecord] as const]; // the signature proves that recordText wrote it
   });
   return new Map(genuine);
 }
@@ -134,7 +134,7 @@ export interface SlicePlace {
   readonly owner: OwnerId | undefined;
   /** The slice's own name (keys.ts). */
   readonly slice: string;
-  /** Absent: a flag `gone` is trusted at any age. */
+  /** If absent, a flag `gone` is trusted at any age. */
   readonly nowMs?: number;
 }
 
@@ -167,10 +167,10 @@ export function openPlaced(seal: Seal, { resource, owner, slice, nowMs }: SliceP
 /** Omits namespace, name, uid and resourceVersion: a third of a small pod. */
 function objectText(resource: View, item: Put): string {
   const { object } = item;
-  // JSON omits undefined. A copy of the same shape is cheaper than one without the fields.
+  // JSON omits undefined. A copy with the same shape is cheaper than a copy without the fields.
   const leftOut = { namespace: undefined, name: undefined, uid: undefined, resourceVersion: undefined };
   if (resource === "pods") {
-    const pod = object as CachedPod; // the shape follows `resource`
+    const pod = object as CachedPod; // `resource` determines the shape
     return JSON.stringify(says(item, pod) ? { ...pod, ...leftOut } : pod);
   }
   const other = object as CachedReplicaSet; // all other kinds have metadata

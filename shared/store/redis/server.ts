@@ -2,14 +2,14 @@
 import type { Cluster, Redis } from "ioredis";
 import { redisClient } from "./client.ts";
 
-/** Thrown for a Redis that is too old or would evict part of the cache. The operator replaces it or sets another policy. */
+/** Thrown for a Redis that is too old or would evict part of the cache. The operator must replace the server or set another policy. */
 export class UnfitRedisError extends Error {
   override readonly name = "UnfitRedisError";
 }
 
 /** Inspects a server on a temporary connection. @throws {UnfitRedisError}; {Error} if it cannot connect */
 export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Promise<void> {
-  const client = redisClient(redis).on("error", () => undefined); // ensured by the command
+  const client = redisClient(redis).on("error", () => undefined); // the command ensures this
   try {
     const info = await client.info();
     throwIf(versionProblem(infoField(info, "redis_version")) ?? evictionProblem(info));
@@ -18,12 +18,12 @@ export async function inspectRedis(redis: Parameters<typeof redisClient>[0]): Pr
   }
 }
 
-/** @throws {UnfitRedisError} if it may evict keys; accepts a server that does not report its policy */
+/** @throws {UnfitRedisError} if the server may evict keys; accepts a server that does not report its policy */
 export async function requireNoEviction(client: Redis | Cluster): Promise<void> {
   throwIf(evictionProblem(await client.info("memory")));
 }
 
-/** @throws {UnfitRedisError} if it is too old; accepts a server that rejects INFO */
+/** @throws {UnfitRedisError} if the server is too old; accepts a server that rejects INFO */
 export async function requireVersion(client: Redis | Cluster): Promise<void> {
   const info = await client.info("server").catch((error: unknown) => {
     if (error instanceof Error && error.message.startsWith("NOPERM")) return "";
@@ -44,7 +44,7 @@ export function versionProblem(version: string | undefined): string | undefined 
   return `Redis ${version} is too old: use Redis 6.2 or newer, or Valkey`;
 }
 
-/** `info`: section "memory". */
+/** Returns the problem with the eviction policy in `info` (section "memory"), if any. */
 export function evictionProblem(info: string): string | undefined {
   const policy = infoField(info, "maxmemory_policy");
   if (policy === undefined || policy === "noeviction") return undefined;
@@ -71,7 +71,7 @@ export interface RedisServerFacts {
   readonly loading: boolean;
 }
 
-/** `info`: the default sections. */
+/** Parses `info`, which has the default sections. */
 export function serverFacts(info: string): RedisServerFacts {
   const text = (name: string): string | undefined => infoField(info, name);
   const number = (name: string): number => Number(text(name) ?? 0);

@@ -38,7 +38,7 @@ export function createWorkQueue(context: Context): WorkQueue {
         return await take(context, run, known);
       } catch (error) {
         // A slow server may still execute this take, whose lease nothing would use. A second call returns the lease right after it.
-        context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // if this fails too, the lease expires
+        context.run(doneCall(run, { kind: "requeueAfter", delayMs: 0 })).catch(() => undefined); // if this call also fails, the lease expires
         throw error;
       }
     },
@@ -178,7 +178,7 @@ async function take(context: Context, run: AnyTaken, known: { readonly uid?: str
   }
 }
 
-/** The basis of the run's creates and deletes. */
+/** The state on which the run's creates and deletes are based. */
 function basisOf(
   intents: ReadonlyMap<string, string>,
   atMs: number,
@@ -205,9 +205,9 @@ function unendedOf(reply: Reply | undefined): Pick<Snapshot, "unended"> {
 }
 
 /**
- * The primary's row, or what is forged. If the work queue knows the primary but its slice has no entry, the entry was lost: it is treated
- * like a forged one (A14), not as a delete. The same applies to an entry that differs from the row or the work queue, because another
- * client has changed one of them.
+ * Returns the primary's row, or the forged values. If the work queue knows the primary but its slice has no entry, the entry was lost: it
+ * is treated like a forged one (A14), not as a delete. The same applies to an entry that differs from the row or the work queue, because
+ * another client has changed one of them.
  */
 function primaryOf(
   context: Context,

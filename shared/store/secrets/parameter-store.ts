@@ -32,7 +32,7 @@ export function createParameterStore(json: AwsJson): Service {
         return value === undefined ? { problem: problemWith("ParameterNotFound", READ) } : { value };
       });
     },
-    /** Sends no type, because a parameter's type cannot be changed. */
+    /** Sends no parameter type, because the type cannot be changed. */
     async write(id, value, url, timeoutMs) {
       try {
         await json.call("PutParameter", url, { Name: id, Value: value, Overwrite: true }, { timeoutMs });

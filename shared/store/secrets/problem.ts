@@ -1,6 +1,6 @@
-/** Problems with a secret, by its service's error code, and what to do. The service's message is not quoted. */
+/** Problems with a secret, by the error code of its service, and their remedies. The service's message is not quoted. */
 
-/** Codes of both services. Source: AWS Secrets Manager and SSM API references, errors of each action. */
+/** Problems by the error codes of both services. Source: AWS Secrets Manager and SSM API references, errors of each action. */
 const WORDS: Readonly<Record<string, string>> = {
   ResourceNotFoundException: "does not exist, or has no value yet",
   ParameterNotFound: "does not exist",
@@ -14,7 +14,7 @@ const WORDS: Readonly<Record<string, string>> = {
 
 /** `action`: the IAM action, such as `secretsmanager:GetSecretValue`. */
 export function problemWith(code: string, action: string): string {
-  if (code === "AccessDeniedException") return `may not be used: allow ${action} on it, and kms:Decrypt if its key is your own`;
+  if (code === "AccessDeniedException") return `access is denied: allow ${action} on it, and kms:Decrypt if its key is your own`;
   const words = WORDS[code];
   return words === undefined ? `failed with ${code}` : `${words} (${code})`;
 }

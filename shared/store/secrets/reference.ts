@@ -3,7 +3,7 @@ export interface Place {
   readonly kind: "secretsmanager" | "ssm" | "file";
   /** Id in the service's API: a name, an ARN, a path. */
   readonly id: string;
-  /** Region of an ARN; otherwise the caller's. */
+  /** Region of an ARN; absent for the caller's region. */
   readonly region?: string;
 }
 
@@ -11,7 +11,7 @@ export interface Place {
 const NAME = /^[\w/+=.@-]{1,512}$/;
 const ARN = /^arn:aws[\w-]*:(secretsmanager|ssm):([a-z0-9-]+):\d{12}:(?:secret:|parameter\/)[\w/+=.@-]+$/;
 
-/** Undefined for an invalid reference. */
+/** Returns undefined for an invalid reference. */
 export function placeOf(reference: string): Place | undefined {
   const [, service, region] = ARN.exec(reference) ?? [];
   if (service === "secretsmanager" || service === "ssm") return { kind: service, id: reference, ...(region !== undefined && { region }) };

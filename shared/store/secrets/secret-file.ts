@@ -11,7 +11,7 @@ const GROUP_READS = 0o040;
 const OTHERS = 0o007;
 /** Suffix of a draft: a temporary file named after the file that it replaces. */
 const DRAFT = /^\.[0-9a-f]{8}\.tmp$/;
-/** An older temporary file is left over from a crash: writing takes milliseconds. */
+/** Age from which a temporary file is a remnant of a crash, because writing takes milliseconds. */
 const DRAFT_MS_MAX = 60_000;
 
 /**
@@ -33,7 +33,7 @@ export async function writeSecretFile(path: string, value: string): Promise<Answ
         if ((before.mode & OTHERS) === 0) await file.chmod(OWNER_ONLY | (before.mode & GROUP_READS));
       },
     });
-    await removeOldDrafts(place).catch(() => undefined); // the value is written already; an old draft may belong to another user
+    await removeOldDrafts(place).catch(() => undefined); // the value is already written, and an old draft may belong to another user
     return { value };
   } catch (error) {
     const problem = PROBLEMS[codeOf(error) ?? ""];
@@ -63,7 +63,7 @@ async function removeOldDrafts(place: string): Promise<void> {
   }
 }
 
-/** Resolves links. If the file does not exist yet, its directory must. */
+/** Resolves links. If the file does not exist yet, its directory must exist. */
 async function followed(path: string): Promise<string> {
   const place = await realpath(path).catch(ifMissing);
   if (place !== undefined) return place;

@@ -84,7 +84,7 @@ interface Placed {
 /** @throws {SecretError} */
 export function placed(reference: string): Placed {
   const place = placeOf(reference);
-  if (place === undefined) throw new SecretError(["invalid secret reference: expected a name, an ARN, ssm:/path or file:/path"]); // the reference may be a secret itself
+  if (place === undefined) throw new SecretError(["invalid secret reference: expected a name, an ARN, ssm:/path or file:/path"]); // the message omits the reference, which may itself be a secret
   return { reference, place };
 }
 

@@ -41,7 +41,7 @@ export function sqsCalls(options: AwsJsonOptions = {}): SqsCalls {
   const { call, close } = awsJson(SQS, options);
   return {
     async call<A extends keyof Actions>(action: A, input: Actions[A]["input"], callOptions?: CallOptions) {
-      // The type follows the action, by the SQS API reference.
+      // The action determines the type (SQS API reference).
       return (await call(action, input.QueueUrl ?? "", input, callOptions)) as Actions[A]["output"];
     },
     close,

@@ -22,8 +22,8 @@ export function createSqsDeltaQueue(sqs: SqsCalls, options: { readonly queueUrl:
         try {
           failed.push(...(await sendBatch(batch)));
         } catch (error) {
-          // Earlier entries have results, so the others are reported as failed instead of throwing. None is sent after a failed one, to
-          // keep the order.
+          // Earlier entries have results, so the others are reported as failed instead of throwing. To keep the order, nothing is sent
+          // after a failed entry.
           if (sent === 0 && tooLarge.length === 0) throw error;
           const reason = messageOf(error);
           failed.push(...sendable.slice(sent).map(({ id }) => ({ id, reason, permanent: false })));
@@ -91,7 +91,7 @@ function inOneCall(queue: DeltaQueue): DeltaQueue {
   };
 }
 
-/** Consecutive requests that fit one call. */
+/** Groups consecutive requests that fit in one call. */
 function together(asked: readonly Asked[]): readonly (readonly Asked[])[] {
   const out: Asked[][] = [];
   let [count, bytes] = [0, 0];

@@ -7,7 +7,7 @@ import { BATCH_ENTRIES_MAX, batches, CALL_TIMEOUT_MS, WAIT_SECONDS_MAX } from ".
 /** SQS errors for a receipt that is no longer valid. */
 const OUTDATED = /^(AWS\.SimpleQueueService\.)?(ReceiptHandleIsInvalid|InvalidParameterValue|MessageNotInflight)/;
 
-/** Any SQS queue, as its consumer sees it. SQS waits in whole seconds: `waitMs` is rounded up, to 20 s at most. */
+/** Message source for any SQS queue. SQS waits in whole seconds: `waitMs` is rounded up, to 20 s at most. */
 export function createSqsMessageSource(sqs: SqsCalls, options: { readonly queueUrl: string }): MessageSource {
   const QueueUrl = options.queueUrl;
   return {

@@ -7,7 +7,7 @@ import { CALL_TIMEOUT_MS } from "./limits.ts";
 export interface QueueFacts {
   /** As SQS names and formats them: `VisibilityTimeout: "30"`. */
   readonly attributes: Readonly<Record<string, string | undefined>>;
-  /** Approximate number of messages: waiting, in flight, and delayed. */
+  /** Approximate number of waiting messages; the next fields have the messages in flight and the delayed ones. */
   readonly waiting: number;
   readonly inFlight: number;
   readonly delayed: number;
@@ -19,7 +19,7 @@ export async function queueFacts(client: SQSClient, QueueUrl: string): Promise<Q
   const answer = await client.send(command, { requestTimeout: CALL_TIMEOUT_MS });
   const attributes: Readonly<Record<string, string | undefined>> = answer.Attributes ?? {};
   const count = (name: string): number => Number(attributes[name] ?? 0);
-  // Servers return the count as a number or a text.
+  // Servers return the count as a number or a string.
   const policy = JSON.parse(attributes["RedrivePolicy"] ?? "{}") as { deadLetterTargetArn?: string; maxReceiveCount?: number | string };
   return {
     attributes,

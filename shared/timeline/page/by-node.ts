@@ -22,7 +22,7 @@ function nodeOf(name: string, pods: readonly TimelineObject[]): TimelineObject {
   return { kind: "Node", namespace: "", name, from: Math.min(...pods.map(({ from }) => from)), sizes: sizesOf(pods), changes: [] };
 }
 
-/** The number of pods on the node, and how many are ready. */
+/** Returns the numbers of pods and of ready pods on the node over time. */
 function sizesOf(pods: readonly TimelineObject[]): readonly SizeStep[] {
   const steps = pods.flatMap(({ from, until, states = [] }) => [
     { at: from, pods: 1, ready: 0 },

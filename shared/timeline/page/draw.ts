@@ -27,12 +27,12 @@ export function heightOf({ object }: Lane): number {
   return isBar(object) ? POD_HEIGHT : OWNER_HEIGHT;
 }
 
-/** Whether states are drawn, and not sizes. */
+/** Whether states are drawn instead of sizes. */
 function isBar({ states }: TimelineObject): boolean {
   return states !== undefined;
 }
 
-/** Returns the glyphs, for clicks. */
+/** Draws the scene. Returns the glyphs, which handle clicks. */
 export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly Glyph[] {
   const { model, view, rows, width, height, palette, finding } = scene;
   const { gaps, endMs, cluster } = model.input;
@@ -79,7 +79,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly 
   return glyphs;
 }
 
-/** The lane, or the collapsed one that stands for it. */
+/** Returns the lane, or the collapsed lane that contains it. */
 function shownLane(lane: Lane | undefined, rows: Scene["rows"]): Lane | undefined {
   let each = lane;
   while (each !== undefined && !rows.some((row) => row.lane === each)) each = each.parent;
@@ -106,7 +106,7 @@ function drawGrid(context: CanvasRenderingContext2D, { model, view, width, heigh
     const text = new Date(tick).toISOString().slice(11, step < 1_000 ? 23 : 19);
     const end = at + text.length * 6.5;
     const moment = x(view.at);
-    // A text is not cut off, nor behind the selected moment.
+    // Omits a text that would be cut off or be behind the selected moment.
     if (end < width && (moment < at || moment > end)) context.fillText(text, at + 4, AXIS_HEIGHT / 2);
   }
   context.fillStyle = palette.line;
@@ -126,7 +126,7 @@ function drawMoment(context: CanvasRenderingContext2D, at: number, { height, pal
 
 interface Bar {
   readonly top: number;
-  /** Labels do not cover them. */
+  /** Glyphs that labels must not cover. */
   readonly glyphs: readonly Glyph[];
 }
 
@@ -149,7 +149,7 @@ function drawBar(
     const end = Math.min(states[index + 1]?.[0] ?? until, until, view.to + (view.to - view.from));
     const left = Math.max(-2, x(Math.max(at, from)));
     const right = Math.min(width + 2, x(end));
-    // Of several states within one pixel the first is drawn.
+    // Only the first of several states within one pixel is drawn.
     if (right - begun < 1 && index < states.length - 1) continue;
     begun = right;
     context.fillStyle = palette.fills[state];
@@ -171,15 +171,15 @@ interface LabelPlace {
   readonly right: number;
   readonly y: number;
   readonly ink: string;
-  /** Drawn behind the text, so that a pattern does not make it hard to read. */
+  /** Colour behind the text, so that a pattern does not make it hard to read. */
   readonly back?: string;
-  /** Drawn around the text, which may be on lines. */
+  /** Colour of an outline of the text, which may be on lines. */
   readonly halo?: string;
-  /** What the text must not touch, from left to right. */
+  /** Ranges that the text must not touch, from left to right. */
   readonly covered?: readonly (readonly [left: number, right: number])[];
 }
 
-/** Draws the text at the first place that is wide enough. */
+/** Draws the text at the first position that is wide enough. */
 function label(context: CanvasRenderingContext2D, text: string, { left, right, y, ink, back, halo, covered = [] }: LabelPlace): void {
   let begin = Math.max(4, left);
   // The estimate avoids measuring most texts.
@@ -198,7 +198,7 @@ function label(context: CanvasRenderingContext2D, text: string, { left, right, y
   context.fillText(text, begin, y);
 }
 
-/** Draws available replicas as an area, ready ones as a line, desired ones as a dashed line. */
+/** Draws available replicas as an area, ready replicas as a line, and desired replicas as a dashed line. */
 function drawSizes(
   context: CanvasRenderingContext2D,
   { object, sizeMax }: Lane,
@@ -262,7 +262,10 @@ function glyphsOf({ marks, object }: Lane, top: number, { view, x, width }: Fram
 
 const LETTER_PX = 6;
 
-/** Changes with what changed, or at least the new value. Updates of a status behind such a text belong to the group of the change. */
+/**
+ * Adds texts to changes: the difference, or at least the new value. Updates of a status behind such a text belong to the group of the
+ * change.
+ */
 function withTexts(glyphs: readonly Glyph[], width: number): readonly Glyph[] {
   const all: Glyph[] = [];
   for (let index = 0; index < glyphs.length; index++) {

@@ -31,12 +31,15 @@ export function shortName({ kind, name }: TimelineObject): string {
   return `${SHORT[kind]}/${name}`;
 }
 
-/** As `kubectl` would say it: a running pod is not yet, or no longer, ready. */
+/** Describes a state as `kubectl` does: a running pod that is not yet, or no longer, ready is "not ready". */
 export function stateWords(state: PodState): string {
   return state === "running" ? "not ready" : state;
 }
 
-/** The command that prints the same information in a terminal; for a running cluster: the newest. Undefined if there is none. */
+/**
+ * The command that prints the same information in a terminal; for a running cluster the current information. Returns undefined if there is
+ * no such command.
+ */
 export function commandOf({ input: { source, cluster } }: Model, object: TimelineObject, at: number): string | undefined {
   if (object.kind === "Node" || object.kind === "ResourceQuota") return undefined;
   if (cluster !== undefined)

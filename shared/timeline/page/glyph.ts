@@ -5,17 +5,18 @@ import type { Palette } from "./palette.ts";
 
 const SIZE = 5.5;
 
-/** What was drawn for marks that are close to each other. */
+/** The glyph that was drawn for marks that are close to each other. */
 export interface Glyph {
   readonly x: number;
   readonly y: number;
   readonly marks: readonly LaneMark[];
-  /** Of a change, where there is space. */
+  /** Text of a change, if there is space. */
   readonly text?: string;
 }
 
 /**
- * Shape of a mark: change diamond, rejection cross, Event circle, sync triangle, shadow verdict square. Several marks show their number.
+ * Shape of a mark: change diamond, rejection cross, Event circle, sync triangle, shadow verdict square. A group of marks shows its number
+ * of marks.
  */
 export function drawGlyph(
   context: CanvasRenderingContext2D,
@@ -24,7 +25,7 @@ export function drawGlyph(
 ): void {
   const first = leadOf(marks);
   if (first === undefined) return;
-  // Normal Events must not hide a bar, and updates of a status not the other decisions.
+  // Normal Events are small, so that they do not hide a bar, and so are updates of a status, so that they do not hide other decisions.
   const isSmall = first.isRoutine === true || (onBar && rankOf(first) === 4);
   const size = isSmall ? 3 : SIZE;
   const colour = first.isWarning ? palette.warning : first.kind === "refusal" ? palette.warning : palette[first.kind];
@@ -78,7 +79,7 @@ function countText(marks: readonly LaneMark[]): string {
 
 const DIGIT_PX = 6;
 
-/** The pixels left and right of its time that a group covers. */
+/** Returns the pixels that a group covers left and right of its time. */
 export function extentOf({ x, marks }: Glyph): readonly [left: number, right: number] {
   return [x - SIZE - 2, x + SIZE + 3 + countText(marks).length * DIGIT_PX];
 }
@@ -98,7 +99,7 @@ export function apart(groups: readonly (readonly LaneMark[])[], x: (at: number) 
   return glyphs;
 }
 
-/** A tick with a head. */
+/** Draws a restart as a tick with a head. */
 export function drawRestart(
   context: CanvasRenderingContext2D,
   palette: Palette,

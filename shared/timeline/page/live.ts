@@ -1,8 +1,8 @@
-/** Follows a running cluster: receives the whole input at first and after each reconnect, then updates. */
+/** Follows a running cluster: receives the whole input at the start and after each reconnect, and then updates. */
 import type { TimelineInput, TimelineUpdate } from "../input.ts";
 import { merged } from "./merge.ts";
 
-/** Updates within this time are shown together. */
+/** Time within which updates are shown together. */
 const FRAME_MS = 200;
 /** Delay after a response that the browser does not retry, for example from a server that has stopped. */
 const RECONNECT_MS = 2_000;
@@ -25,7 +25,7 @@ export function follow(show: Show): void {
   };
   const connect = (): void => {
     const source = new EventSource("events");
-    source.addEventListener("whole", ({ data }) => hear(JSON.parse(data as string) as TimelineInput)); // both have the same version
+    source.addEventListener("whole", ({ data }) => hear(JSON.parse(data as string) as TimelineInput)); // server and page have the same version
     source.addEventListener("update", ({ data }) => input && hear(merged(input, JSON.parse(data as string) as TimelineUpdate)));
     source.addEventListener("error", () => {
       isLive = false;

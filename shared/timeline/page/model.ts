@@ -9,7 +9,7 @@ export interface Lane {
   readonly children: Lane[];
   /** By time. */
   readonly marks: readonly LaneMark[];
-  /** The largest size in its tree, which scales its curves. */
+  /** The largest size in the lane's tree, which scales its curves. */
   sizeMax: number;
 }
 
@@ -79,7 +79,7 @@ function ownerOf(objects: readonly TimelineObject[], index: number): number | un
   return objects[index]?.owner;
 }
 
-/** Ids of existing marks stay when others are added. */
+/** Returns the marks. The ids of existing marks stay unchanged when marks are added. */
 function marksOf(lane: number, changes: readonly Change[], marks: readonly Mark[]): readonly LaneMark[] {
   const all = [
     ...changes.flatMap((change, n): readonly LaneMark[] =>
@@ -122,7 +122,7 @@ export function changeTitle({ what, differences }: Change): string {
   return `${shortDifference(first)}${differences.length > 1 ? ` and ${differences.length - 1} more` : ""}`;
 }
 
-/** Without the registries of images and the ends of long values. */
+/** Returns a short text, without the registries of images and the ends of long values. */
 function shortDifference({ field, from, to }: Difference): string {
   const [was, is] = [from, to].map((value) => value?.split("/").at(-1));
   const [before, after] = was === is ? [from, to] : [was, is];
@@ -165,12 +165,12 @@ export function firstFrom(marks: readonly { readonly at: number }[], at: number)
   return low;
 }
 
-/** Of several marks the most important one is drawn, at its own time. */
+/** Returns the most important of several marks, which is drawn at its own time. */
 export function leadOf(marks: readonly LaneMark[]): LaneMark | undefined {
   return marks.toSorted((a, b) => rankOf(a) - rankOf(b))[0];
 }
 
-/** 0 is the most important. */
+/** Returns the rank of a mark; 0 is the most important. */
 export function rankOf({ kind, isWarning, isRoutine }: LaneMark): number {
   if (isRoutine) return 5;
   return kind === "event" && isWarning ? 2 : { change: 0, refusal: 1, sync: 3, event: 4, shadow: isWarning ? 1 : 3 }[kind];
@@ -195,7 +195,7 @@ export function clustersOf<M extends { readonly at: number }>(
 
 export type PodMoment = { readonly state: PodState; readonly reason?: string; readonly since: number };
 
-/** Undefined while the object does not exist, and for one without states. */
+/** Returns undefined while the object does not exist, and for an object without states. */
 export function podAt({ from, until = Infinity, states }: TimelineObject, at: number): PodMoment | undefined {
   if (at < from || at >= until || states === undefined) return undefined;
   const [since, state, reason] = states[Math.max(0, lastAt(states, at))] ?? [from, "pending"];

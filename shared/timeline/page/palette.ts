@@ -30,7 +30,7 @@ export interface Palette extends Readonly<Record<Colour, string>> {
 }
 
 type Pattern = "plain" | "dots" | "rising" | "falling" | "cross" | "outline";
-/** States can be distinguished without colour, too. */
+/** Patterns, by which states can be distinguished without colour. */
 const PATTERNS: Readonly<Record<PodState, Pattern>> = {
   pending: "outline",
   starting: "dots",

@@ -1,7 +1,7 @@
 /** Unpacks and parses the data. */
 import type { Mark, TimelineInput, TimelineObject } from "../input.ts";
 
-/** A part of the input: the first one has everything except objects and marks. */
+/** A part of the input; the first part has everything except objects and marks. */
 export interface Part {
   readonly head?: TimelineInput;
   readonly objects?: readonly TimelineObject[];
@@ -15,7 +15,7 @@ export async function parsed(base64: string): Promise<TimelineInput> {
   const bytes = new Uint8Array(text.length);
   for (let index = 0; index < text.length; index++) bytes[index] = text.charCodeAt(index);
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return (await new Response(stream).json()) as TimelineInput; // the same version wrote the data
+  return (await new Response(stream).json()) as TimelineInput; // the data was written by the same version
 }
 
 /** Splits the input into parts so small that the page processes each in a short task. */

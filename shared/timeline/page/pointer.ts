@@ -44,7 +44,7 @@ export function usePointer(
   const timeAt = (x: number): number => clamp(latest.current.from + (x / size.width) * (latest.current.to - latest.current.from), 0, endMs);
   useEffect(() => {
     const element = canvas.current;
-    // Preact adds passive listeners, which cannot keep the page from scrolling.
+    // Preact adds passive listeners, which cannot prevent the page from scrolling.
     const onWheel = (event: WheelEvent): void => {
       event.preventDefault();
       const { from, to } = latest.current;
@@ -65,7 +65,7 @@ export function usePointer(
     if (mark !== undefined) change({ lane: mark.lane, mark: mark.id, at: mark.at });
     else change({ at: timeAt(x), mark: undefined, ...(row && { lane: row.lane.index }) });
   };
-  /** Zooms around the finger that does not move: the time under it keeps its place on the screen. */
+  /** Zooms around the finger that does not move: the time at its position stays in place. */
   const pinch = (other: number, before: number, x: number): void => {
     const factor = Math.max(1, Math.abs(before - other)) / Math.max(1, Math.abs(x - other));
     change(zoomed(latest.current, factor, timeAt(other), endMs));

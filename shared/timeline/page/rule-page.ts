@@ -1,7 +1,7 @@
 /** The documentation that users have of a rule, which our specifications define in full. */
 
 const CONTROLLERS = "https://kubernetes.io/docs/concepts/workloads/controllers";
-/** Sections of the page by chapter of the specification; other chapters have none. */
+/** Sections of the documentation page by chapter of the specification; other chapters have no section. */
 const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   deployment: {
     6: "creating-a-deployment",
@@ -17,7 +17,7 @@ const SECTIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   replicaset: { 6: "non-template-pod-acquisitions", 7: "how-a-replicaset-works", 8: "scaling-a-replicaset" },
 };
 
-/** @param rule as of a reason: `deployment §11.3` */
+/** @param rule in the form of a reason: `deployment §11.3` */
 export function rulePage(rule: string): string {
   const [spec = "", section = ""] = rule.split(" §");
   const anchor = SECTIONS[spec]?.[section.split(".")[0] ?? ""];

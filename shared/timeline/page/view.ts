@@ -32,9 +32,9 @@ export interface Shown {
 
 /** Factor of one zoom step. */
 export const ZOOM = 0.6;
-/** The last marks have their counts and labels at the right. */
+/** The end margin has space for the counts and labels of the last marks. */
 const [SPAN_MIN_MS, MARGIN, END_MARGIN] = [20, 0.02, 0.04];
-/** With more lanes than this, complete workloads are initially collapsed. */
+/** Number of lanes above which complete workloads are initially collapsed. */
 const OPEN_MAX = 150;
 const KINDS: readonly string[] = ["Deployment", "ReplicaSet", "ReplicationController", "Pod"] satisfies Kind[];
 
@@ -70,7 +70,7 @@ export function initialView(model: Model, hash: string): View {
   };
 }
 
-/** @param follows omits the times, so that the link shows the newest state */
+/** @param follows whether to omit the times, so that the link shows the newest state */
 export function hashOf(
   { from, to, at, lane, mark, finding, only, text, kind, namespace, asTable, byNode, closed }: View,
   follows: boolean,
@@ -96,7 +96,7 @@ export function clamp(value: number, least: number, most: number): number {
   return Math.min(most, Math.max(least, value));
 }
 
-/** The whole capture with a margin, so that marks at its ends are visible. */
+/** Returns the span of the whole capture with a margin, so that marks at its ends are visible. */
 export function wholeSpan(endMs: number): Pick<View, "from" | "to"> {
   const length = Math.max(endMs, SPAN_MIN_MS);
   return { from: -length * MARGIN, to: endMs + length * END_MARGIN };
@@ -122,7 +122,7 @@ export function follows({ at, to }: View, { input: { endMs } }: Model): boolean 
   return at >= endMs && to >= endMs;
 }
 
-/** The view after an update: still at the end if it was there, and with the same finding. */
+/** Returns the view after an update. It stays at the end if it was there, and keeps its finding. */
 export function followed(view: View, before: Model, after: Model): View {
   const [was, is] = [before.input, after.input];
   if (was.startMs !== is.startMs) {
@@ -148,7 +148,7 @@ export function followed(view: View, before: Model, after: Model): View {
   };
 }
 
-/** A finding with some time around it, and with the change before it unless that is long ago. */
+/** Returns the span of a finding with a margin, including the preceding change unless it is much earlier. */
 export function spanOfFinding({ from, until }: TimelineFinding, changeMs: number | undefined, endMs: number): Pick<View, "from" | "to"> {
   const end = until ?? endMs;
   const begin = changeMs !== undefined && from - changeMs < 2 * (end - from) ? changeMs : from;
@@ -156,7 +156,7 @@ export function spanOfFinding({ from, until }: TimelineFinding, changeMs: number
   return spanOf(begin - margin, end + margin, endMs);
 }
 
-/** The visible lanes in order: those that match the filter, and their owners, but none below a collapsed lane. */
+/** The visible lanes in order: those that match the filter, and their owners, without lanes below a collapsed lane. */
 export function visibleLanes({ order, input }: Model, { text, kind, namespace, finding, only, closed }: View): readonly Lane[] {
   const needle = text.trim().toLowerCase();
   const chosen = only && finding !== undefined ? input.findings[finding] : undefined;

@@ -92,7 +92,7 @@ describe.skipIf(missing !== undefined)(`the digest key${missing === undefined ? 
     expect([done, tookMs]).toEqual([false, 1_000 + 600_000]);
     expect(said.slice(1)).toEqual([
       "the new epoch has begun, relisting everything",
-      "the gates are still closed: deltaloop doctor says why",
+      "the gates are still closed: run deltaloop doctor to see why",
     ]);
   });
 });

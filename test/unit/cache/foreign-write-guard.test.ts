@@ -552,7 +552,7 @@ describe("the canary", () => {
     await s.clock.advance(20_000);
     expect([await s.isStopped(), s.changes]).toEqual([true, []]);
     expect(s.lines.filter((line) => line.includes("canary"))).toEqual([
-      "error failed to change the canary, retrying: until then writes of another controller stop single namespaces only",
+      "error failed to change the canary, retrying; until then writes of another controller stop single namespaces only",
     ]);
     s.canary(async () => ({ metadata: { name: "x", uid: "u", resourceVersion: "1" } }));
     await s.clock.advance(1_000);

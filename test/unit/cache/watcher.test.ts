@@ -699,7 +699,7 @@ describe("two watchers", () => {
     await s.remove("a");
     await s.pass(10_000);
     expect(s.envelopes().filter(({ f }) => f === fence)).toHaveLength(sent);
-    expect(s.log.lines.filter(({ message }) => message === "not leading any more")).toHaveLength(1);
+    expect(s.log.lines.filter(({ message }) => message === "no longer leading")).toHaveLength(1);
     two.ends.abort(new Error("SIGTERM"));
     await s.pass(4_000);
     await s.create("c");
@@ -719,7 +719,7 @@ describe("two watchers", () => {
     await s.store.openFence({ epoch, fence: s.server.resourceVersion, resource: "pods", lanes: 16 });
     await s.pass(2_000);
     expect(s.data.epoch?.record.epoch).toBe(epoch);
-    const said = s.log.lines.filter(({ message }) => message === "not leading any more");
+    const said = s.log.lines.filter(({ message }) => message === "no longer leading");
     expect(said.map(({ fields }) => fields?.["why"])).toEqual(["another watcher has a newer fence"]);
   });
 

@@ -136,7 +136,7 @@ describe("deltaloop open", () => {
     expect(await set("10:00:06")).toBe("at 2026-03-01T10:00:06.000Z\n");
     expect(await replicas()).toBe(5);
     expect((await get("/api/v1/namespaces/shop/pods/web-1")).status).toBe(404);
-    expect(await set("+900s")).toMatch(/^deltaloop: --set \+900s is outside of the capture/);
+    expect(await set("+900s")).toMatch(/^deltaloop: --set \+900s is outside the capture/);
     expect(await replicas()).toBe(5);
     running.stdin?.write("+0s\n");
     await expect.poll(replicas).toBe(1);

@@ -111,7 +111,7 @@ it.each([
   { flags: ["--key", "pod/x"], said: "pod/x is not in the capture" },
   { flags: ["--key", "web"], said: "web is not an object" },
   { flags: ["--faults", "fire"], said: 'not "fire"' },
-  { flags: ["--until", "+900s"], said: "--until +900s is outside of the capture" },
+  { flags: ["--until", "+900s"], said: "--until +900s is outside the capture" },
   { flags: ["--step"], said: "--step waits for Enter: it needs a terminal" },
 ])("rejects $flags in one line, with code 2", async ({ flags, said }) => {
   const { code, stdout, stderr } = await replayOf(UNDO, { flags });

@@ -270,7 +270,7 @@ describe("runKey", () => {
       const { did, outcomes } = await play({ takes: [died(3, 4, kind)], sync });
       expect(outcomes).toEqual([{ kind: "retry" }]);
       expect(did[1]).toMatch(
-        /^log sync failed \{"key":"shop\/web","controller":"deployment","attempt":5,"reason":".*3 runs in a row never ended/,
+        /^log sync failed \{"key":"shop\/web","controller":"deployment","attempt":5,"reason":".*3 consecutive runs did not finish/,
       );
     }
     const last = await play({ takes: [died(3, 15)], sync, options: { maxRetries: 15 } });
@@ -288,7 +288,7 @@ describe("runKey", () => {
     });
     expect(lost.did.at(-1)).toContain("failed to ring doorbells");
     const stolen = await play({ takes: [ok], done: { kind: "stolen" } });
-    expect(stolen.did.at(-1)).toContain("taken over");
+    expect(stolen.did.at(-1)).toContain("took over the key");
   });
 
   it("[informer T124] sends the doorbell that a repeated done() returns", async () => {

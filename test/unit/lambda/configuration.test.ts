@@ -70,7 +70,7 @@ it("reports all errors at once, one per line, without quoting values", () => {
     "DELTALOOP_CLUSTER: is missing",
     "DELTALOOP_DEPLOYMENT: must be 1 to 32 small letters, digits and inner dashes",
     "DELTALOOP_DIGEST_KEY: must have at least 16 characters",
-    "DELTALOOP_KUBE_TOKEN_FILE: stands beside DELTALOOP_KUBE_TOKEN, which says the same",
+    "DELTALOOP_KUBE_TOKEN_FILE: duplicates DELTALOOP_KUBE_TOKEN: set only one of them",
     "DELTALOOP_MAC_KEY: each key must have at least 16 characters",
     "DELTALOOP_MODE: must be act or shadow",
     "DELTALOOP_REDIS_CLUSTR: is not a variable of deltaloop",

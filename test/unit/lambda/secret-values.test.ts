@@ -75,13 +75,13 @@ it.each([
     name: "a reference beside its value",
     environment: { DELTALOOP_MAC_KEY_SECRET: "r", DELTALOOP_MAC_KEY: "CANARY" },
     value: "CANARY",
-    want: ["DELTALOOP_MAC_KEY: stands beside DELTALOOP_MAC_KEY_SECRET, which says the same"],
+    want: ["DELTALOOP_MAC_KEY: duplicates DELTALOOP_MAC_KEY_SECRET: set only one of them"],
   },
   {
     name: "half a certificate",
     environment: { DELTALOOP_KUBE_SECRET: "r" },
     value: '{"clientCertificate":"CANARY"}',
-    want: ['DELTALOOP_KUBE_SECRET: its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with "ca" or without'],
+    want: ['DELTALOOP_KUBE_SECRET: its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with an optional "ca"'],
   },
   {
     name: "a token with text around it",
@@ -93,13 +93,13 @@ it.each([
     name: "two passwords of Redis",
     environment: { DELTALOOP_REDIS_SECRET: "r", DELTALOOP_REDIS_URL: "redis://:CANARY@h" },
     value: "CANARY",
-    want: ["DELTALOOP_REDIS_SECRET: holds a password, and so does DELTALOOP_REDIS_URL"],
+    want: ["DELTALOOP_REDIS_SECRET: contains a password, and DELTALOOP_REDIS_URL contains another"],
   },
   {
     name: "a password without a Redis",
     environment: { DELTALOOP_REDIS_SECRET: "r" },
     value: "CANARY",
-    want: ["DELTALOOP_REDIS_SECRET: its value is a password, and DELTALOOP_REDIS_URL does not say for which Redis"],
+    want: ["DELTALOOP_REDIS_SECRET: its value is a password, and DELTALOOP_REDIS_URL does not name the Redis server"],
   },
   {
     name: "JSON without Redis settings",

@@ -441,7 +441,7 @@ describe("messages of the queue", () => {
     {
       name: "another cluster's",
       body: pack(2, { c: "000000000000", items: [] }),
-      want: "belongs to another cluster",
+      want: "belongs to a different cluster",
     },
     { name: "no body", body: 7, want: "is a message without a body" },
     { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is not a time" },

@@ -20,7 +20,7 @@ export interface DeadMessage {
   readonly ended: Ended;
 }
 
-/** Never throws. A signed but unreadable message affects every cache of its cluster; an unsigned one affects none. */
+/** Never throws. A signed but unreadable message affects every cache of its cluster; an unsigned message affects no cache. */
 export function readDeadMessage(body: string, signerOf: SignerOf, catalog: Pick<Catalog, "views"> = BUILT_IN): DeadMessage | Forged {
   const decoded = decodeEnvelope(body, signerOf, catalog);
   if (decoded.kind === "forged") return decoded;
@@ -48,7 +48,7 @@ export function readDeadMessage(body: string, signerOf: SignerOf, catalog: Pick<
   };
 }
 
-/** For an own view only that view: it has a lane of its own, and the gap in the lane's sequence makes the watcher list it again. */
+/** An own view has its own lane, so only this view is affected. The gap in the lane's sequence makes the watcher list it again. */
 function affected({ views }: Pick<Catalog, "views">, resource: View | undefined, view: string | undefined): readonly View[] {
   if (view !== undefined) return [];
   return resource === undefined ? views : [resource];

@@ -57,7 +57,7 @@ function decodePayload(cluster: string, payload: string, { views }: Pick<Catalog
     head["c"] === cluster ? faultOf(head, resource ?? view) : "c names another cluster than the one whose key signed the message";
   if (fault !== undefined) return { kind: "undecodable", why: fault, ...addressee };
   if (view !== undefined) return { kind: "newer", why: `view ${view} is unknown to this build`, ...addressee };
-  return { kind: "envelope", envelope: value as Envelope }; // every field was checked just now
+  return { kind: "envelope", envelope: value as Envelope }; // `faultOf` has checked every field
 }
 
 /** The first error of the envelope's fields, or of a body without items; items are checked one by one later. */
@@ -65,7 +65,7 @@ function faultOf(head: Readonly<Record<string, unknown>>, name: string | undefin
   for (const field of ["e", "f"] as const) if (typeof head[field] !== "string" || head[field] === "") return `${field} is not a string`;
   for (const field of ["g", "ln", "sq"] as const) if (!isCount(head[field])) return `${field} is not a whole number`;
   if (name === undefined) return `r is ${JSON.stringify(head["r"])}, not a watched resource`;
-  if (!isResourceVersion(head["f"] as string)) return "f is not a resourceVersion"; // a string since the check above
+  if (!isResourceVersion(head["f"] as string)) return "f is not a resourceVersion"; // the check above proves that it is a string
   switch (head["k"]) {
     case "L":
       if (!isVersion(head["L"])) return "L is not a resourceVersion";

@@ -41,7 +41,7 @@ export function callLength(items: readonly (EnvelopeItem | null)[], size: number
   return length;
 }
 
-/** Includes quarantined items, because no later message contains them (AP1). */
+/** The highest version, quarantined items included, because no later message contains them (AP1). */
 export function highestVersion(items: readonly (EnvelopeItem | null)[]): string {
   return items.reduce((highest, item) => {
     const rv: unknown = item?.rv;

@@ -20,9 +20,9 @@ export type Opened =
 export interface Forged {
   readonly kind: "forged";
   readonly why: string;
-  /** The configured cluster that it claims, if any. */
+  /** The configured cluster that the message claims, if any. */
   readonly cluster?: string;
-  /** The key id is unknown; it may be a newer key. */
+  /** The message has an unknown key id, which may be that of a newer key. */
   readonly unknownKey?: true;
 }
 

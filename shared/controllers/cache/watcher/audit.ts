@@ -70,9 +70,9 @@ export interface LaneView {
  * | missing | the object exists without a row |
  * | surplus | the row exists without an object |
  * | older | the row is older, although its lane has applied the newer version |
- * | ahead | the row's version is unknown to a later list: it is from a history that was lost |
+ * | ahead | the row's version is unknown to a later list: it is from a lost history |
  * | other | another owner, labels or deletionTimestamp at the same version |
- * | unbelieved | the row or its entry fails its MAC, or the entry is missing or of another version |
+ * | unbelieved | the row or its entry fails its MAC, or the entry is missing or has another version |
  * | ghost | an entry without its row |
  */
 export type DifferenceKind = "missing" | "surplus" | "older" | "ahead" | "other" | "unbelieved" | "ghost";
@@ -96,7 +96,10 @@ export interface Audit {
   readonly unsettledLanes: number;
 }
 
-/** Differences between `listed` (all objects of the lane at `listRV`) and `lane`, read after it; in key order, rows before entries. */
+/**
+ * Returns the differences between `listed` (all objects of the lane at `listRV`) and `lane`, which was read later. Sorted by key, rows
+ * before entries.
+ */
 export function compareLane(
   resource: CachedResource,
   listed: ReadonlyMap<ObjectKey, ListedMeta>,

@@ -41,7 +41,7 @@ export function ownWritesWindowMs(nowMs: number, fixedMs = 0): number {
 
 const IDLE_WINDOW_MS = 1;
 const FLOW_WINDOW_MS = 10;
-/** Longest batching window of an item. */
+/** Maximum time that an item waits in a batching window. */
 const FLOW_WINDOW_MS_MAX = 100;
 /** Items within FLOW_MS that count as a flow: 300 a second. */
 const ITEMS_FLOWING = 30;
@@ -57,7 +57,7 @@ export class FlowMeter {
   readonly #times = new Float64Array(ITEMS_FLOWING).fill(Number.NEGATIVE_INFINITY);
   #next = 0;
 
-  /** Records an item. @returns whether 30 arrived in the last 100 ms, including this one */
+  /** Records an item. @returns whether 30 items arrived in the last 100 ms, including this item */
   came(nowMs: number): boolean {
     this.#times[this.#next] = nowMs;
     this.#next = (this.#next + 1) % ITEMS_FLOWING;
@@ -66,8 +66,8 @@ export class FlowMeter {
 }
 
 /**
- * Milliseconds until this must be called again; 0: send the open packs now. With the first call when a pack opens and the others when due,
- * a pack waits at most 100 ms, or `fixedMs` if given.
+ * Returns the milliseconds until the next call of this function; 0 means that the open packs must be sent now. If it is called when a pack
+ * opens and then whenever due, a pack waits at most 100 ms, or `fixedMs` if given.
  */
 export function remainingWindowMs({ items, packs, ageMs, quietMs, isFlow }: PackFlow, fixedMs?: number): number {
   if (fixedMs !== undefined) return Math.max(0, fixedMs - ageMs);

@@ -54,7 +54,7 @@ export function createCanary({ kube, clock, log }: CanaryPorts, { namespace, nam
     } catch (error) {
       const fields = { replicaSet: `${namespace}/${name}`, error: describeError(error) };
       if (isFirst)
-        log.error("failed to change the canary, retrying: until then writes of another controller stop single namespaces only", fields);
+        log.error("failed to change the canary, retrying; until then writes of another controller stop single namespaces only", fields);
       return false;
     }
   };

@@ -13,7 +13,7 @@ import type { Release } from "@deltaloop/kube/releases";
 import type { Clock, Log } from "@deltaloop/base";
 
 export interface ClusterRelease {
-  /** Reads the version, unless a read is under way or ended less than a second ago. Never fails. */
+  /** Reads the version, unless a read is in progress or ended less than a second ago. Never fails. */
   look(): Promise<void>;
   /** The release to publish; undefined before any was read. */
   current(): string | undefined;
@@ -26,7 +26,7 @@ export interface ClusterReleasePorts {
   readonly log: Log;
 }
 
-/** How long a release counts after an API server reported it last. */
+/** How long a release counts after an API server last reported it. */
 const COUNTS_MS = 10 * 60_000;
 /** How often the version is read while two releases are reported. */
 const UNSETTLED_MS = 60_000;
@@ -52,7 +52,7 @@ export function createClusterRelease(
   const note = (gitVersion: string): void => {
     const name = releaseName(gitVersion);
     if (name === undefined) return log.warn("the API server's version is not a Kubernetes version", { gitVersion });
-    seenMs.delete(name); // the last entry is the last one seen
+    seenMs.delete(name); // re-inserts the name, so that the last entry is the last release seen
     seenMs.set(name, clock.now());
   };
   if (first !== undefined) note(first);
@@ -80,7 +80,7 @@ export function createClusterRelease(
   };
 }
 
-/** The release of a recording, which never changes. */
+/** Returns a release that never changes, for a recording. */
 export function fixedRelease(name: string): ClusterRelease {
   return { look: () => Promise.resolve(), current: () => name };
 }

@@ -15,11 +15,11 @@ export interface SinkItem {
 
 export interface DeltaSink {
   live(item: SinkItem): void;
-  /** An object of a list at `listRV`. */
+  /** Adds an object of a list at `listRV`. */
   listed(item: SinkItem, listRV: string, generation: number): void;
   /** Ends a list: `rows` has every object of the resource at `listRV`, also those that were not sent. It can be iterated more than once. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void;
-  /** Everything up to `rv` is in the sink. */
+  /** Reports that every event up to `rv` is in the sink. */
   watermark(rv: string): void;
   /** Resolves once there is room for more. */
   room(signal: AbortSignal): Promise<void>;

@@ -33,7 +33,7 @@ export interface ForeignWriteGuardPorts extends InquiryPorts {
 }
 
 export interface ForeignWriteGuard {
-  /** Starts the guard: this process leads since `nowMs`, by the API server's clock, rounded up. */
+  /** Starts the guard for a process that leads since `nowMs` (the API server's clock, rounded up). */
   begin(nowMs: number): void;
   /** Inspects each incoming object, before it is stripped. Returns `canary` for the canary, which functions must not see. */
   look(resource: CachedResource, object: unknown): "canary" | undefined;
@@ -51,7 +51,7 @@ const EVERYTHING = "";
 export function createForeignWriteGuard({ store, kube, clock, log }: ForeignWriteGuardPorts, place: CanaryPlace): ForeignWriteGuard {
   let beginningMs = Infinity;
   let aheadMs = 0;
-  /** By namespace: the time up to which a user's `resume` forgives writes. A flushed Store loses these times. */
+  /** The time up to which a user's `resume` forgives writes, by namespace. A flushed Store loses these times. */
   const forgiven = new Map<string, number>();
   /** Unforgiven writes, by namespace. */
   const seen = new Map<string, ForeignWrite>();

@@ -37,7 +37,7 @@ const COUNTED: readonly string[] = [
   "terminatingReplicas",
   "collisionCount",
 ];
-/** The same for writes by kube-controller-manager: no test and no tool writes under its name, so all fields prove a write. */
+/** Status fields whose change proves a write by kube-controller-manager: no test or tool uses this name, so all fields count. */
 const COUNTED_OF_UPSTREAM: readonly string[] = [...COUNTED, "readyReplicas", "availableReplicas"];
 
 /** The writers of an object's status according to the managedFields of one of its versions. */
@@ -52,11 +52,11 @@ export interface Claim {
 interface ClaimedEntry {
   readonly manager: string;
   readonly atMs: number;
-  /** Those of the status fields above that the manager owns according to managedFields, with their values. */
+  /** The status fields above that the manager owns according to managedFields, with their values. */
   readonly fields: readonly (readonly [name: string, value: Json])[];
 }
 
-/** The claim in `object`: entries of other managers later than `afterMs`. Times in managedFields have whole seconds. */
+/** Returns the claim in `object`: entries of other managers that are later than `afterMs`. Times in managedFields have whole seconds. */
 export function claimOf(resource: CachedResource, object: unknown, afterMs: number): Claim | undefined {
   if (resource === "pods" || !isObject(object)) return undefined; // kubelets write pod statuses, and there are too many to check
   const metadata = objectAt(object, "metadata");
@@ -75,7 +75,7 @@ export function claimOf(resource: CachedResource, object: unknown, afterMs: numb
   return { resource, key: objectKey(namespace, name), uid, rv, entries };
 }
 
-/** Verifies a claim (FW1). `before`: the object one version before; undefined: it did not exist. */
+/** Verifies a claim (FW1). `before` is the previous version of the object; undefined if it did not exist. */
 export function proven({ resource, key, uid, entries }: Claim, before: unknown): ForeignWrite | undefined {
   if (!isObject(before) || textAt(objectAt(before, "metadata"), "uid") !== uid) return undefined; // created in this version: a create sets no status
   const status = objectAt(before, "status");
@@ -83,7 +83,7 @@ export function proven({ resource, key, uid, entries }: Claim, before: unknown):
   return writer && { resource, key, manager: writer.manager, atMs: writer.atMs };
 }
 
-/** The newest entry of a claim up to `untilMs`, not verified; for messages to users. */
+/** Returns the newest, unverified entry of a claim up to `untilMs`, for messages to users. */
 export function newestClaimed({ resource, key, entries }: Claim, untilMs: number): ForeignWrite | undefined {
   const [newest] = entries.filter(({ atMs }) => atMs <= untilMs).toSorted((a, b) => b.atMs - a.atMs);
   return newest && { resource, key, manager: newest.manager, atMs: newest.atMs };

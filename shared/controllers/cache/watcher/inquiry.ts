@@ -30,7 +30,7 @@ export interface Inquiry {
 
 const AT_ONCE = 4;
 const RETRY_MS = 1_000;
-/** With one try a second this takes longer than the API server keeps old versions (5 minutes). */
+/** At one try a second, this is longer than the API server keeps old versions (5 minutes). */
 const TRIES_MAX = 600;
 
 interface Case {

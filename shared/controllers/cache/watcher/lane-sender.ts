@@ -35,7 +35,7 @@ export interface LaneSenderOptions {
   readonly fence: string;
   /** Batching window of open packs of live events; absent: chosen by batching-window.ts. */
   readonly batchingWindowMs?: number;
-  /** False: nothing is written through, so own writes (own-write.ts) are new to the cache as well. Default true. */
+  /** False if nothing is written through, so that own writes (own-write.ts) are new to the cache. Default true. */
   readonly knowsOwn?: boolean;
 }
 
@@ -52,8 +52,8 @@ const MESSAGE_BYTES_MAX = 1000 * 1024;
 /** A larger item travels without its object: inflated it would exceed the applier's limit (pack-codec.ts). */
 const ITEM_CHARACTERS_MAX = 900 * 1024;
 /**
- * Only a pack of one item is larger. Smaller packs always fit: UTF-8 makes 600 KiB of 200 Ki characters, deflate adds at most
- * 1/1000, base64 makes 801 KiB.
+ * Only a pack with a single item may be larger. Smaller packs always fit: 200 Ki characters are at most 600 KiB in UTF-8, and 801 KiB after
+ * deflate (which adds at most 1/1000) and base64.
  */
 const PACK_CHARACTERS_MAX = 200 * 1024;
 /** Items of one pack; the limit of one `applyPack` call. */
@@ -86,7 +86,7 @@ interface Pack {
   readonly items: Packed[];
   readonly places: Map<ObjectKey, { readonly index: number; readonly uid: string; readonly type: SinkItem["type"] }>;
   size: number;
-  /** Whether it holds items other than own writes. */
+  /** Whether the pack holds items other than own writes. */
   isNews: boolean;
 }
 
@@ -180,7 +180,7 @@ export class LaneSender implements DeltaSink {
     this.#put("L", generation, listRV, item);
   }
 
-  /** Iterates `rows` twice, so that at most one part per lane is in memory. */
+  /** Sends the manifest. Iterates `rows` twice, so that at most one part per lane is in memory. */
   manifest(listRV: string, rows: Iterable<ManifestRow>, generation: number): void {
     const parts = this.#lanes.map((lane) => {
       this.#close(lane);
@@ -244,7 +244,7 @@ export class LaneSender implements DeltaSink {
         this.#wait(lane.open, item);
         return;
       }
-      this.#close(lane); // LS4, or the pack is full. `applyPack` accepts each key once per call.
+      this.#close(lane); // LS4 applies, or the pack is full. `applyPack` accepts each key once per call.
     }
     if (lane.open && lane.open.size + packed.size > PACK_CHARACTERS_MAX) this.#close(lane);
     lane.open ??= { kind, generation, listRV, items: [], places: new Map(), size: 0, isNews: false };
@@ -405,8 +405,8 @@ export class LaneSender implements DeltaSink {
   }
 
   /**
-   * The same message without objects. It keeps number and id, so that the sequence has no gap if the queue has accepted later messages of
-   * the lane.
+   * Returns the same message without objects. It keeps its number and id, so that the sequence has no gap if the queue has accepted later
+   * messages of the lane.
    */
   #withoutObjects(lane: Lane, waiting: Waiting, reason: string): Waiting {
     const { entry, sequence, items, bare } = waiting;

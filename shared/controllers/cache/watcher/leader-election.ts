@@ -55,7 +55,7 @@ export interface Leadership {
   readonly lost: AbortSignal;
   /** Releases the Lease so that a successor need not wait, and with `final` need not list (LE8). */
   readonly release: (final?: Omit<Proof, "isExact">) => Promise<void>;
-  /** Absent without a Lease: shadow mode and replay. */
+  /** Absent in shadow mode and replay, which use no Lease. */
   readonly lineage?: LeaseLineage;
 }
 
@@ -65,13 +65,13 @@ export interface LeaseLineage {
   /** Earlier terms. */
   readonly listed: () => readonly TermToken[];
   readonly minted: ReadonlySet<string>;
-  /** The predecessor's final checkpoint in the released Lease; of the first term only. */
+  /** The predecessor's final checkpoint from the released Lease; only set in the first term. */
   readonly final: Proof | undefined;
   /** The other cluster's epoch whose replacement a user has approved. */
   readonly approved: () => string | undefined;
   /** Call this before the term is sent to the Store for the first time. */
   readonly use: () => void;
-  /** Call this once the Store has stored that count of the term. */
+  /** Call this once the Store has stored this count for the term. */
   readonly confirm: (count: number) => void;
   readonly confirmed: () => number;
   /** Number of times that LE7 was detected. */
@@ -92,7 +92,7 @@ const TERM_CHARACTERS = 12;
 const LEASE_SECONDS = 15;
 const RENEW_DEADLINE_MS = 10_000;
 const RETRY_MS = 2000;
-/** Candidates poll this often, upstream's every 2 s: a released Lease is taken within 2 s. */
+/** Poll interval of candidates (upstream: 2 s), so that a released Lease is taken within 2 s. */
 const LOOK_MS = 1000;
 const JITTER = 1.2;
 /** Number of conflicting changes of our Lease that one write tolerates. */
@@ -162,13 +162,13 @@ function hold(ports: LeasePorts, options: LeaseOptions, acquired: Acquired, sign
   let fence = versionOf(lease);
   let { listed, token, approved } = acquired;
   const minted = new Set([token.term]);
-  /** The token's count; undefined before the Store has answered with any. */
+  /** The token's last confirmed count; undefined until the Store has confirmed a count. */
   let confirmed: number | undefined;
   let isUsed = false;
   /** LE7: true until the next raise succeeds. */
   let hasWentBack = false;
   let wentBack = 0;
-  /** The lists of terms in recent writes, the first from the last write that got a response. */
+  /** The lists of terms in recent writes. The first entry is from the last write that got a response. */
   let attempts = [termsText([...listed, token])];
   const kept = (): readonly TermToken[] => (isUsed ? [...listed, { ...token, count: confirmed ?? token.count }] : listed);
 
@@ -319,7 +319,7 @@ async function write(
     },
   };
   const request = { resource: "leases" as const, namespace: options.namespace, body, retryBudget: retryBudgetOf(ports) };
-  // The response to a Lease request is a Lease.
+  // The response to a request for a Lease has this type.
   return (current ? await ports.writer.replace({ ...request, name: options.name }) : await ports.writer.create(request)) as Lease;
 }
 

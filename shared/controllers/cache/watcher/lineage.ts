@@ -16,7 +16,7 @@ export const LEASE_TERMS = "deltaloop.dev/terms";
 export const LEASE_FINAL = "deltaloop.dev/final-checkpoint";
 export const LEASE_APPROVED = "deltaloop.dev/replace-epoch";
 
-/** How long a foreign epoch must be unchanged. */
+/** How long another cluster's epoch must be unchanged before it is replaced. */
 export const STILL_MS = 60_000;
 
 /** What identifies the epochs of this cluster: the terms in its Lease and those of this process. */
@@ -43,24 +43,26 @@ export interface Sighting {
 }
 
 export type Decision =
-  /** `expected`: the stored term. */
+  /** `expected` is the term in the Store. */
   | { readonly kind: "resume"; readonly epoch: string; readonly expected: string | undefined }
   | { readonly kind: "open"; readonly over: Lineage | undefined; readonly why: string }
   | { readonly kind: "wait"; readonly sighting: Sighting }
   | { readonly kind: "exit" };
 
 export function decideEpoch(current: Lineage | undefined, own: OwnLineage, seen: Sighting | undefined, nowMs: number): Decision {
-  if (current === undefined) return { kind: "open", over: undefined, why: "there is none" };
+  if (current === undefined) return { kind: "open", over: undefined, why: "no epoch exists" };
   const text = lineageText(current);
   if (isForeign(current, own)) {
-    if (own.lease?.approved === current.record.epoch) return { kind: "open", over: current, why: "a user approved its replacement" };
+    if (own.lease?.approved === current.record.epoch)
+      return { kind: "open", over: current, why: "a user approved the replacement of the epoch" };
     if (seen === undefined) return { kind: "wait", sighting: { text, sinceMs: nowMs } };
     if (seen.text !== text) return { kind: "exit" };
     if (nowMs - seen.sinceMs < STILL_MS) return { kind: "wait", sighting: seen };
     return { kind: "open", over: current, why: `another cluster's epoch has not changed for ${STILL_MS / 1_000} s` };
   }
-  if (current.record.epoch === own.replaces) return { kind: "open", over: current, why: "this leader has already decided to replace it" };
-  if (!own.isSameIdentity(current)) return { kind: "open", over: current, why: "another build or cluster opened it" };
+  if (current.record.epoch === own.replaces)
+    return { kind: "open", over: current, why: "this leader has already decided to replace the epoch" };
+  if (!own.isSameIdentity(current)) return { kind: "open", over: current, why: "another build or cluster opened the epoch" };
   return { kind: "resume", epoch: current.record.epoch, expected: current.token?.term };
 }
 

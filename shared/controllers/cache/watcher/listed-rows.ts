@@ -7,7 +7,7 @@ import type { ObjectKey } from "@deltaloop/kube/objects";
 import type { ManifestRow } from "@deltaloop/store/ports";
 
 const CHUNK_BYTES = 64 * 1024;
-/** A double is exact up to 53 bits. */
+/** A double represents integers of up to 53 bits exactly. */
 const HASH_BYTES = 6;
 
 /** The rows of a manifest in insertion order, changed ones last; can be iterated more than once. */
@@ -69,7 +69,7 @@ export class VersionSet implements CachedVersions {
   }
 
   has(key: ObjectKey, uid: string, rv: string): boolean {
-    if (this.#hashes.length === 0) return false; // a first list: skip the cost of hashing
+    if (this.#hashes.length === 0) return false; // the first list needs no hashing
     const wanted = VersionSet.hashOf(key, uid, rv);
     let [low, high] = [0, this.#hashes.length];
     while (low < high) {

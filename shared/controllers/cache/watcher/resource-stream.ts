@@ -1,6 +1,6 @@
 /**
- * The stream of one resource from the API server to the sinks of its views. It holds nothing per object, except while it lists: then it
- * holds key, uid and version of each (the manifest).
+ * The stream of one resource from the API server to the sinks of its views. It keeps no state per object except during a list, when it
+ * keeps key, uid and version of each object (the manifest).
  */
 import type { Cached, Resource, View } from "@deltaloop/kube/objects";
 import type { Digester } from "@deltaloop/kube/pod-template";
@@ -110,7 +110,7 @@ export class ResourceStream implements Listener {
           const changed = await this.#read(feed, type, object, "list");
           if (!changed) continue;
           rows.change(changed.key, type === "D" ? undefined : changed);
-          // A delete is not sent while listing: the object is then missing in the manifest.
+          // Deletes are not sent while listing, because the manifest does not contain the object.
           if (type === "M") feed.sink.listed(changed, listRV, generation);
         }
       },

@@ -20,7 +20,7 @@ import type { Difference, DifferenceKind } from "./audit.ts";
 import { repair } from "../repair.ts";
 import { ring } from "../ring.ts";
 
-/** Times in ms; the names match the constants of shared/base/times.ts. */
+/** Intervals in ms, named after the constants of shared/base/times.ts. */
 export interface UpkeepTimes {
   readonly resyncMs: number;
   readonly resyncSpreadMs: number;
@@ -80,7 +80,7 @@ export async function runUpkeep(ports: UpkeepPorts, options: UpkeepOptions, sign
       .filter((view) => !isOwnView(view))
       .map((resource) => ({
         name: `audit ${resource}`,
-        // Jittered relative to the other jobs, and early enough to finish within the period.
+        // The delay has jitter relative to the other jobs and leaves enough time to finish within the period.
         afterMs: () => between(times.auditMs / 2, 0.75 * times.auditMs),
         run: () => audit(ports, options, resource, signal),
       })),
@@ -109,7 +109,7 @@ async function audit(ports: UpkeepPorts, options: UpkeepOptions, resource: Cache
     if (!isTooLargeResourceVersion(error)) throw error;
     return undefined;
   });
-  // The list detects a lagging server or a history that went back (informer §10.7); a watch never reports these.
+  // Only a list detects a lagging server or a history that went back (informer §10.7); a watch does not.
   if (!found) return relist(resource, "the API server does not know the version that is cached");
   const { differences, compared, unsettledLanes } = found;
   ports.log.info("audit", { resource, count: compared, differences: differences.length, unsettledLanes });

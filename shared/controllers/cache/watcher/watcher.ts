@@ -59,11 +59,11 @@ export interface WatcherPorts {
   readonly signer: Signer;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** Acquires the Lease, or in shadow mode and replay a fence from elsewhere; undefined when `signal` aborted first. */
+  /** Acquires the Lease. In shadow mode and replay it obtains a fence without a Lease. Returns undefined when `signal` aborts first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
   /** Looks for another controller's writes. Absent: disabled. */
   readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
-  /** Absent: no release is published, as in a replay. */
+  /** If absent, no release is published, as in a replay. */
   readonly release?: ClusterRelease;
   /** The views to feed. Absent: those of the built-in controllers. */
   readonly registry?: Pick<CacheRegistry, "catalog" | "views">;
@@ -76,9 +76,9 @@ export interface WatcherOptions {
   readonly identity: Pick<EpochRecord, "projection" | "digestPrefix" | "hashLayout">;
   /** A gap in a lane's sequence that is older than this raises the fence: 60 s on FIFO, 150 s on standard queues. */
   readonly holeRelistMs: number;
-  /** How long live events may wait for more, at most BATCHING_WINDOW_MS_MAX; absent: adaptive, up to 100 ms. */
+  /** How long live events may wait for further events, at most BATCHING_WINDOW_MS_MAX. If absent, the window adapts, up to 100 ms. */
   readonly batchingWindowMs?: number;
-  /** False: nothing is written through, as in a replay, so own writes wait no longer than others. Default true. */
+  /** False if nothing is written through, as in a replay; own writes then have the normal batching window. Default true. */
   readonly knowsOwn?: boolean;
   /** Settings of resync and audit (informer §15); absent: both are off. */
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
@@ -91,7 +91,7 @@ const FAILED_LISTS_MAX = 5;
 /** If a lane is still frozen this long after a list was requested, the watcher lists the resource again. */
 const LIST_PATIENCE_MS = 15_000;
 const RETRY_MS = 1000;
-/** How long a version that was written through may be above its stream's version before the API server's newest version is read (WA10). */
+/** How long a written-through version may be newer than its stream's version before the API server's newest version is read (WA10). */
 const ABOVE_STREAM_MS = 15_000;
 /** Digits that a double represents exactly, as upstream reports them. Source: client-go tools/cache/the_real_fifo.go. */
 const VERSION_DIGITS = 15;
@@ -110,8 +110,8 @@ type End =
   | { readonly kind: "foreign" };
 
 /**
- * Another cluster's leader works on this cache: a clone, a restored backup, or a collision of cluster ids. Not normal; a user decides which
- * cluster continues. The process exits and is restarted, so this cluster takes over within minutes once the other one is gone.
+ * Another cluster's leader works on this cache: a clone, a restored backup, or a collision of cluster ids. A user must decide which cluster
+ * continues. The process exits and is restarted, so that this cluster takes over within minutes after the other cluster stops.
  */
 export class SharedCacheError extends Error {
   override readonly name = "SharedCacheError";
@@ -131,7 +131,7 @@ export async function runWatcher(ports: WatcherPorts, options: WatcherOptions, s
     try {
       ({ fenced, final } = await leadUntilLost({ ...ports, queue: whileLeading(ports.queue, leadership) }, options, leadership, signal));
       const why = fenced ? "another watcher has a newer fence" : describeError(leadership.lost.reason);
-      if (!signal.aborted) ports.log.warn("not leading any more", { fence: leadership.fence(), why });
+      if (!signal.aborted) ports.log.warn("no longer leading", { fence: leadership.fence(), why });
     } finally {
       await leadership
         .release(final)
@@ -313,7 +313,7 @@ class Term {
   readonly #leadership: Leadership;
   readonly #opening: { readonly expected: string | undefined; readonly proof: Proof | undefined };
   readonly #wentBack: number;
-  /** By resource: when a version that was written through was first seen to be above the version of the stream (WA10). */
+  /** When a written-through version was first seen to be newer than the stream's version, by resource (WA10). */
   readonly #aboveSinceMs = new Map<View, number>();
   readonly #streams = new Map<View, { readonly resource: Resource; readonly stream: ResourceStream; readonly sender: LaneSender }>();
   readonly #failedLists = new Map<View, { readonly lists: number; readonly askedMs: number }>();
@@ -322,7 +322,7 @@ class Term {
   #beat = 0;
   /** Number of the last checkpoint that the Store has confirmed and must therefore still have. */
   #answered = 0;
-  /** When the Store was last full. */
+  /** Time at which the Store was last full. */
   #fullMs = Number.NEGATIVE_INFINITY;
   #isFull = false;
 
@@ -364,7 +364,7 @@ class Term {
       if (opened.kind === "otherLanes")
         return {
           kind: "newEpoch",
-          why: `another build made the epoch: ${resource} has ${opened.lanes} lanes there, not ${lanesOf(resource)}`,
+          why: `another build opened the epoch: ${resource} has ${opened.lanes} lanes in it, not ${lanesOf(resource)}`,
         };
       if (opened.kind === "damaged") return { kind: "newEpoch", why: `the store is damaged: ${opened.why}` };
       const whole = opened.state === "SYNCED" && opened.syncedGeneration > 0 && opened.lanes.every((lane) => !lane.frozen);
@@ -473,7 +473,7 @@ class Term {
     const result = await this.#ports.store.checkpoint(request);
     this.#ports.metrics?.count("deltaloop_checkpoints_total", { result: result.kind });
     if (result.kind === "fenced") return this.#finish(result);
-    if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was set back: ${result.why}` });
+    if (result.kind === "setBack") return this.#finish({ kind: "raise", why: `the store was restored to an older state: ${result.why}` });
     if (result.kind === "damaged") return this.#finish({ kind: "newEpoch", why: `the store is damaged: ${result.why}` });
     if (result.kind === "noEpoch")
       return this.#finish({ kind: "newEpoch", why: "the epoch no longer exists: the store was flushed or replaced" });
@@ -495,7 +495,7 @@ class Term {
     return this.#answered > before ? this.proof : undefined;
   }
 
-  /** WA10. Reads the server's newest version first, because the stream may just be late. */
+  /** WA10. Reads the server's newest version first, because the stream may only lag. */
   async #compareWritten({ resource, written }: ResourceHealth): Promise<void> {
     const { clock, kube } = this.#ports;
     const { stream, resource: fed } = this.#streams.get(resource) ?? {};
@@ -514,7 +514,7 @@ class Term {
     const { resourceVersion } = await kube.listPage(fed, { limit: 1, metadataOnly: true }, this.#ended.signal);
     this.#aboveSinceMs.delete(resource);
     if (compareResourceVersions(resourceVersion, written) < 0)
-      this.#finish({ kind: "newEpoch", why: `${resource} are cached at ${written}, the server is at ${resourceVersion}` });
+      this.#finish({ kind: "newEpoch", why: `${resource} are cached at ${written}, and the API server is at ${resourceVersion}` });
   }
 
   #noteFull(isFull: boolean): void {
@@ -578,7 +578,7 @@ class Term {
   }
 }
 
-/** The cached versions: a listed object at that version is not sent again. */
+/** Returns the cached versions. A listed object with the same version is not sent again. */
 async function readVersions(store: Store, resource: View): Promise<VersionSet> {
   const hashes: number[] = [];
   for (let lane = 0; lane < lanesOf(resource); lane++)

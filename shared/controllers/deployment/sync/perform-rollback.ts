@@ -5,8 +5,8 @@ import { syncRevisionOrCreate } from "./sync-revision.ts";
 import { because, DONE, type Known, type DeploymentSync } from "./step.ts";
 
 /**
- * Gives the present template its ReplicaSet and revision first, so that a later rollback can return to it. The response queues the key, and
- * the next sync starts the rollout.
+ * First creates the ReplicaSet and revision of the present template, so that a later rollback can return to it. The response enqueues the
+ * key, and the next sync starts the rollout.
  * @throws {Error} if the Deployment was not written
  * Source: rollback.go rollback.
  */

@@ -40,7 +40,10 @@ export async function rolloutRolling(sync: DeploymentSync, known: Known): Promis
   return old.shrunk ? syncRolloutStatus(sync, old.known, split) : finishRollout(sync, old.known, split);
 }
 
-/** No further scale-down in this sync: a count is stale, or another client wrote first. The next event continues (quirk Q1). */
+/**
+ * No further scale-down in this sync: a count is stale, or another client wrote first. The next event triggers the next scale-down (quirk
+ * Q1).
+ */
 interface Stopped {
   readonly kind: "stopped";
   readonly known: Known;

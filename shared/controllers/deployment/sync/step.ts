@@ -118,9 +118,9 @@ export async function claim(
 }
 
 /**
- * Lists the Deployment's ReplicaSets live and writes differences from the cache through. Adopts one that has lost its owner reference
- * without the cache showing it: otherwise a create would find its name taken and count a hash collision. `create`: also reads the
- * Deployment.
+ * Lists the Deployment's ReplicaSets live and writes differences from the cache through. Adopts a ReplicaSet that has lost its owner
+ * reference without a change in the cache. Otherwise a create would find the name taken and count a hash collision. `create`: also reads
+ * the Deployment.
  */
 export async function listReplicaSets(sync: DeploymentSync, { d, rss }: Known, purpose?: "create"): Promise<StepResult> {
   const { session, selector } = sync;

@@ -87,7 +87,8 @@ async function create(sync: DeploymentSync, known: Known, oldRSs: readonly Cache
     }
     throw result.error;
   }
-  // Without an error the create was not tried, because the live Deployment is being deleted. The Deployment's event enqueues the key.
+  // If there is no error, the create was not tried because the live Deployment is being deleted. The Deployment's event then enqueues the
+  // key.
   if (error !== undefined) throw error;
   return ended(DONE);
 }
@@ -103,7 +104,7 @@ async function taken(
   { live, error }: Extract<WriteResult, { kind: "alreadyExists" }>,
 ): Promise<WithReplicaSet> {
   const { d, rss } = known;
-  // The object is gone again: no collision. A retry may use the name.
+  // The object no longer exists, so there is no collision and a retry may use the name.
   if (live === undefined) throw error;
   if (isControlledBy(live.metadata, d.metadata.uid) && sameTemplate(d.spec.template, live.spec.template))
     return withNew(live, await writeStatus(sync, { ...known, rss: [...rss, live] }, foundStatus(d, write)));

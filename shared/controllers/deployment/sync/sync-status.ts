@@ -19,14 +19,14 @@ export async function writeStatus(
   const { end, results, error } = await session.updateStatus(
     write,
     finalResult && { finalResult: (stored) => finalResult(stored as CachedDeployment) },
-  ); // a status write stores one object
+  ); // a status write returns exactly one object
   if (end !== undefined) return ended(end);
   const [result] = results;
   if (result?.kind !== "stored" || result.resource !== "deployments") throw error ?? new Error("the status was not written");
   return { kind: "goOn", known: { ...known, d: result.object } };
 }
 
-/** Writes a status that reports another failure; a failure of this write is only logged. */
+/** Writes a status that reports a failure. Only logs a failure of this write. */
 export async function tryStatus(sync: DeploymentSync, known: Known, write: UpdateStatus | undefined): Promise<void> {
   const { log, key } = sync.session;
   try {

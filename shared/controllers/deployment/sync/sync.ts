@@ -119,7 +119,7 @@ async function selectingAll(sync: DeploymentSync, known: Known): Promise<SyncRes
   return DONE;
 }
 
-/** The Deployment is being deleted: the garbage collector deletes its ReplicaSets, which are only counted. */
+/** The Deployment is being deleted: the garbage collector deletes its ReplicaSets, and the sync only counts them. */
 async function syncDeleted(sync: DeploymentSync, known: Known): Promise<SyncResult> {
   const revised = await syncRevision(sync, known);
   return revised.kind === "ended" ? revised.result : syncStatusOnly(sync, revised.known, revised.split);

@@ -52,7 +52,7 @@ export class RunCalls {
   readonly #events: RunEvents;
   #gateway: RunGateway | undefined;
   #live: Promise<LiveOwner> | undefined;
-  /** `#live` was read before the last live list of dependents. */
+  /** Whether `#live` was read before the last live list of dependents. */
   #isOlderThanList = false;
   #foreseen: { readonly sentMs: number; readonly object: Promise<KubeObject | undefined> } | undefined;
   #rows: KnownRows | undefined;
@@ -84,7 +84,8 @@ export class RunCalls {
   }
 
   /**
-   * Reads the owner after its dependents were listed, so that an owner deleted meanwhile does not adopt pods that it released.
+   * Reads the owner after its dependents were listed, so that an owner that was deleted in the meantime does not adopt pods that it
+   * released.
    * Source: pkg/controller/controller_ref_manager.go CanAdopt.
    */
   ownerToAdopt(owner: Owner): Promise<LiveOwner> {
@@ -108,7 +109,7 @@ export class RunCalls {
     return list;
   }
 
-  /** From here on the run decides on `snapshot`, which is newer than the one from its take. */
+  /** Makes the run decide on `snapshot`, which is newer than the snapshot of its take. */
   goOnWith(snapshot: Snapshot, marks: NonNullable<WriteThrough["marks"]>): Snapshot {
     this.run = { ...this.run, snapshot };
     this.#mark = marks;
@@ -137,7 +138,7 @@ export class RunCalls {
     return this.ports.reader.get(resource, namespace, name);
   }
 
-  /** The owner from the read beside the list; reads it again if that was too long ago, failed, or found nothing. */
+  /** Returns the owner that was read in parallel with the list. Reads it again if that read is too old, failed, or found nothing. */
   async #foreseenOwner(owner: Owner): Promise<LiveOwner> {
     const { clock } = this.ports;
     const foreseen = this.#foreseen;
@@ -201,7 +202,10 @@ export class RunCalls {
     if (answer === "stolen") throw new StolenError();
   }
 
-  /** Sets the number of drawn names back to those that were sent, after a rejected create. Without an answer, the next run draws other names. */
+  /**
+   * Sets the number of drawn names back to those that were sent, after a rejected create. If this call gets no response, the next run draws
+   * other names.
+   */
   async drawAgainFrom(index: number): Promise<void> {
     if (index >= this.drawn || !this.run.mayWrite()) return;
     this.drawn = index;
@@ -211,7 +215,7 @@ export class RunCalls {
 
   /** As `save`, for a run that ends because its Store does not answer: does not wait for the response. */
   saveLate(answers: AnswersOf<"pods">): void {
-    this.save(answers).catch(() => undefined); // if this fails too, the ops' deadline releases the owner
+    this.save(answers).catch(() => undefined); // if this call also fails, the deadline of the intents releases the owner
   }
 
   /** Writes responses through in one call of the Store, if there are any. Returns the objects as cached. */

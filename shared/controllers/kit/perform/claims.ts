@@ -72,7 +72,8 @@ async function patchOwner(calls: RunCalls, write: ClaimWrite): Promise<Outcome> 
   } catch (thrown) {
     const error = toError(thrown);
     if (error instanceof NotSentError) return { kind: "notTried" };
-    // A release of an object that is gone or replaced (422) succeeds. A 422 for an adoption means that another controller adopted it first.
+    // A release succeeds if the object is gone or replaced (422). A 422 for an adoption means that another controller adopted the object
+    // first.
     if (isNotFound(error) || (write.kind === "Release" && isInvalid(error))) return { kind: "gone", error };
     return { kind: "failed", error };
   }

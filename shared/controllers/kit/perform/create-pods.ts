@@ -51,7 +51,7 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
 
   if (!run.mayWrite()) throw new LeaseEndsError();
   const unwanted = drop.map(({ id }) => id);
-  /** How the write-through settles the ops from `index` on, whose calls are not sent. */
+  /** Returns how the write-through settles the ops from `index` on, because their calls were not sent. */
   const untriedFrom = (index: number): Pick<WriteThrough, "lower" | "plan"> => {
     const { lower, plan } = giveUp(ops.slice(index), wasUnanswered);
     return { lower: [...unwanted, ...lower], plan };
@@ -98,8 +98,8 @@ export async function createPods(calls: RunCalls, write: WriteOf<"CreatePods">):
 }
 
 /**
- * Whether the name was used in a call. Other names are drawn again, so that a lost run, which drew them too, creates no further pod (IT5).
- * A rejected name is not: its Event has the name, and upstream's next Event has another one.
+ * Whether the name was used in a call. Unused names are drawn again, so that a lost run that drew the same names creates no further pod
+ * (IT5). A rejected name counts as used: its Event contains the name, and upstream's next Event has another name.
  */
 function isSpent(outcome: CreateOutcome | undefined): boolean {
   return outcome !== undefined && outcome.kind !== "notSent";
@@ -232,6 +232,6 @@ function createIntent({ id, name, mayLandUntilMs }: CreateOp): Parameters<SyncPo
 
 /** Deployments own no pods. */
 function podOwner({ owner }: WriteOf<"CreatePods">): "replicasets" | "replicationcontrollers" {
-  if (owner.resource === "deployments") throw new TerminalError("a Deployment creates no pods");
+  if (owner.resource === "deployments") throw new TerminalError("a Deployment does not create pods");
   return owner.resource;
 }

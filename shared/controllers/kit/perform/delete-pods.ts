@@ -56,7 +56,7 @@ export async function deletePods(calls: RunCalls, writes: readonly DeletePod[]):
 type DeleteOutcome =
   | { readonly kind: "deleted"; readonly object: KubeObject | undefined }
   | { readonly kind: "gone"; readonly error: Error }
-  /** After a conflict the live pod turned out not to be deletable; `live` is that pod. */
+  /** After a conflict, the live pod must not be deleted; `live` is that pod. */
   | { readonly kind: "skipped"; readonly error: Error; readonly live: KubeObject }
   | {
       readonly kind: "refused" | "unanswered";
@@ -72,8 +72,9 @@ type DeleteOutcome =
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
 
 /**
- * Deletes a pod; a call without a response is sent once more. By the preconditions uid and resourceVersion at most one of the two succeeds,
- * so the second's success settles both. Otherwise the first may still take effect, and the next sync chooses this pod before others.
+ * Deletes a pod; a call without a response is sent once more. The preconditions uid and resourceVersion let at most one of the two succeed,
+ * so a success of the second call settles both. Otherwise the first call may still take effect, and the next sync deletes this pod before
+ * others.
  */
 async function deletePod(calls: RunCalls, write: DeletePod): Promise<DeleteOutcome> {
   const first = await tryDelete(calls, write);

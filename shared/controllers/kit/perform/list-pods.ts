@@ -12,7 +12,7 @@ import type { RunCalls } from "./calls.ts";
 
 /** Items of one write-through. */
 const ITEMS_MAX = 500;
-/** Up to this number of cached pods that the list lacks are read one by one, to distinguish relabelled pods from deleted ones. */
+/** Maximum number of cached pods missing in the list that are read one by one, to distinguish relabelled pods from deleted pods. */
 const LOOKS_MAX = 10;
 
 /**

@@ -21,7 +21,7 @@ export type LiveOwner =
   | { readonly kind: "otherUid"; readonly uid: string }
   | { readonly kind: "failed"; readonly error: Error };
 
-/** Delay of the next run: the watcher lists again within seconds, and an earlier run would see the same state. */
+/** Delay of the next run. The watcher lists again within seconds; an earlier run would see the same state. */
 const CACHE_AHEAD_MS = 1_000;
 
 /** Whether the live owner allows a create, a delete or a patch that copies annotations. */
@@ -56,7 +56,7 @@ export function standing(owner: LiveOwner, decided: TemplateRef | SizeRef | unde
 }
 
 function isAsDecided(spec: Cached<Owner["resource"]>["spec"], decided: TemplateRef | SizeRef): boolean {
-  // An object without defaults has one replica.
+  // The default of `spec.replicas` is 1.
   return "digest" in decided ? spec.template?.digest === decided.digest : (spec.replicas ?? 1) === decided.replicas;
 }
 

@@ -74,7 +74,7 @@ export async function patchReplicaSet(calls: RunCalls, write: WriteOf<"PatchRepl
   }
 }
 
-/** Another client changed, deleted or replaced it first: writes the current object through, so that the next decision sees it. */
+/** Handles an object that another client changed, deleted or replaced first: writes the current object through for the next decision. */
 async function lostRace(calls: RunCalls, { owner, name, uid }: WriteOf<"PatchReplicaSet">, error: Error): Promise<WriteResult> {
   const live = isNotFound(error) ? undefined : await calls.ports.reader.get(resource, owner.namespace, name);
   if (live === undefined) {
@@ -82,7 +82,7 @@ async function lostRace(calls: RunCalls, { owner, name, uid }: WriteOf<"PatchRep
     return { kind: "gone", error };
   }
   await calls.save({ resource, objects: [live] });
-  // 422 for the same uid is no race: the API server rejects the patch itself.
+  // A 422 for the same uid is not a lost race: the API server rejects the patch itself.
   return isInvalid(error) && live.metadata.uid === uid ? { kind: "failed", error } : { kind: "conflict", error };
 }
 

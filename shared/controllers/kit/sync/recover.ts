@@ -29,8 +29,8 @@ export async function recover(session: SyncSession): Promise<SyncResult> {
 }
 
 /**
- * Pending ops whose deadline has passed; the Store has assigned them to this run. The Store found at least one, so if none has expired by
- * the local clock, which may lag, the oldest op is returned.
+ * Pending ops whose deadline has passed; the Store has assigned them to this run. The Store found at least one op. If none has expired by
+ * the local clock, which may lag, returns the oldest op.
  */
 export function expiredOps({ snapshot }: Pick<Run, "snapshot">, nowMs: number): readonly Intent[] {
   const pending = snapshot.intents.filter((op) => op.state === "pending");
@@ -50,7 +50,7 @@ async function readPods({ reader }: SyncSession, namespace: string, ops: readonl
 interface Finding {
   readonly op: Intent;
   readonly end: "lower" | "plan";
-  /** The pod of a delete no longer exists. */
+  /** Whether the pod of a delete no longer exists. */
   readonly gone: boolean;
   readonly object: KubeObject | undefined;
 }

@@ -67,7 +67,7 @@ export interface WorkerOptions {
 const TAKES_MAX = 4;
 const WAIT_ONCE_MAX_MS = 1_000;
 const WAIT_MAX_MS = 1_500;
-/** A deploy, or another key in the batch, may crash a run once or twice. */
+/** Number of crashed runs after which a key counts as failed. A deploy, or another key in the batch, may crash a run once or twice. */
 const UNENDED_MAX = 3;
 /** Bounds the work if a client damages rows continuously. */
 const MENDED_MS = 50;
@@ -91,7 +91,7 @@ export async function runKey(
     waitMsMax: () => Math.max(0, Math.min(RETRY_WAIT_MS_MAX, invocationEndsMs - WRITE_MARGIN_MS - ports.clock.now())),
   };
   const { lineage, release } = take;
-  // An additional controller's run; only what is generic about it is used here, and its handler gets it as an OwnRun.
+  // An additional controller's run; this function uses only its generic fields, and its handler receives it as an OwnRun.
   const run = { ...taken, snapshot: take.snapshot, mayWrite, ...(lineage && { lineage }), ...(release && { release }) } as Run;
   ports.trace?.({ controller: run.controller, key: run.key, kind: "started" });
   const { metrics } = ports;
@@ -117,7 +117,7 @@ export async function runKey(
   if (outcome.kind === "retry") metrics?.count("workqueue_retries_total", { name });
   metrics?.observe("workqueue_work_duration_seconds", { name }, (ports.clock.now() - take.takenAtMs) / 1000);
   const done = ended.done ?? (await ports.store.done(taken, outcome));
-  if (done.kind === "stolen") ports.log.warn("the key was taken over", of(taken));
+  if (done.kind === "stolen") ports.log.warn("another run took over the key", of(taken));
   else if (done.bell) await ring(ports, [done.bell]);
 }
 
@@ -126,7 +126,7 @@ interface Take {
   readonly snapshot: Snapshot;
   readonly lineage: TakenLineage | undefined;
   readonly release: Release | undefined;
-  /** The local time before `take`. Counted from here, the lease seems to end before it really does, never after. */
+  /** The local time before `take`. A lease end that is computed from this time is never later than the real end. */
   readonly takenAtMs: number;
 }
 
@@ -147,14 +147,14 @@ async function takeKey(ports: WorkerPorts, taken: AnyTaken, bell: Doorbell): Pro
       case "ok":
       case "recover": {
         if (await ports.proof?.compare(before, taken.epoch, result.lineage)) {
-          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // rung again when the gate opens
-          return nothing("the store was set back");
+          await ports.store.done(taken, { kind: "requeueAfter", delayMs: 0 }); // the doorbell is rung again when the gate opens
+          return nothing("the store was restored to an older state");
         }
         const release = releaseOfTake(ports, result.kind === "ok" ? result.release : undefined);
         return { kind: result.kind, snapshot: result.snapshot, lineage: result.lineage, release, takenAtMs };
       }
       case "moved":
-        // Four moves in a row mean that the object is recreated in a loop: the key stays dirty and the sweeper rings it.
+        // Four consecutive changes of the uid mean that the object is recreated in a loop: the key stays dirty and the sweeper rings it.
         if (++moves >= TAKES_MAX) return nothing("its object was repeatedly replaced");
         known = uidsOf(result);
         break;
@@ -212,8 +212,8 @@ interface HeldLease {
 }
 
 /**
- * Renews every 5 s until released. A failed renewal is retried 5 s later, until the lease expires. An expired lease is not renewed, although
- * the key may be free: after a pause of the process, the run's reads are as old as the pause.
+ * Renews every 5 s until released. A failed renewal is retried 5 s later, until the lease expires. An expired lease is not renewed, even if
+ * the key is free, because after a pause of the process the run's reads are as old as the pause.
  */
 function holdLease(ports: WorkerPorts, taken: AnyTaken, takenAtMs: number): HeldLease {
   let untilMs = takenAtMs + LEASE_MS;
@@ -298,7 +298,7 @@ async function endOf(
       return { outcome: { kind: "requeueAfter", delayMs: 0 } };
     }
     if (error instanceof UnprovenError) {
-      ports.log.warn("sync ended: not proven to work for the cluster that fills the cache", { key, controller, why: error.message });
+      ports.log.warn("sync ended: the Lease does not prove that this cluster fills the cache", { key, controller, why: error.message });
       ports.trace?.({ controller, key, kind: "ended", outcome: "requeueAfter" });
       return { outcome: { kind: "requeueAfter", delayMs: PROOF_RETRY_MS } };
     }
@@ -316,7 +316,7 @@ async function endOf(
     return { outcome: { kind: outcome, ...(!isFinal && withinMs !== undefined && { withinMs }) } };
   };
   try {
-    if (unended >= UNENDED_MAX) throw new Error(`${unended} runs in a row never ended: killed, or out of time or memory`);
+    if (unended >= UNENDED_MAX) throw new Error(`${unended} consecutive runs did not finish: killed, timed out or out of memory`);
     const { result, done } = await believing(ports, run, handler);
     if (result.kind === "failed") return failed(result.error, Math.max(0, result.afterMs));
     const outcome = outcomeOf(result, snapshot);

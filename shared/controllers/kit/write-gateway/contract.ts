@@ -24,7 +24,7 @@ export interface ContractRow<R extends string = Resource> {
    * Event about it.
    */
   readonly of: "self" | "new" | "owned" | "orphan" | "released" | "event";
-  /** Paths that must be present; a text must not be empty. `null` (remove this field) counts as present. */
+  /** Paths that must be present; a string must not be empty. `null` (remove this field) counts as present. */
   readonly require: readonly string[];
   readonly values?: Readonly<Record<string, string | boolean | null>>;
   /** Every leaf must be one of these paths or lie below one. */
@@ -217,7 +217,7 @@ export const CONTRACT: { readonly [C in Controller]: readonly ContractRow[] } = 
       type: MERGE,
       of: "self",
       require: [...IDENTITY, ROLLBACK_REQUEST],
-      // The only change to a Deployment itself: removing a rollback request.
+      // Removing a rollback request is the only change to a Deployment itself.
       values: { [ROLLBACK_REQUEST]: null },
       allow: [...IDENTITY, "/metadata/annotations", "/spec/template"],
     },

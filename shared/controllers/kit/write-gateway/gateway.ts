@@ -2,7 +2,7 @@
  * The only path for mutating calls (design decisions 9 and 15).
  *
  * GW1 a call that the controller's contract does not list is rejected with a TerminalError before it is sent.
- * GW2 so is a request without the precondition that its contract requires.
+ * GW2 a request without the precondition that its contract requires is rejected in the same way.
  * GW3 in shadow mode nothing is sent, Events included: the result is `notSent`.
  *
  * A call belongs to a run, and a run to one owner: (namespace, kind, name, uid). The kind is the controller's own. Whatever the cache
@@ -42,7 +42,7 @@ export interface SeenRow {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Its controller; that of a ReplicaSet may be of any kind. */
+  /** The object's controller. The controller of a ReplicaSet may have any kind. */
   readonly controller?: { readonly kind: string; readonly name: string; readonly uid: string };
 }
 

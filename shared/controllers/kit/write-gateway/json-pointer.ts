@@ -25,7 +25,7 @@ function keysOf(pointer: string): readonly string[] {
   return keys;
 }
 
-/** The value at `pointer` (a path of the contract), or undefined. */
+/** Returns the value at `pointer` (a path of the contract), or undefined. */
 export function valueAt(value: unknown, pointer: string): unknown {
   let current = value;
   for (const key of keysOf(pointer)) {

@@ -19,7 +19,7 @@ const ONE_OWNER = "/metadata/ownerReferences/0";
 export interface PrimaryKind {
   readonly apiVersion: string;
   readonly kind: string;
-  /** An additional controller's: primaries may be cluster-scoped, and their objects are owned by all parts of a reference. */
+  /** Set for an additional controller: primaries may be cluster-scoped, and ownership is decided by all fields of a reference. */
   readonly isOwn?: true;
 }
 
@@ -52,13 +52,13 @@ export function bindingProblem(contract: ContractRow<string>, primary: PrimaryKi
   }
 }
 
-/** A body may omit its namespace; otherwise it must equal the request's. */
+/** Returns a problem if the body has a namespace other than the request's. A body may omit it. */
 function foreignNamespace({ namespace, body }: BoundCall): string | undefined {
   const named = valueAt(body, "/metadata/namespace");
   return named === undefined || named === namespace ? undefined : "/metadata/namespace is not the owner's";
 }
 
-/** Of an object, of the preconditions of a delete, or of the test that a JSON patch begins with. */
+/** The uid in an object, in the preconditions of a delete, or in the test at the beginning of a JSON patch. */
 function uidIn(body: object): unknown {
   return valueAt(body, "/metadata/uid") ?? valueAt(body, "/uid") ?? valueAt(body, "/0/value");
 }
@@ -71,8 +71,8 @@ function rowProblem({ namespace, name, body, row }: BoundCall): string | undefin
 }
 
 /**
- * Why the object's row does not show the run's owner as its controller. As upstream, a ReplicaSet's owner is compared by uid alone, a pod's
- * by the whole owner reference, and so is that of an object of an additional controller.
+ * Why the object's row does not show the run's owner as its controller. As upstream, a ReplicaSet's owner is compared by uid alone, and the
+ * owner of a pod, or of an additional controller's object, by the whole owner reference.
  */
 function ownedProblem(
   { resource }: ContractRow<string>,

@@ -14,19 +14,19 @@ import type { SignerOptions } from "@deltaloop/store/aws";
 export interface EksTokenOptions extends Pick<SignerOptions, "credentials"> {
   /** The cluster's name. */
   readonly cluster: string;
-  /** Region of its STS endpoint. */
+  /** Region of the cluster's STS endpoint. */
   readonly region: string;
   readonly now?: () => number;
 }
 
 const PREFIX = "k8s-aws-v1.";
-/** The authenticator rejects a larger value. It accepts a token for 15 minutes, whatever the value. */
+/** The authenticator rejects a larger value. It accepts a token for 15 minutes, regardless of this value. */
 const EXPIRES_SECONDS = 60;
-/** A minute less than the token's lifetime, as in AWS's own clients. */
+/** One minute less than the token's lifetime, as in AWS's clients. */
 const TOKEN_MS = 14 * 60_000;
 const CLUSTER_HEADER = "x-k8s-aws-id";
 
-/** Source of tokens; creates one if the last is 14 minutes old or was rejected. For `KubeHttpConfig.token`. */
+/** Source of tokens; creates a token if the last one is 14 minutes old or was rejected. For `KubeHttpConfig.token`. */
 export function eksTokens({
   cluster,
   region,

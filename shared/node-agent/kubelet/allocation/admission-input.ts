@@ -26,7 +26,7 @@ export async function activePodsOf({
   return active.map((pod) => allocatedPod(pod, allocations.get(pod.metadata.uid)));
 }
 
-/** The input of admission; undefined while the Node is unknown. */
+/** Returns the input of admission; undefined while the Node is unknown. */
 export function admissionInput(ports: AdmissionPorts, pod: NodePod, active: readonly NodePod[]): AdmissionInput | undefined {
   const node = nodeOf(ports, pod);
   const others = active.filter(({ metadata }) => metadata.uid !== pod.metadata.uid);
@@ -43,7 +43,7 @@ export async function asAllocated({ store }: Pick<NodePorts, "store">, pod: Node
 
 type NodeFacts = { readonly name: string; readonly labels: Labels; readonly taints: readonly Taint[] };
 
-/** Static pods are also admitted without a Node: they must start without the API server. */
+/** Static pods are admitted even without a Node, because they must start without the API server. */
 function nodeOf({ options, condition }: Pick<NodePorts, "condition" | "options">, pod: NodePod): NodeFacts | undefined {
   const node = condition.node as (KubeObject & { readonly spec?: { readonly taints?: readonly Taint[] } }) | undefined; // a Node, as the API server sent it
   if (node === undefined) return isStaticPod(pod) ? { name: options.nodeName, labels: {}, taints: [] } : undefined;

@@ -33,7 +33,7 @@ export type Admission =
       readonly admitted: false;
       /** Reason of the Event and of the status. */
       readonly reason: string;
-      /** The status prefixes it with `Pod was rejected: `. */
+      /** Message, which the status prefixes with `Pod was rejected: `. */
       readonly message: string;
       /** Only node labels or taints reject the pod, and they may be stale: read the Node and admit again. */
       readonly rereadNode?: true;
@@ -41,7 +41,7 @@ export type Admission =
 
 type Rejection = Extract<Admission, { readonly admitted: false }>;
 
-/** In whole units; `cpu` in millicores. */
+/** Amounts in whole units; `cpu` in millicores. */
 interface OutOf {
   readonly resource: string;
   readonly requested: number;

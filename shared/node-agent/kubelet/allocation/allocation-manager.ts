@@ -50,7 +50,7 @@ export async function updateAllocation(
   return after;
 }
 
-/** Allocates the spec's resources to an admitted pod, unless it has an allocation. */
+/** Allocates the spec's resources to an admitted pod, unless the pod has an allocation. */
 export async function allocate(ports: AllocationPorts, pod: NodePod): Promise<void> {
   const { uid, namespace, name } = pod.metadata;
   await updateAllocation(ports, uid, (row) => row ?? granted(pod)).catch((error: unknown) => {
@@ -61,7 +61,7 @@ export async function allocate(ports: AllocationPorts, pod: NodePod): Promise<vo
 
 export type NoteActuated = (actuated: { readonly name: string; readonly resources: ContainerResources }) => Promise<void>;
 
-/** Records the resources that the container has or is about to be created with. */
+/** Records the resources that the container has, or with which it is about to be created. */
 export async function noteActuated(
   ports: AllocationPorts,
   pod: NodePod,

@@ -18,7 +18,7 @@ export function readAllocations(text: string): ReadonlyMap<string, PodAllocation
   return new Map(
     Object.entries(pods).map(([uid, row]) => {
       if (!isObject(row) || !isObject(row["containers"])) throw new TypeError(`pod ${uid} has no containers`);
-      return [uid, row as unknown as PodAllocation]; // written atomically by writtenAllocations
+      return [uid, row as unknown as PodAllocation]; // writtenAllocations wrote the checkpoint, atomically
     }),
   );
 }

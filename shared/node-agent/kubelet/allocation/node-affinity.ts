@@ -45,7 +45,7 @@ function holds({ operator, values = [] }: Requirement, value: string | undefined
       return operator === "Gt" ? number > bound : number < bound;
     }
     default:
-      return false; // an operator that this version does not support
+      return false; // this version does not support the operator
   }
 }
 

@@ -40,7 +40,7 @@ export async function retryPendingResizes(ports: RetryResizesPorts): Promise<voi
   }
 }
 
-/** @returns whether the pod's status changes */
+/** Decides on the resize of one pod. @returns whether the pod's status changes */
 async function decide(ports: DecidePorts, pod: NodePod): Promise<boolean> {
   const { uid, generation = 0 } = pod.metadata;
   const before = await ports.store.read("allocations", uid);

@@ -1,5 +1,5 @@
 /**
- * Selects the pods to preempt for a critical pod (node-agent §14.4): lower QoS classes first, and as few as possible. Source:
+ * Selects the pods to preempt for a critical pod (node-agent §14.4): lower QoS classes first, and as few pods as possible. Source:
  * pkg/kubelet/preemption/preemption.go getPodsToPreempt; pkg/kubelet/types/pod_update.go Preemptable.
  */
 import type { NodePod } from "../types/pod.ts";
@@ -63,7 +63,7 @@ function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): read
       const isBetter = distance < bestDistance || (distance === bestDistance && isNoLarger(pod, rest[best]));
       if (isBetter) [best, bestDistance] = [i, distance];
     }
-    const [pod] = rest.splice(best, 1, ...rest.slice(-1)); // the last pod takes its place, which decides ties
+    const [pod] = rest.splice(best, 1, ...rest.slice(-1)); // the last pod replaces it, which determines how ties are resolved
     rest.pop();
     if (pod === undefined) break;
     taken.push(pod);

@@ -4,7 +4,7 @@ import type { PodAllocation, ResizeCondition } from "../../ports/node-store.ts";
 import type { PodCondition, NodePod } from "../types/pod.ts";
 import { granted } from "./allocation.ts";
 
-/** Why a resize is not granted. */
+/** The reason why a resize is not granted. */
 export interface Refusal {
   /** Cause in the Event: `OutOfcpu`. */
   readonly cause: string;

@@ -19,7 +19,7 @@ const SAFE_SYSCTLS: readonly string[] = [
   "net.ipv4.tcp_notsent_lowat",
 ];
 
-/** Why the first forbidden sysctl is rejected. Source: pkg/kubelet/sysctl/allowlist.go Admit. */
+/** Returns the reason why the first forbidden sysctl is rejected. Source: pkg/kubelet/sysctl/allowlist.go Admit. */
 export function forbiddenSysctl(spec: PodSpec): string | undefined {
   for (const { name: written } of spec.securityContext?.sysctls ?? []) {
     const name = withDots(written);

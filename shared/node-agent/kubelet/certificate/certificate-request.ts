@@ -1,6 +1,6 @@
 /**
  * PKCS #10 certificate requests (RFC 2986, RFC 5280 §4.2.1.6) and certificate fields. Node.js cannot write requests, and the machine may
- * lack `openssl`. The bytes equal Go's, so that a request of a kubelet is found again. Source: client-go util/cert/csr.go
+ * lack `openssl`. The bytes equal Go's, so that the agent recognizes a request of a kubelet. Source: client-go util/cert/csr.go
  * MakeCSRFromTemplate.
  */
 import { sign, X509Certificate, type KeyObject } from "node:crypto";
@@ -53,12 +53,12 @@ export function certificateRequest(template: CertificateTemplate, key: KeyObject
   return ["-----BEGIN CERTIFICATE REQUEST-----", ...lines, "-----END CERTIFICATE REQUEST-----", ""].join("\n");
 }
 
-/** Whether `pem` requests the same for the same key; ignores the signature. */
+/** Whether `pem` requests the same certificate for the same key; ignores the signature. */
 export function isSameRequest(pem: string, template: CertificateTemplate, publicKey: KeyObject): boolean {
   const [, base64 = ""] = /-----BEGIN CERTIFICATE REQUEST-----([^-]*)-----END/u.exec(pem) ?? [];
   const info = requestInfo(template, publicKey);
   const request = Buffer.from(base64, "base64");
-  // After the outer header, of at most 4 bytes here.
+  // The signed part follows the outer header, which has at most 4 bytes here.
   return [2, 3, 4].some((at) => request.subarray(at, at + info.length).equals(info));
 }
 
@@ -123,7 +123,7 @@ export function isAddress(text: string): boolean {
   return /^(?:\d{1,3}\.){3}\d{1,3}$/u.test(text) && text.split(".").every((part) => Number(part) < 256);
 }
 
-/** Reads the first certificate of `pem`. @throws when there is none */
+/** Reads the first certificate of `pem`. @throws when `pem` has no certificate */
 export function readCertificate(pem: string): CertificateFacts {
   const certificate = new X509Certificate(pem);
   const subject = certificate.subject.split("\n").map((line) => line.split(/=(.*)/su));
@@ -140,7 +140,7 @@ export function readCertificate(pem: string): CertificateFacts {
   };
 }
 
-/** Compares addresses independent of their notation. */
+/** Compares addresses regardless of their notation. */
 export function isSameAddress(one: string, other: string): boolean {
   return isAddress(one) && isAddress(other) && ipBytes(one).equals(ipBytes(other));
 }

@@ -58,7 +58,7 @@ interface SigningRequestLike {
 
 /** The outcome of the request with this `uid`. Source: csr.go WaitForCertificate. */
 export function signingOutcome(object: unknown, uid: string): SigningOutcome {
-  const { metadata, status } = object as SigningRequestLike; // as the API server has it
+  const { metadata, status } = object as SigningRequestLike; // the object is from the API server
   if (metadata?.uid !== uid) return { kind: "refused", why: `csr "${metadata?.name}" changed UIDs` };
   const { conditions = [], certificate = "" } = status ?? {};
   for (const { type, reason, message } of conditions) {

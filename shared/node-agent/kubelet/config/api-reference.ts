@@ -86,7 +86,7 @@ function volumeReference(volume: VolumeSpec): ApiReference | undefined {
     const resource = API_VOLUMES.get(kind);
     if (resource !== undefined) return { resource, field };
     if (kind !== "projected" && !LOCAL_VOLUMES.includes(kind)) return { resource: "objects of an unknown kind", field };
-    // Secrets of the storage: rbd, iscsi, cephfs, cinder, flexVolume, scaleIO, storageos.
+    // Volume types with secrets: rbd, iscsi, cephfs, cinder, flexVolume, scaleIO, storageos.
     if ((source as { readonly secretRef?: unknown }).secretRef !== undefined) return { resource: "secrets", field };
   }
   for (const [kind] of (volume.projected?.sources ?? []).flatMap(sourcesOf)) {

@@ -9,19 +9,19 @@ import { fullName, type NodePod } from "../types/pod.ts";
 
 export type ConfigOp = "ADD" | "UPDATE" | "DELETE" | "REMOVE" | "RECONCILE";
 
-/** `DELETE` starts a graceful deletion and is an update downstream; `REMOVE` means that the pod is gone. */
+/** `DELETE` starts a graceful deletion and is an update downstream; `REMOVE` means that the pod no longer exists. */
 export interface PodChange {
   readonly op: ConfigOp;
   readonly pod: NodePod;
 }
 
-/** `SET` carries all pods of the source; `REMOVE` uses only the UIDs. */
+/** `SET` contains all pods of the source; `REMOVE` uses only the UIDs. */
 export type SourceMessage = { readonly op: "SET" | "ADD" | "UPDATE" | "DELETE" | "REMOVE"; readonly pods: readonly NodePod[] };
 
 export interface SourceState {
   /** By UID. */
   readonly pods: ReadonlyMap<string, NodePod>;
-  /** A SET was received. */
+  /** Whether a SET was received. */
   readonly seen: boolean;
 }
 
@@ -31,9 +31,9 @@ export interface Classified {
   readonly state: SourceState;
   /** In processing order: REMOVE, ADD, UPDATE, DELETE, RECONCILE. */
   readonly changes: readonly PodChange[];
-  /** Set if the first SET of a source was empty; the source is ready nevertheless. */
+  /** Whether the first SET of a source was empty; the source is still ready. */
   readonly emptyAdd: boolean;
-  /** Ignored: an earlier pod of the message has the same full name. Warning `FailedValidation`. */
+  /** Pods that are ignored with the warning `FailedValidation`, because an earlier pod of the message has the same full name. */
   readonly duplicates: readonly NodePod[];
 }
 
@@ -95,15 +95,15 @@ interface Merged {
 }
 
 /**
- * The pod to store, and the operation. Source: config.go checkAndUpdatePod. Differs from upstream: takes over all new metadata except the
- * identity, so that the resourceVersion matches the spec.
+ * Returns the pod to store, and the operation. Source: config.go checkAndUpdatePod. Differs from upstream: takes over all new metadata
+ * except the identity, so that the resourceVersion matches the spec.
  */
 function merge(known: NodePod | undefined, sent: NodePod, nowMs: number): Merged {
   if (known === undefined) return { pod: annotated(sent, { [CONFIG_ANNOTATIONS.seen]: new Date(nowMs).toISOString() }), op: "ADD" };
   if (!differ(known, sent)) {
     if (jsonEqual(known.status, sent.status)) return { pod: known };
     const { status: _old, ...rest } = known;
-    // Stores the sent spec, so that the next comparison of the same object is by identity.
+    // Stores the sent spec, so that the next comparison with the same object compares identity only.
     return { pod: { ...rest, spec: sent.spec, ...(sent.status !== undefined && { status: sent.status }) }, op: "RECONCILE" };
   }
   const { uid, name, namespace, annotations = {} } = known.metadata;

@@ -38,7 +38,7 @@ export class PodSources {
     await handled;
   }
 
-  /** Serialized with the messages, so that each decision includes the previous grants. */
+  /** Retries pending resizes. It is serialized with the messages, so that each decision includes the previous grants. */
   async retryResizes(): Promise<void> {
     const retried = this.#last.then(() => retryPendingResizes(this.#ports));
     this.#last = retried.catch(() => undefined);
@@ -63,7 +63,7 @@ export class PodSources {
     if (changes.length > 0) await retryPendingResizes(ports);
   }
 
-  /** Isolates failures of one pod. A failed change is not stored, so the next message repeats it. */
+  /** Isolates failures of individual pods. A failed change is not stored, so the next message repeats it. */
   async #tried(change: PodChange): Promise<boolean> {
     try {
       await this.#change(change);
@@ -97,7 +97,7 @@ export class PodSources {
       case "DELETE":
         return await updateWorker(ports, pod, "update", "spec changed");
       case "REMOVE":
-        // Housekeeping handles removals that come before all sources are ready.
+        // Housekeeping handles removals that arrive before all sources are ready.
         if (ports.condition.sourcesReady) await updateWorker(ports, pod, "kill", "removed from its source");
         return;
       case "RECONCILE":
@@ -127,7 +127,7 @@ function inOrder(op: PodChange["op"], changes: readonly PodChange[]): readonly P
 }
 
 /**
- * Admits a new pod; after a restart, every pod again. It becomes desired only afterwards, because housekeeping creates a worker for each
+ * Admits a new pod, and after a restart every pod again. It becomes desired only afterwards, because housekeeping creates a worker for each
  * desired pod.
  */
 async function add(ports: PodSourcesPorts, pod: NodePod): Promise<void> {
@@ -158,7 +158,7 @@ async function admissionOf(
   };
   const first = evaluate();
   if (first.admitted || first.rereadNode !== true) return first;
-  // If the read fails, the known Node decides.
+  // If the read fails, the last known Node is used.
   await ports.readNode().catch(() => undefined);
   return evaluate();
 }

@@ -17,7 +17,7 @@ export interface StaticPodOrigin {
   readonly nodeName: string;
 }
 
-/** The fields read here; any may be missing or have another type. */
+/** The fields read here; any of them may be missing or have another type. */
 interface Manifest {
   readonly apiVersion?: unknown;
   readonly kind?: unknown;
@@ -27,7 +27,7 @@ interface Manifest {
 
 const DNS_LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 const DNS_SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-/** Part of paths and keys. */
+/** A UID, which becomes part of paths and keys. */
 const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 
 /**
@@ -47,7 +47,7 @@ export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
   const namespace = metadata.namespace === undefined || metadata.namespace === "" ? "default" : metadata.namespace;
   if (typeof name !== "string" || name === "") throw refuse("metadata.name is missing");
   const uid = metadata.uid === undefined || metadata.uid === "" ? uidOf(manifest, given) : metadata.uid;
-  if (typeof uid !== "string" || !UID.test(uid)) throw refuse("metadata.uid is not made of letters, digits and dashes");
+  if (typeof uid !== "string" || !UID.test(uid)) throw refuse("metadata.uid may contain only letters, digits and dashes");
   const fullName = `${name}-${given.nodeName.toLowerCase()}`;
   if (!DNS_SUBDOMAIN.test(fullName)) throw refuse(`metadata.name: "${fullName}" is not a DNS name of at most 253 characters`);
   if (typeof namespace !== "string" || !DNS_LABEL.test(namespace)) throw refuse("metadata.namespace is not a DNS label");
@@ -66,7 +66,7 @@ export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
 /** Source: pkg/apis/scheduling/types.go SystemNodeCritical; scheduling/v1/helpers.go. */
 const NODE_CRITICAL = { className: "system-node-critical", priority: SYSTEM_CRITICAL_PRIORITY + 1000 };
 
-/** What can go wrong with the priority of a static pod, which runs nevertheless. Source: pkg/kubelet/config/common.go. */
+/** A warning about the priority of a static pod. The pod still runs. Source: pkg/kubelet/config/common.go. */
 export function priorityWarning({ spec: { priority, priorityClassName = "" } }: NodePod): string | undefined {
   const { className } = NODE_CRITICAL;
   if (priority === undefined)
@@ -87,7 +87,7 @@ function built(value: object): Built {
     return problem === undefined ? { pod } : { problem };
   } catch (error) {
     // A field is missing or has the wrong type.
-    return { problem: `not a pod as the API has it: ${messageOf(error)}` };
+    return { problem: `not a valid Pod: ${messageOf(error)}` };
   }
 }
 

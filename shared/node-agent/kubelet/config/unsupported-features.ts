@@ -18,7 +18,7 @@ const POD_FEATURES: Features<NodePod["spec"]> = {
 const CONTAINER_FEATURES: Features<ContainerSpec> = {
   "lifecycle.stopSignal": ({ lifecycle }) => lifecycle?.stopSignal !== undefined,
   "resources.claims": ({ resources }) => isFilled(resources?.claims),
-  // Only one other action exists: it restarts all containers in place.
+  // The only other action restarts all containers in place.
   restartPolicyRules: ({ restartPolicyRules = [] }) => restartPolicyRules.some(({ action }) => action !== "Restart"),
   "securityContext.appArmorProfile": ({ securityContext }) => isOtherAppArmorProfile(securityContext?.appArmorProfile?.type),
   volumeDevices: ({ volumeDevices }) => isFilled(volumeDevices),
@@ -75,7 +75,7 @@ function unsupportedInVolume(path: string, volume: VolumeSpec): string | undefin
   ]);
 }
 
-/** The first field below `path` that names the owner of files, at whatever depth. */
+/** The first field below `path` that names the owner of files, at any depth. */
 function userField(path: string, value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const children = Object.entries(value).map(
@@ -125,7 +125,7 @@ function appArmorAnnotation({ metadata: { annotations = {} } }: NodePod): string
   return found && `metadata.annotations['${found[0]}']`;
 }
 
-/** RuntimeDefault is the runtime's default. */
+/** RuntimeDefault is the same as no profile. */
 function isOtherAppArmorProfile(type: string | undefined): boolean {
   return type !== undefined && type !== "RuntimeDefault";
 }

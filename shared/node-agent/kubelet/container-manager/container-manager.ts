@@ -55,11 +55,11 @@ interface Enforced {
 export class ContainerManager implements PodCgroups {
   readonly #ports: ContainerManagerPorts;
   #isSetUp = false;
-  /** Pods ran before this agent started: keep their weight until all sources are ready. */
+  /** Whether pods ran before this agent started; their weight is kept until all sources are ready. */
   #keepShares = false;
   /** Cgroups whose limits were set. */
   readonly #enforced = new Set<CgroupPath>();
-  /** Last limits per QoS class. */
+  /** The last limits that were set per QoS class. */
   readonly #qosLimits = new Map<QosClass, ResourceConfig>();
   /** Limits that this agent has written, by pod UID. */
   readonly #podLimits = new Map<string, ResourceConfig>();
@@ -74,7 +74,7 @@ export class ContainerManager implements PodCgroups {
     if (!this.#isEnabled) return;
     await this.#setUp();
     await this.#enforce();
-    this.#qosLimits.clear(); // other processes may have changed the limits
+    this.#qosLimits.clear(); // writes the limits again, because other processes may have changed them
     await this.updateQos();
   }
 
@@ -122,8 +122,8 @@ export class ContainerManager implements PodCgroups {
   }
 
   /**
-   * Updates the limits before a container starts with other ones. If this agent never set the limits, failures are only logged. Source:
-   * kuberuntime_manager.go doPodResizeAction, UpdatePodResources.
+   * Updates the limits before a container starts with different limits. If this agent never set the limits, failures are only logged.
+   * Source: kuberuntime_manager.go doPodResizeAction, UpdatePodResources.
    */
   async refit(pod: NodePod): Promise<void> {
     if (!this.#isEnabled) return;
@@ -167,7 +167,7 @@ export class ContainerManager implements PodCgroups {
     return limitBytes === undefined ? undefined : { available: limitBytes - workingSetBytes, capacity: limitBytes };
   }
 
-  /** Kills the processes in the pod's cgroup and removes it. @throws while it is busy */
+  /** Kills the processes in the pod's cgroup and removes it. @throws while the cgroup is busy */
   async destroy(podUid: string): Promise<void> {
     this.#podLimits.delete(podUid);
     for (const { uid, path } of await this.#podGroups()) {
@@ -177,7 +177,7 @@ export class ContainerManager implements PodCgroups {
     }
   }
 
-  /** Minimizes the CPU weight while volumes remain; the cgroup stays, because their memory is charged to it. */
+  /** Minimizes the CPU weight while volumes remain; the cgroup stays, because the memory of the volumes is charged to it. */
   async reduceCpu(podUid: string): Promise<void> {
     if (!this.#isEnabled) return;
     for (const { uid, path } of await this.#podGroups()) if (uid === podUid) await this.#write(path, LEAST);
@@ -207,7 +207,7 @@ export class ContainerManager implements PodCgroups {
     this.#isSetUp = true;
   }
 
-  /** Retries each limit until it succeeds: running pods may exceed it. Source: node_container_manager_linux.go. */
+  /** Retries each limit until it is set, because running pods may exceed it. Source: node_container_manager_linux.go. */
   async #enforce(): Promise<void> {
     const { cgroups, options, resources, log } = this.#ports;
     const all: Enforced = {
@@ -292,7 +292,7 @@ export class ContainerManager implements PodCgroups {
   }
 }
 
-/** The larger limits; unlimited if one is unknown or unlimited. */
+/** Returns the larger limits; unlimited if either is unknown or unlimited. */
 function wider(before: ResourceConfig | undefined, after: ResourceConfig): ResourceConfig {
   const most = (a = NO_LIMIT, b = NO_LIMIT): number => (a < 0 || b < 0 ? NO_LIMIT : Math.max(a, b));
   return {

@@ -7,7 +7,7 @@ import { initContainersOf, type NodePod } from "../types/pod.ts";
 
 /** Absent fields stay unchanged. Source: pkg/kubelet/cm/types.go ResourceConfig. */
 export interface ResourceConfig {
-  /** As in version 1: 2 to 262144, 1024 for one CPU. */
+  /** Shares as in cgroup v1: 2 to 262144, 1024 for one CPU. */
   readonly cpuShares?: number;
   /** Microseconds per period; −1: unlimited. */
   readonly cpuQuota?: number;
@@ -18,11 +18,11 @@ export interface ResourceConfig {
   readonly pidsMax?: number;
   /** In the kernel's list format: `0-3,8`. */
   readonly cpus?: string;
-  /** By page size, as cgroups name it; other sizes are limited to 0. */
+  /** Limits by page size, in cgroup notation; other page sizes are limited to 0. */
   readonly hugePageBytes?: Readonly<Record<string, bigint>>;
 }
 
-/** More than any machine has. Source: qos_container_manager_linux.go setHugePagesUnbounded. */
+/** A limit that exceeds the memory of any machine. Source: qos_container_manager_linux.go setHugePagesUnbounded. */
 const UNBOUNDED = 1n << 62n;
 const HUGE_PAGES_PREFIX = "hugepages-";
 

@@ -27,14 +27,14 @@ export interface InvolvedObject {
   /** Empty for a Node. */
   readonly namespace: string;
   readonly name: string;
-  /** Empty for the agent's Node: the recorder adds it. */
+  /** Empty for the agent's Node, whose UID the recorder adds. */
   readonly uid: string;
   /** `spec.containers{name}`. */
   readonly fieldPath?: string;
 }
 
 export interface EventMemory extends CorrelatorMemory {
-  /** Number of Events recorded; part of their names. */
+  /** Number of recorded Events, which is part of their names. */
   recorded: number;
 }
 

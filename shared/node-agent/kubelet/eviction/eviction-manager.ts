@@ -45,7 +45,7 @@ interface Eviction {
   readonly graceSeconds: number;
   readonly message: string;
   readonly annotations?: Readonly<Record<string, string>>;
-  /** Counts as a disruption; false for a pod that exceeded its own limit. */
+  /** Whether the eviction counts as a disruption; false for a pod that exceeded its own limit. */
   readonly isDisruption: boolean;
 }
 
@@ -61,7 +61,7 @@ export class Evictor {
     this.#reclaim = reclaim;
   }
 
-  /** Runs each second. @throws if it cannot measure; the next call retries */
+  /** Runs each second. @throws if measuring fails; the next call retries */
   async synchronize(): Promise<void> {
     const { clock, log } = this.#ports;
     if (this.#evicted !== undefined) {

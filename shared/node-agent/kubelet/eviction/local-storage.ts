@@ -61,8 +61,8 @@ function ofContainers(pod: NodePod, { containers }: PodUsage, hasImageFs: boolea
 }
 
 /**
- * The pod's limit: the sum over containers with a limit, as podRequests counts requests. Uses the units of the first. Source:
- * component-helpers resource/helpers.go PodLimits.
+ * The pod's limit: the sum over containers with a limit, counted as podRequests counts requests. The text uses the units of the first
+ * limit. Source: component-helpers resource/helpers.go PodLimits.
  */
 function podLimit(pod: NodePod): { readonly bytes: number; readonly text: string } | undefined {
   const limitOf = ({ resources }: ContainerSpec): string | undefined => resources?.limits?.[STORAGE];

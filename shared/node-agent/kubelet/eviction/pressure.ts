@@ -1,7 +1,7 @@
 /**
  * Evaluates thresholds and pressure conditions, as a step function over the previous round (node-agent §14.5).
  *
- * EP1 a met threshold stays met until its minimum reclaim is available too.
+ * EP1 a met threshold stays met until its minimum reclaim is also available.
  * EP2 conditions stay for the transition period; evictions use thresholds only, after their grace period.
  * EP3 a signal without an observation meets no threshold.
  * EP4 each observation triggers at most one action: it may predate the last reclaim.
@@ -19,7 +19,7 @@ import type {
 export type Observations = ReadonlyMap<Signal, Observation>;
 
 export interface Pressure {
-  /** Met for their grace period and not resolved. */
+  /** Thresholds that were met for their grace period and are not resolved. */
   readonly met: readonly Threshold[];
   /** The thresholds whose observations are newer than those of the last round. */
   readonly toActOn: readonly Threshold[];
@@ -76,7 +76,7 @@ export function observePressure(
 
 const CONDITIONS: readonly PressureCondition[] = ["MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/** `withReclaim`: the minimum reclaim must be available too. Source: helpers.go thresholdsMet. */
+/** `withReclaim`: the minimum reclaim must also be available. Source: helpers.go thresholdsMet. */
 export function thresholdsMet(
   thresholds: readonly Threshold[],
   observations: Observations,

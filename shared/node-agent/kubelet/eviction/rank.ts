@@ -4,7 +4,7 @@ import type { NodePod } from "../types/pod.ts";
 import type { Disks, Signal } from "../types/eviction-thresholds.ts";
 import { podDiskUsage, type MeasuredPart, type PodUsage, type PodUsages } from "./usage.ts";
 
-/** Below 0: `a` is evicted before `b`. */
+/** Returns a number below 0 if `a` is evicted before `b`. */
 type Order = (a: NodePod, b: NodePod) => number;
 
 /**

@@ -3,13 +3,13 @@ import type { StaticStart, WorkerRecord } from "../../ports/node-store.ts";
 import { workerState } from "../pod-workers/pod-worker.ts";
 
 /**
- * Keys are UIDs unless noted. Read in this order, so that a pod that arrives meanwhile is not treated as gone: leftovers (cgroups,
- * directories, statuses, probes, mirrors), `desired`, running pods, `records`.
+ * Keys are UIDs unless noted. The caller must read in this order, so that a pod that arrives in the meantime is not treated as removed:
+ * leftovers (cgroups, directories, statuses, probes, mirrors), `desired`, running pods, `records`.
  */
 export interface HousekeepingInput {
-  /** Including mirror pods. */
+  /** Desired pods, including mirror pods. */
   readonly desired: ReadonlyMap<string, DesiredPod>;
-  /** After `syncKnownPod`. */
+  /** Worker records after `syncKnownPod`. */
   readonly records: ReadonlyMap<string, WorkerRecord>;
   /** From the runtime. */
   readonly runningUids: ReadonlySet<string>;
@@ -34,7 +34,7 @@ export interface DesiredPod {
   readonly isStatic: boolean;
   readonly isMirror: boolean;
   readonly deletionTimestamp?: true;
-  /** In the API or in the cached status. */
+  /** Whether the phase in the API or in the cached status is terminal. */
   readonly phaseIsTerminal: boolean;
 }
 
@@ -48,17 +48,17 @@ export interface HousekeepingPlan {
   readonly stopProbes: readonly string[];
   readonly dropStatuses: readonly string[];
   readonly removeDirectories: readonly string[];
-  /** Kills remaining processes in them. */
+  /** Cgroups to remove, whose remaining processes are killed. */
   readonly removeCgroups: readonly string[];
-  /** Their pods still have volumes, whose memory stays charged to the cgroup. */
+  /** Cgroups to reduce, because their pods still have volumes whose memory is charged to the cgroup. */
   readonly reduceCgroups: readonly string[];
   /** Full names. */
   readonly deleteMirrors: readonly string[];
-  /** Full names with the UID of a gone holder: `releaseFullName`. */
+  /** Full names to release, with the UID of the former holder. */
   readonly releaseFullNames: ReadonlyMap<string, string>;
   /**
    * Desired pods without a scheduled sync, including syncing ones. Schedule them after a back-off (`requeueDelayMs` of an error); the end
-   * of a running sync replaces it.
+   * of a running sync replaces this schedule.
    */
   readonly schedule: readonly string[];
 }
@@ -79,10 +79,10 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
     return record === undefined || workerState(record) === "terminated";
   };
 
-  // Until then, the worker unmounts its own volumes, and concurrent unmounts would conflict.
+  // Until the worker is finished, it unmounts its own volumes, and concurrent unmounts would conflict.
   const isDone = (uid: string): boolean => !records.has(uid) || records.get(uid)?.finished === true;
 
-  // A terminating worker still needs its cgroup and removes it itself.
+  // A terminating worker still needs its cgroup and will remove it.
   const unneeded = input.cgroups.filter((uid) => isOver(uid) && !runningUids.has(uid));
 
   const unknown = pods.filter(([uid]) => !records.has(uid));
@@ -107,7 +107,7 @@ export function housekeepingPlan(input: HousekeepingInput): HousekeepingPlan {
 }
 
 /**
- * Whether the plan needs the runtime's current list instead of the last relist (`input.runningUids`): something is to be removed, a worker
+ * Whether the plan needs the runtime's current list instead of the last relist (`input.runningUids`): something must be removed, a worker
  * is missing, or an unknown pod runs. The next relist covers other changes.
  */
 export function needsCurrentList(input: HousekeepingInput): boolean {

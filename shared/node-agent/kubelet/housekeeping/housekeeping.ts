@@ -18,7 +18,7 @@ import { deleteMirror } from "../pod/mirror-client.ts";
 /** Unused back-offs expire after twice the maximum (§1). */
 const BACK_OFF_FORGOTTEN_MS = 600_000;
 
-/** @param removing UIDs whose directories are being removed; large directories must not block housekeeping */
+/** @param removing UIDs whose directories are being removed in the background, because large directories must not block housekeeping */
 export async function housekeep(ports: NodePorts, removing: Set<string>): Promise<void> {
   if (!ports.condition.sourcesReady) return;
   const { store, pods, cri, clock, condition } = ports;
@@ -52,7 +52,7 @@ export async function housekeep(ports: NodePorts, removing: Set<string>): Promis
   for (const pod of known(plan.create)) await updateWorker(ports, pod, "create", "housekeeping");
   for (const pod of known(plan.kill)) await updateWorker(ports, pod, "kill", "housekeeping");
   for (const uid of plan.killRuntimeOnly) await killRuntimePod(ports, uid, "orphaned pod");
-  // Now every running pod has a worker.
+  // From now on, every running pod has a worker.
   ports.condition.syncedOnce = true;
   for (const uid of plan.stopProbes) await forgetProbes(ports, uid);
   for (const uid of plan.dropStatuses) {
@@ -100,7 +100,7 @@ async function reportRowCounts({ store, metrics }: Pick<NodePorts, "store" | "me
   for (const table of NODE_TABLES) metrics?.set("deltaloop_node_rows", { table }, (await store.rows(table)).size);
 }
 
-/** Drops rows of pods that are gone; a late hook may write them after its pod's record was deleted. */
+/** Drops rows of removed pods, because a late hook may write a row after its pod's record was deleted. */
 async function forgetReasons({ store, pods }: Pick<NodePorts, "store" | "pods">): Promise<void> {
   const workers = await store.rows("workers");
   for (const table of ["reasons", "restarts"] as const)

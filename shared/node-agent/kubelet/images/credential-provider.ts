@@ -35,7 +35,7 @@ export function repositoryOf(image: string): string {
 export function credentialsFor(repository: string, configs: readonly DockerConfig[]): readonly AuthConfig[] {
   const entries = configs.flatMap((config) => Object.entries(config).map(([place, auth]) => ({ key: keyOf(place), place, auth })));
   const byKey = Map.groupBy(entries, ({ key }) => key);
-  // Reverse byte order, as Go sorts.
+  // Sorts in reverse byte order, as Go does.
   const keys = [...byKey.keys()].toSorted((a, b) => Buffer.compare(Buffer.from(b), Buffer.from(a)));
   const matching = keys.filter((key) => urlsMatch(key, repository));
   const chosen = matching.length > 0 ? matching : repository.startsWith("docker.io/") ? [DEFAULT_REGISTRY] : [];
@@ -71,7 +71,7 @@ function partsOf(url: string): { readonly host: readonly string[]; readonly port
 
 /**
  * Parses either docker configuration format; `auth` overrides username and password. Ignores credential helpers (`credsStore`,
- * `credHelpers`). Source: pkg/credentialprovider/config.go. @throws for another format
+ * `credHelpers`). Source: pkg/credentialprovider/config.go. @throws for any other format
  */
 export function parseDockerConfig(text: string, form: "config.json" | ".dockercfg"): DockerConfig {
   const content = objectIn<{ readonly auths?: unknown }>(JSON.parse(text));
@@ -87,7 +87,7 @@ export function parseDockerConfig(text: string, form: "config.json" | ".dockercf
 /** null parses as an empty object, as in Go. */
 function objectIn<T extends object>(value: unknown): Partial<T> {
   if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("no docker configuration");
-  return value ?? {}; // all fields are optional
+  return value ?? {}; // an empty object is valid, because all fields are optional
 }
 
 function credentialsIn({ auth, username, password }: Readonly<Record<string, unknown>>): {
@@ -133,7 +133,7 @@ export function providerRequest({ apiVersion }: CredentialProvider, repository: 
 
 export interface ProviderAnswer {
   readonly auth: DockerConfig;
-  /** Scope of the answer. */
+  /** Scope of the response. */
   readonly cacheKey: string;
   /** 0: not cached. */
   readonly cacheMs: number;
@@ -150,7 +150,7 @@ const GLOBAL = "<global>";
 export function providerAnswer(text: string, provider: CredentialProvider, repository: string): ProviderAnswer {
   let content: Readonly<Record<string, unknown>>;
   try {
-    content = JSON.parse(text) as typeof content; // checked field by field
+    content = JSON.parse(text) as typeof content; // each field is checked below
   } catch {
     throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
   }
@@ -166,7 +166,7 @@ export function providerAnswer(text: string, provider: CredentialProvider, repos
     throw new ProviderAnswerError(`credential provider plugin did not return a valid cacheKeyType: ${String(cacheKeyType)}`);
   const cacheMs = cacheDuration === undefined || cacheDuration === null ? provider.defaultCacheMs : durationMs(cacheDuration);
   if (cacheMs === undefined) throw new ProviderAnswerError("error decoding credential provider plugin response from stdout");
-  const entries = Object.entries((auth ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>> | null>>); // a non-object has no entries
+  const entries = Object.entries((auth ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>> | null>>); // a value that is not an object has no entries
   return {
     auth: Object.fromEntries(entries.map(([place, entry]) => [place, credentialsIn({ ...entry, auth: undefined })])),
     cacheKey,
@@ -242,6 +242,6 @@ function providerMistakes({
       : undefined,
     tokenAttributes === undefined
       ? undefined
-      : "providers.tokenAttributes: Forbidden: this agent gives providers no service account tokens: take it out",
+      : "providers.tokenAttributes: Forbidden: this agent gives providers no service account tokens: remove it",
   ].filter((mistake) => mistake !== undefined);
 }

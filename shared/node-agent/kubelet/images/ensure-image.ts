@@ -20,8 +20,8 @@ import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 type EnsureImagePorts = Pick<NodePorts, "cri" | "store" | "credentials" | "clock" | "operations" | "puller" | "objects" | "podEvent">;
 
 /**
- * Delay until the next sync, which reports ImagePullBackOff after a failed pull; users and tools wait for that reason. Upstream's next
- * relist triggers that sync.
+ * Delay until the next sync, which reports ImagePullBackOff after a failed pull; users and tools wait for this reason. In upstream, the
+ * next relist triggers this sync.
  */
 const BACK_OFF_REPORT_MS = 1_000;
 
@@ -96,7 +96,7 @@ async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { emi
   const { cri, clock, operations, puller } = ports;
   const { uid } = pod.metadata;
   const name = pullName(wanted);
-  // One pull per pod at a time: a container before one whose image is being pulled may have ended.
+  // Limits a pod to one pull at a time: the container of the running pull may have ended, so that another container is next.
   const other = operations.names(uid).find((one) => one.startsWith("pull:") && one !== name);
   if (other !== undefined) throw new Pause(`image ${wanted} waits for ${other}`);
   return await operations.run({
@@ -131,7 +131,10 @@ async function pull(ports: EnsureImagePorts, pod: NodePod, wanted: string, { emi
   });
 }
 
-/** A failed pull without some secrets of the pod. After a successful one, nothing reports them. Source: pkg/kubelet/kubelet.go SyncPod. */
+/**
+ * A failed pull without some secrets of the pod. A successful pull does not report the missing secrets. Source: pkg/kubelet/kubelet.go
+ * SyncPod.
+ */
 class PullWithoutSecretsError extends Error {
   override readonly name = "PullWithoutSecretsError";
   readonly missing: readonly string[];
@@ -143,8 +146,8 @@ class PullWithoutSecretsError extends Error {
 }
 
 /**
- * Tries the pod's, then the node's credentials until one works; without any, pulls anonymously. @throws {PullWithoutSecretsError}; the
- * runtime's error
+ * Tries the pod's credentials, then the node's, until one works. Without credentials, pulls anonymously. @throws {PullWithoutSecretsError};
+ * the runtime's error
  */
 async function pullWithCredentials(
   ports: Pick<NodePorts, "cri" | "credentials" | "objects">,

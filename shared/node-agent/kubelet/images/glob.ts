@@ -1,6 +1,6 @@
 /**
- * Matches `text` against `glob`: `*` any characters, `?` one. Linear in the text: tenants write these patterns, and backtracking over stars
- * is exponential. Source: Go's path/filepath.Match, without character classes.
+ * Matches `text` against `glob`: `*` matches any characters, `?` one character. Linear in the text: tenants write these patterns, and
+ * backtracking over stars is exponential. Source: Go's path/filepath.Match, without character classes.
  */
 export function globMatches(glob: string, text: string): boolean {
   const [first = "", ...others] = glob.split("*");
@@ -17,7 +17,7 @@ export function globMatches(glob: string, text: string): boolean {
   return true;
 }
 
-/** `at` leaves room for `piece`. */
+/** Whether `piece` matches at `at`, from which `text` must be at least as long as `piece`. */
 function matchesAt(piece: string, text: string, at: number): boolean {
   for (let index = 0; index < piece.length; index++) if (piece[index] !== "?" && piece[index] !== text[at + index]) return false;
   return true;

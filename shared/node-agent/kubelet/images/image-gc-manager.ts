@@ -18,7 +18,7 @@ export class ImageCollector {
     this.#beganMs = ports.clock.now();
   }
 
-  /** @throws if images cannot be removed or too little space was freed; emits an Event on the second failure in a row */
+  /** @throws if images cannot be removed or too little space was freed; emits an Event on the second consecutive failure */
   async collect(): Promise<void> {
     const { highThresholdPercent, maxAgeMs = 0 } = this.#ports.options.imageGc;
     if (highThresholdPercent === 100 && maxAgeMs === 0) return;
@@ -32,7 +32,7 @@ export class ImageCollector {
     }
   }
 
-  /** Removes all unused images above the minimum age, because of disk pressure. @throws if one cannot be removed */
+  /** Removes all unused images above the minimum age, because of disk pressure. @throws if an image cannot be removed */
   async removeUnused(): Promise<void> {
     const time = this.#time();
     const candidates = await this.#detect(time.nowMs);
@@ -49,7 +49,7 @@ export class ImageCollector {
 
   async #detect(nowMs: number): Promise<readonly ImageRecord[]> {
     const { cri } = this.#ports;
-    // Lists images first: one pulled and used in between is then not a candidate.
+    // Lists images before containers, so that an image that is pulled and used in between is not a candidate.
     const images = await cri.listImages();
     const containers = await cri.listContainers();
     const sandboxImage = sandboxImageOf(await cri.statusInfo());

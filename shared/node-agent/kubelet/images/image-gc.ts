@@ -15,7 +15,7 @@ import type { ImageGcPolicy } from "../types/node-options.ts";
 export interface ImageRecord {
   readonly id: string;
   readonly firstSeenMs: number;
-  /** Absent: unused since this process started. */
+  /** Absent if the image was not used since this process started. */
   readonly lastUsedMs?: number;
   readonly sizeBytes: number;
   /** IG1. */
@@ -65,7 +65,7 @@ export function evictionOrder(records: ImageRecords): readonly ImageRecord[] {
     .toSorted((a, b) => (lastUsed(a) === lastUsed(b) ? a.firstSeenMs - b.firstSeenMs : lastUsed(a) - lastUsed(b)));
 }
 
-/** Whether the image was unused for `maxAgeMs`; false until this process is that old. */
+/** Whether the image was unused for `maxAgeMs`; false until this process has run for that long. */
 export function isExpired({ lastUsedMs = 0 }: ImageRecord, { maxAgeMs = 0 }: ImageGcPolicy, time: GcTime): boolean {
   return maxAgeMs > 0 && time.nowMs - time.beganMs > maxAgeMs && time.nowMs - lastUsedMs > maxAgeMs;
 }

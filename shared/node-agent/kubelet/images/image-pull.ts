@@ -86,7 +86,7 @@ const PATH_PART = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*";
 const TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}";
 const DIGEST = "([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*):([0-9a-fA-F]{32,})";
 const REFERENCE = new RegExp(`^(?:${DOMAIN}/)?(${PATH_PART}(?:/${PATH_PART})*)(?::(${TAG}))?(?:@${DIGEST})?$`, "u");
-/** An image id, which is not a name. */
+/** The form of an image id, which is not an image name. */
 const ID = /^[a-f0-9]{64}$/u;
 const DIGEST_LENGTHS = new Map([
   ["sha256", 64],
@@ -147,7 +147,8 @@ interface DockerConfigEntry {
 }
 
 /**
- * Credentials in the order of use: by secret, most specific entry first. Invalid docker configurations have none, and the pull fails.
+ * Credentials in the order of use: by secret, most specific entry first. Invalid docker configurations provide no credentials, and the pull
+ * fails.
  *
  *     image registry.test/team/web:1    entries registry.test/team, registry.test, *.test
  *
@@ -187,7 +188,7 @@ function canonicalHost(host: string): string {
   return DOCKER_HUB_NAMES.has(host) ? DOCKER_HUB : host;
 }
 
-/** `*` matches any characters within one label, `?` one; ports must be equal. */
+/** `*` matches any characters within one label, `?` one character; ports must be equal. */
 function hostMatches(pattern: string, host: string): boolean {
   const parts = pattern.split(".");
   const own = host.split(".");
@@ -235,7 +236,7 @@ function credentialsOf({ auth, username, password }: DockerConfigEntry): readonl
   if (auth === undefined || auth === "") return [username, password];
   const padded = textOfBytes(Buffer.from(auth, "base64"));
   let end = padded.length;
-  while (padded.charCodeAt(end - 1) === 0) end--; // linear; a regular expression would be quadratic
+  while (padded.charCodeAt(end - 1) === 0) end--; // this loop is linear; a regular expression would be quadratic
   const text = padded.slice(0, end);
   const colon = text.indexOf(":");
   return colon === -1 ? [username, password] : [text.slice(0, colon), text.slice(colon + 1)];

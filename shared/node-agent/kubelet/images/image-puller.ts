@@ -2,7 +2,7 @@
  * The node's queue of image pulls (node-agent §8).
  *
  * IP1 the policy limits concurrent pulls: one, N or unlimited. First come, first served.
- * IP2 an aborted pull leaves the queue at once and delays no other.
+ * IP2 an aborted pull leaves the queue at once and does not delay other pulls.
  * IP3 each started pull takes a token; without one it fails without a registry call. Rate 0 is unlimited.
  * IP4 the queue is in memory only: each entry belongs to an operation (operations.ts), which a restart requests again. Equal images are not
  *    deduplicated, as in upstream.
@@ -13,7 +13,7 @@ import { takeToken, type TokenBucket, type Clock } from "@deltaloop/base";
 import { pullsAtOnce } from "./pull-policy.ts";
 import type { ImagePullPolicy } from "../types/node-options.ts";
 
-/** The pull rate limit is exceeded. Normal when many pods start at once; the pod backs off. */
+/** The pull rate limit is exceeded. This is normal when many pods start at once; the pod backs off. */
 class PullQpsError extends Error {
   override readonly name = "PullQpsError";
 

@@ -68,7 +68,7 @@ export class LogRotation {
     this.#ports = ports;
   }
 
-  /** Rotates large logs; logs failures, so that one does not block the others. */
+  /** Rotates large logs; logs a failure, so that it does not block the other logs. */
   async rotate(): Promise<void> {
     const { cri, known, log } = this.#ports;
     for (const listed of await cri.listContainers({ state: "CONTAINER_RUNNING" }))

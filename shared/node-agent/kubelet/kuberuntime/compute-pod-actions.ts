@@ -63,7 +63,7 @@ function actionsOnNewSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sandb
   if (pod.spec.restartPolicy === "Never" && sandbox.attempt !== 0 && observed.containers.length > 0) return killOnly;
 
   const indexes = [...pod.spec.containers.entries()].filter(([, container]) => !isDone(pod, container, observed)).map(([index]) => index);
-  if (indexes.length === 0) return killOnly; // all done, so also initialized
+  if (indexes.length === 0) return killOnly; // all regular containers are done, so the pod was initialized
 
   const create = { ...killOnly, createSandbox: true };
   return initContainersOf(pod).length > 0 ? { ...create, initContainersToStart: [0] } : { ...create, containersToStart: indexes };
@@ -108,7 +108,7 @@ function actionsOnKeptSandbox(pod: NodePod, observed: ObservedPod, sandbox: Sand
 
 interface Verdict {
   readonly start: boolean;
-  /** It runs and keeps running. */
+  /** Whether the container runs and keeps running. */
   readonly keep: boolean;
   readonly kill?: ContainerToKill;
   readonly update?: readonly ContainerUpdate[];
@@ -119,7 +119,7 @@ function verdictOf(pod: NodePod, container: ContainerSpec, observed: ObservedPod
   if (newest?.state === "CONTAINER_RUNNING") return runningVerdict(pod, container, newest, probes);
   if (!shouldContainerBeRestarted(pod, container, observed)) return { start: false, keep: false };
   if (newest?.state !== "CONTAINER_UNKNOWN") return { start: true, keep: false };
-  // It may still run, and two instances of one container must never run.
+  // The container may still run, and two instances of one container must never run.
   const message = 'Container is in "unknown" state, try killing it before restart';
   return { start: true, keep: false, kill: { id: newest.id, name: container.name, message, reason: "Unknown" } };
 }
@@ -141,13 +141,13 @@ function runningVerdict(pod: NodePod, container: ContainerSpec, running: Observe
 }
 
 export interface SandboxVerdict {
-  /** A new sandbox is needed; first stop the old ones. */
+  /** Whether a new sandbox is needed, before which the old ones must be stopped. */
   readonly changed: boolean;
   /** Attempt of the new or kept sandbox. */
   readonly attempt: number;
   /** The kept or replaced sandbox; empty without one and after a change of the network mode. */
   readonly sandboxId: string;
-  /** Why a new sandbox is needed, as the condition PodReadyToStartContainers shows it; empty if none is. */
+  /** Why a new sandbox is needed, as the condition PodReadyToStartContainers shows it; empty if no new sandbox is needed. */
   readonly reason: string;
 }
 
@@ -171,7 +171,7 @@ export function podSandboxChanged(pod: NodePod, observed: ObservedPod): SandboxV
   if (newest.state !== "SANDBOX_READY") return { ...replaced, reason: "pod sandbox is not ready" };
 
   const hostNetwork = pod.spec.hostNetwork === true;
-  // CRI's default is a network of the pod's own.
+  // In CRI, the default network mode is POD.
   if ((newest.networkMode ?? "POD") !== (hostNetwork ? "NODE" : "POD"))
     return { ...replaced, sandboxId: "", reason: "network namespace mode changed and sandbox needs to be recreated" };
   if (!hostNetwork && newest.network?.ip === "") return { ...replaced, reason: "pod sandbox has no IP address" };

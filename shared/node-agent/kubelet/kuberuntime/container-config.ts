@@ -27,7 +27,7 @@ export interface ContainerConfigInput {
 const TERMINATION_MESSAGE_POLICY = "File";
 
 /**
- * The configuration for CreateContainer; expands `$(NAME)` in command and args. Absent ones keep the image's. @throws
+ * The configuration for CreateContainer; expands `$(NAME)` in command and args. If they are absent, those of the image apply. @throws
  * {ContainerConfigError} for a user that the spec forbids Source: pkg/kubelet/kuberuntime/kuberuntime_container.go generateContainerConfig.
  */
 export function containerConfig(input: ContainerConfigInput): ContainerConfig {
@@ -58,7 +58,7 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
   };
 }
 
-/** CRI's other texts, and paths, carry no bytes. @throws {ContainerConfigError} */
+/** Other CRI strings and paths cannot contain arbitrary bytes. @throws {ContainerConfigError} */
 function asText(name: string, value: string): string {
   if (!value.isWellFormed()) throw new ContainerConfigError(`the value of variable ${name} is not UTF-8 and cannot be expanded`);
   return value;

@@ -12,7 +12,7 @@ import { restartCountOf, type ObservedContainer } from "../types/observed-pod.ts
 const INSTANCES_KEPT = 1;
 
 export interface PodQueries {
-  /** Whether the pod ended and is gone, or was never known (§4.8 content removable). */
+  /** Whether the pod has ended and was removed, or was never known (§4.8 content removable). */
   readonly contentRemovable: (uid: string) => boolean;
   readonly allSourcesReady: boolean;
 }
@@ -21,8 +21,9 @@ export interface PodQueries {
 export type StatusStored = (containerId: string) => boolean;
 
 /**
- * Ids of containers to remove, oldest first. Stop a CONTAINER_UNKNOWN first: it may run. Source: pkg/kubelet/kuberuntime/kuberuntime_gc.go
- * evictContainers. Differs from upstream: GC1. As upstream's defaults, MinAge is 0 and MaxContainers unlimited.
+ * Ids of containers to remove, oldest first. The caller must first stop a container in state CONTAINER_UNKNOWN, because it may run. Source:
+ * pkg/kubelet/kuberuntime/kuberuntime_gc.go evictContainers. Differs from upstream: GC1. As upstream's defaults, MinAge is 0 and
+ * MaxContainers unlimited.
  */
 export function containersToRemove(
   containers: readonly Container[],

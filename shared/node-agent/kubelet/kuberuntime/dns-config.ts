@@ -14,7 +14,7 @@ export interface PodDns {
   readonly config: DnsConfig & NonNullable<PodSandboxConfig["dnsConfig"]>;
   /** Omitted entries, for the Event DNSConfigForming. */
   readonly problems: readonly string[];
-  /** The pod requested cluster DNS, and none is configured. */
+  /** Whether the pod requested cluster DNS although none is configured. */
   readonly lacksClusterDns: boolean;
 }
 
@@ -83,7 +83,7 @@ function loopbackOf(address: string): string {
 }
 
 /**
- * Name servers and options accumulate, the last value of an option wins, as does the last `search` line. Removes trailing dots and the root
+ * Name servers and options accumulate, the last value of an option and the last `search` line apply. Removes trailing dots and the root
  * domain. @throws {PodSandboxConfigError} for a name server without an address Source: dns.go parseResolvConf, appendOptions.
  */
 function parseResolvConf(text: string): DnsConfig {
@@ -155,7 +155,7 @@ function searchesWithinLimits(searches: readonly string[]): readonly string[] {
 const HOSTNAME_LENGTH_MAX = 63;
 const FQDN_LENGTH_MAX = 64;
 
-/** The sandbox cannot be created from this spec; only another spec helps. Shown in the Event FailedCreatePodSandBox. */
+/** The sandbox cannot be created from this spec; only a changed spec helps. Shown in the Event FailedCreatePodSandBox. */
 export class PodSandboxConfigError extends Error {
   override readonly name = "PodSandboxConfigError";
 }

@@ -25,10 +25,10 @@ export interface EnvironmentVariable {
 export interface EnvironmentInput {
   readonly pod: NodePod;
   readonly container: ContainerSpec;
-  /** In the node's order of address families. */
+  /** The pod's addresses in the node's order of address families. */
   readonly podIps: readonly string[];
   readonly hostIps: readonly string[];
-  /** All namespaces; empty before the first list only for static pods. */
+  /** Services of all namespaces; before the first list empty, but only for static pods. */
   readonly services: readonly ServiceInfo[];
   readonly objects: ReferencedObjects;
   readonly allocatable: NodeResources;
@@ -58,7 +58,7 @@ export function makeEnvironment(input: EnvironmentInput): readonly EnvironmentVa
 
 type ValueSource = NonNullable<NonNullable<ContainerSpec["env"]>[number]["valueFrom"]>;
 
-/** Undefined for a missing optional reference: the variable is not set. */
+/** Returns undefined for a missing optional reference; the variable is then not set. */
 function valueFrom(input: EnvironmentInput, source: ValueSource | undefined): string | undefined {
   const { objects, pod } = input;
   if (source?.fieldRef) return fieldValue(input, source.fieldRef.fieldPath);
@@ -95,7 +95,7 @@ function fieldValue({ hostIps, pod, podIps }: EnvironmentInput, fieldPath: strin
   }
 }
 
-/** Without a container name, the container's own resources, which is the only way for ephemeral containers. */
+/** Without a container name, uses the container's own resources. Ephemeral containers have no other option. */
 function resourceValue({ allocatable, container, pod }: EnvironmentInput, reference: NonNullable<ValueSource["resourceFieldRef"]>): string {
   if (reference.containerName) return asConfigError(() => resourceFieldText(pod, reference, allocatable));
   const alone = { ...pod, spec: { ...pod.spec, containers: [container], initContainers: [] } };
@@ -152,7 +152,7 @@ const PROTOCOL_DEFAULT = "TCP";
 export interface ServiceInfo {
   readonly name: string;
   readonly namespace: string;
-  /** Absent, empty or `None`: no cluster IP. */
+  /** Absent, empty or `None` if the Service has no cluster IP. */
   readonly clusterIP?: string;
   readonly ports: readonly { readonly name?: string; readonly port: number; readonly protocol?: string }[];
 }

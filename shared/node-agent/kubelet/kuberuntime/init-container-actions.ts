@@ -25,9 +25,9 @@ export interface ContainerToKill {
 export type KillReason = "Unknown" | "StartupProbe" | "LivenessProbe" | "FailedPostStartHook";
 
 export interface InitContainerActions {
-  /** Regular containers may start. */
+  /** Whether regular containers may start. */
   readonly initialised: boolean;
-  /** An init container failed permanently. */
+  /** Whether an init container failed permanently. */
   readonly killPod: boolean;
   /** Indexes into the spec, ascending. */
   readonly start: readonly number[];
@@ -75,7 +75,7 @@ export function initContainerActions(pod: NodePod, observed: ObservedPod, sandbo
     if (passed && !sidecar) continue;
     const at = { pod, container, newest, index, isLast: index === containers.length - 1, passed };
     const step = sidecar ? sidecarStep(at, probes) : plainStep(at);
-    if (step.failed === true) return { initialised: false, killPod: true, start: [], kill: [], update: [] }; // no later one ever started
+    if (step.failed === true) return { initialised: false, killPod: true, start: [], kill: [], update: [] }; // no later container has started
     if (step.initialised === true) initialised = true;
     start.push(...(step.start ?? []));
     if (step.kill !== undefined) kill.push(step.kill);
@@ -92,7 +92,7 @@ interface InitContainerState {
   readonly newest: ObservedContainer;
   readonly index: number;
   readonly isLast: boolean;
-  /** A later container exists, so this one is done. */
+  /** Whether a later container exists, so that this container is done. */
   readonly passed: boolean;
 }
 
@@ -101,7 +101,7 @@ function plainStep({ pod, container, newest, index, isLast }: InitContainerState
     case "CONTAINER_CREATED": // its start failed
       return { start: [index] };
     case "CONTAINER_RUNNING": {
-      // Never restarted for a resize: it would start over.
+      // Is never restarted for a resize, because initialization would start over.
       const step = resizeStep({ ...container, resizePolicy: [] }, newest);
       return "updates" in step ? { update: step.updates } : {};
     }
@@ -110,7 +110,7 @@ function plainStep({ pod, container, newest, index, isLast }: InitContainerState
       if (newest.exitCode !== 0) return restartsAfter(pod, container, newest.exitCode) ? { start: [index] } : { failed: true };
       return isLast ? { initialised: true } : { start: [index + 1] };
     case "CONTAINER_UNKNOWN":
-      // Rules need an exit code.
+      // Restart rules need an exit code, which is unknown here.
       return restartPolicyOf(pod, container) === "Never" ? { failed: true } : killUnknown(container, newest, index);
   }
 }
@@ -135,7 +135,7 @@ function sidecarStep({ container, newest, index, isLast, passed }: InitContainer
   return "kill" in resize ? { ...restart, kill: resize.kill } : { ...reached, update: resize.updates };
 }
 
-/** It may still run, and two instances of one container must never run. */
+/** The container may still run, and two instances of one container must never run. */
 function killUnknown(container: ContainerSpec, newest: ObservedContainer, index: number): Step {
   const message = 'Init container is in "unknown" state, try killing it before restart';
   return { start: [index], kill: { ...identity(container, newest), message, reason: "Unknown" } };

@@ -19,7 +19,7 @@ export interface KillOptions {
   readonly skipHook?: (containerId: string) => boolean;
 }
 
-export type EndOptions = KillOptions & { readonly name: string; /** Emits no Event on failure. */ readonly isSilent?: true };
+export type EndOptions = KillOptions & { readonly name: string; /** If true, a failure emits no Event. */ readonly isSilent?: true };
 
 /** Aborted when the pod is gone. */
 interface Abortable {
@@ -101,10 +101,10 @@ export async function endUnwanted(ports: EndPodPorts & Pick<NodePorts, "files">,
   if (!actions.createSandbox) await pruneInitContainers(ports, pod, observed);
 }
 
-/** Operation that stops all of a pod that continues. */
+/** Name of the operation that stops all containers of a pod that continues. */
 export const KILL_ALL = "kill";
 
-/** The sandbox changed, or nothing is left to run. With a new sandbox, old init containers must not count. */
+/** Stops the pod because its sandbox changed or nothing is left to run. With a new sandbox, old init containers must not count. */
 async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, observed, actions }: Unwanted): Promise<void> {
   await endPod(ports, pod, observed, { name: KILL_ALL });
   if (!actions.createSandbox) return;
@@ -116,7 +116,7 @@ async function endAll(ports: EndPodPorts & Pick<NodePorts, "files">, { pod, obse
   );
 }
 
-/** One after another; a failure or a pending stop ends the sync. */
+/** Stops containers one after another; a failure or a pending stop ends the sync. */
 async function endContainers(ports: EndPodPorts, { pod, observed, actions }: Unwanted): Promise<void> {
   for (const wanted of actions.containersToKill) {
     await ports.operations.run({
@@ -134,7 +134,7 @@ async function pruneInitContainers(ports: Pick<NodePorts, "cri" | "files">, pod:
   for (const { name } of initContainersOf(pod)) await removeAll(ports, pod, dead.filter((container) => container.name === name).slice(1));
 }
 
-/** Removes logs first: on failure the container stays, and the next sync retries. */
+/** Removes logs first, so that after a failure the container still exists and the next sync retries. */
 async function removeAll(
   { cri, files }: Pick<NodePorts, "cri" | "files">,
   pod: NodePod,

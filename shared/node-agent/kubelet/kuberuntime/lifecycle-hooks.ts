@@ -21,7 +21,7 @@ export interface HookCall {
   readonly podIp: string;
   /** preStop: the rest of the grace period. */
   readonly timeoutMs?: number;
-  /** Aborts when nothing waits for the hook any more. */
+  /** Aborts when nothing waits for the hook. */
   readonly signal: AbortSignal;
 }
 
@@ -60,7 +60,7 @@ export type LifecycleHandler = Wire<V1LifecycleHandler>;
 const DEFAULT_PORT = 80;
 
 export type HookRequest =
-  /** Has no timeout of its own. */
+  /** A command has no separate timeout. */
   | { readonly kind: "exec"; readonly command: readonly string[] }
   | { readonly kind: "http"; readonly request: HttpProbe }
   | { readonly kind: "sleep"; readonly seconds: number }

@@ -17,8 +17,8 @@ export interface PodIdentity {
 type ObservePorts = Pick<NodePorts, "cri" | "known" | "files" | "store">;
 
 /**
- * Reads one pod from the runtime (node-agent §6.1). States are current; statuses follow KN1 to KN3. Omits what disappears between list and
- * status.
+ * Reads one pod from the runtime (node-agent §6.1). States are current; statuses follow KN1 to KN3. Omits sandboxes and containers that
+ * disappear between list and status.
  */
 export async function observePod(ports: ObservePorts, pod: PodIdentity): Promise<ObservedPod> {
   const { cri, known, store } = ports;

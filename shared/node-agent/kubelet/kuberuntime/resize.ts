@@ -102,7 +102,7 @@ export async function noteResize(
   const { uid } = pod.metadata;
   let before: PodAllocation | undefined;
   let isInProgress = false;
-  // Uses the current allocation: a newer grant during this sync is not completed by the old one.
+  // Uses the current allocation: so that the end of the old resize does not complete a newer grant.
   const change = (row: PodAllocation | undefined): PodAllocation | undefined => {
     before = row;
     if (row === undefined) return undefined;

@@ -77,7 +77,7 @@ export function oomScoreAdj(pod: NodePod, container: ContainerSpec, memoryCapaci
   if (qos !== "Burstable") return qos === "Guaranteed" ? OOM_SCORE_GUARANTEED : OOM_SCORE_BEST_EFFORT;
   const own = memoryRequestOf(container);
   const counted = isSidecarOf(pod, container) ? Math.max(own, Math.min(...pod.spec.containers.map(memoryRequestOf))) : own;
-  // Upstream uses integer division: rounds the subtrahend down.
+  // Rounds the subtrahend down, because upstream uses integer division.
   const score = OOM_SCORE_BEST_EFFORT - Math.trunc((1000 * counted) / memoryCapacityBytes);
   return Math.min(Math.max(score, OOM_SCORE_BURSTABLE_MIN), OOM_SCORE_BURSTABLE_MAX);
 }

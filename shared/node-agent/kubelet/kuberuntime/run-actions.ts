@@ -38,7 +38,7 @@ export interface ActionsResult {
   readonly acted: boolean;
   /** Start failures by container name. */
   readonly failed: ReadonlyMap<string, StartError>;
-  /** A start outlasts the sync; later containers were not tried. */
+  /** Whether a start outlasts the sync, so that later containers were not tried. */
   readonly isRunning: boolean;
   /** Why the resize is incomplete. */
   readonly resizeError?: ResizeError;
@@ -154,7 +154,7 @@ async function createSandbox(
 ): Promise<{ readonly id: string; readonly ips: readonly string[] }> {
   const { cri, files, operations, metrics } = ports;
   const failed = async (error: unknown): Promise<never> => {
-    await ensureNotTerminating(); // no Event for a terminating pod
+    await ensureNotTerminating(); // a terminating pod gets no Event
     metrics?.count("kubelet_started_pods_errors_total", {});
     const message = `Failed to create pod sandbox: ${messageOf(error)}`;
     ports.podEvent(pod, { type: "Warning", reason: "FailedCreatePodSandBox", message });
@@ -193,7 +193,7 @@ async function runtimeHandler({ objects }: Pick<NodePorts, "objects">, { spec: {
     throw new Error(`failed to lookup RuntimeClass ${runtimeClassName}: ${messageOf(error)}`, { cause: error });
   });
   if (found === undefined) throw new Error(`runtimeclass.node.k8s.io "${runtimeClassName}" not found`);
-  return (found as KubeObject & { readonly handler?: string }).handler ?? ""; // a RuntimeClass, as the API server has it
+  return (found as KubeObject & { readonly handler?: string }).handler ?? ""; // the API server returns a RuntimeClass
 }
 
 /** Starts a container and stores its waiting reason if that fails. */

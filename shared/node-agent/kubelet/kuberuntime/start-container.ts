@@ -55,7 +55,7 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   const config = await buildConfig(ports, input, image).catch((error: unknown) => {
     throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
   });
-  // Recorded first: the resources cannot be queried afterwards.
+  // The resources are recorded first, because they cannot be queried afterwards.
   if (containerType(pod, container) !== "ephemeral_container")
     await input.noteActuated({ name: container.name, resources: container.resources ?? {} }).catch((error: unknown) => {
       throw isConfigError(error) ? fail("CreateContainerConfigError", error) : error;
@@ -77,7 +77,10 @@ export async function startContainer(ports: NodePorts, input: StartInput): Promi
   else await linkLog(ports, input, containerId);
 }
 
-/** Differs from upstream, which reports nothing: containerd gets the bytes, and replaces them when it writes the OCI specification as JSON. */
+/**
+ * Differs from upstream, which reports nothing: containerd receives the bytes and replaces them when it writes the OCI specification as
+ * JSON.
+ */
 function warnOfBytes(
   { podEvent }: Pick<NodePorts, "podEvent">,
   pod: NodePod,
@@ -104,7 +107,7 @@ async function removeUnstarted({ cri }: Pick<NodePorts, "cri">, { container, obs
     if (name === container.name && state === "CONTAINER_CREATED") await cri.removeContainer(id).catch(unlessGone);
 }
 
-/** The configuration is invalid or unavailable. */
+/** Whether the error means that the configuration is invalid or unavailable. */
 function isConfigError(error: unknown): error is Error {
   return error instanceof ContainerConfigError || isExternalError(error);
 }
@@ -186,19 +189,19 @@ async function buildConfig(
   });
 }
 
-/** Includes at least the Services that existed when the pod arrived: one manifest may create both. */
+/** Returns at least the Services that existed when the pod arrived, because one manifest may create both. */
 async function readServices({ objects }: Pick<NodePorts, "objects">, pod: NodePod): Promise<readonly ServiceInfo[]> {
   const seenMs = parseTime(pod.metadata.annotations?.[CONFIG_ANNOTATIONS.seen]) ?? 0;
   try {
     return (await objects.services(seenMs)).map(serviceInfo);
   } catch (error) {
-    // The pod may be the API server itself.
+    // A static pod may be the API server itself.
     if (isStaticPod(pod) && (isUnanswered(error) || error instanceof NotSentError)) return [];
     throw error;
   }
 }
 
-/** One more than the newest instance's; after garbage collection, than the highest log file's. */
+/** Returns one more than the count of the newest instance or, after garbage collection, of the newest log file. */
 async function restartCountOf({ files }: Pick<NodePorts, "files">, { pod, container, observed }: StartInput): Promise<number> {
   const newest = newestOf(observed, container.name);
   if (newest !== undefined) return newest.restartCount + 1;
@@ -206,7 +209,7 @@ async function restartCountOf({ files }: Pick<NodePorts, "files">, { pod, contai
   return highest === undefined ? 0 : highest + 1;
 }
 
-/** Failures only affect users and log collectors. */
+/** Links the log. A failure only affects users and log collectors. */
 async function linkLog(
   { cri, files, log }: Pick<NodePorts, "cri" | "files" | "log">,
   { pod, container }: StartInput,
@@ -246,7 +249,7 @@ async function postStart(
           container: container.name,
         });
         await killStarted(ports, pod, await input.observe(), { containerId, podIp: podIps[0] ?? "", signal });
-        // Stored without the fence: the starting sync may be over.
+        // The reason is stored without the fence, because the sync that started the container may be over.
         const reason = { reason: "PostStartHookError", message: error.message };
         await ports.store.update("reasons", uid, (reasons) => ({ ...reasons, [container.name]: reason }));
         throw new StartError(reason.reason, reason.message, { cause: error });

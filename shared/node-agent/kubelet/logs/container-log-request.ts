@@ -6,7 +6,7 @@
 
 export interface ContainerLogRequest {
   readonly follow: boolean;
-  /** The previous instance. */
+  /** Whether to read the log of the previous instance. */
   readonly previous: boolean;
   readonly timestamps: boolean;
   readonly tailLines?: number;

@@ -19,7 +19,7 @@ export function podLogTarget(podName: string, status: PodStatus, container: stri
 
   if (previous) return last?.containerID ? target(last.containerID) : refused(`previous terminated ${subject} not found`);
   if (running !== undefined) return target(entry.containerID ?? "");
-  // Without an id, this state belongs to an instance that did not start: use the one before.
+  // Without an id, this state belongs to an instance that did not start: use the previous instance.
   if (terminated !== undefined) return targetOr(terminated.containerID || last?.containerID, `${subject} is terminated`);
   if (last !== undefined) return targetOr(last.containerID, `${subject} is terminated`);
   if (waiting !== undefined) return refused(`${subject} is waiting to start: ${waitingText(waiting.reason ?? "")}`);

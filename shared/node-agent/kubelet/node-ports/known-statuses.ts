@@ -29,7 +29,7 @@ export class KnownStatuses {
     return this.#sandboxes.size + this.#containers.size;
   }
 
-  /** @returns undefined if it is gone @throws {CriError} */
+  /** @returns undefined if the sandbox no longer exists @throws {CriError} */
   async sandbox({ id, state }: PodSandbox): Promise<PodSandboxStatus | undefined> {
     if (state !== "SANDBOX_READY") this.#sandboxes.delete(id);
     const known = this.#sandboxes.get(id);
@@ -39,7 +39,7 @@ export class KnownStatuses {
     return status;
   }
 
-  /** @returns undefined if it is gone @throws {CriError} */
+  /** @returns undefined if the container no longer exists @throws {CriError} */
   async container({ id, state }: Container): Promise<ContainerStatus | undefined> {
     if (state !== "CONTAINER_RUNNING") this.#containers.delete(id);
     const known = this.#containers.get(id);

@@ -30,7 +30,7 @@ export interface NodePorts {
   readonly cgroups: Cgroups;
   readonly machine: Machine;
   readonly prober: Prober;
-  /** Absent if the node has none. */
+  /** Absent if the node has no credentials. */
   readonly credentials?: NodeCredentials;
   readonly clock: Clock;
   readonly random: Random;
@@ -47,7 +47,7 @@ export interface NodePorts {
   /** Cached Secrets, ConfigMaps, Services and tokens. Never stored. */
   readonly objects: ObjectCache;
   readonly condition: NodeCondition;
-  /** Best effort, in order. */
+  /** Records an Event: best effort, in order. */
   readonly record: (event: NodeEvent) => void;
   readonly podEvent: (pod: NodePod, event: PodEvent) => void;
   /** Enqueues the pod in the pod or status queue. */
@@ -72,7 +72,7 @@ export interface PodCgroups {
   /** Sets the larger of the current and new limits; `settle` follows. */
   widen(pod: NodePod): Promise<void>;
   settle(pod: NodePod): Promise<void>;
-  /** Updates the limits before a container starts with other ones. */
+  /** Updates the limits before a container starts with different limits. */
   refit(pod: NodePod): Promise<void>;
   updateQos(): Promise<void>;
   /** Pods with a cgroup, including those of other processes. */
@@ -116,13 +116,13 @@ export interface NodeCondition {
   runtimeError?: string;
   /** Why pods without host networking cannot start. */
   networkError?: string;
-  /** The machine is shutting down (§14.8). */
+  /** Set while the machine is shutting down (§14.8). */
   shuttingDown?: true;
   /** Current pressure conditions; absent before the first measurement. */
   pressure?: readonly PressureCondition[];
-  /** Every source has delivered, and the messages were handled (§2.6). */
+  /** Whether every source has delivered its pods and the messages were handled (§2.6). */
   sourcesReady: boolean;
-  /** Housekeeping ran once: pods unknown to the workers do not run (§4.8). */
+  /** Whether housekeeping has run, so that pods unknown to the workers do not run (§4.8). */
   syncedOnce: boolean;
   /** The last relist; absent before the first. */
   relisted?: { readonly record: RelistRecord; readonly atMs: number };

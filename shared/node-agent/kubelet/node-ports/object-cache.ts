@@ -13,7 +13,7 @@ import { isTooManyRequests, isUnanswered, NotSentError, CALLS_AT_ONCE_MAX, type 
 import { NODE_CALL_WAIT_MS_MAX, type Clock } from "@deltaloop/base";
 
 const FRESH_MS = 5_000;
-/** Short, because callers retry soon; long enough to merge their reads. */
+/** Time for which absence is cached: short, because callers retry soon, but long enough to merge their reads. */
 const ABSENT_FRESH_MS = 500;
 const SERVICES_FRESH_MS = 15_000;
 const ENTRIES_MAX = 2_000;
@@ -43,7 +43,7 @@ interface Entry<T> {
 
 /** Entries of one namespace; `""` for cluster-scoped objects. */
 interface NamespaceEntries {
-  /** Least recently used first. */
+  /** Entries, least recently used first. */
   readonly entries: Map<string, Entry<unknown>>;
   reads: number;
   /** Callers waiting for a read slot. */
@@ -104,7 +104,7 @@ export class ObjectCache {
           },
         },
       });
-      const { status } = answer as KubeObject & { readonly status?: { readonly token?: string; readonly expirationTimestamp?: string } }; // a TokenRequest's answer
+      const { status } = answer as KubeObject & { readonly status?: { readonly token?: string; readonly expirationTimestamp?: string } }; // the response is a TokenRequest
       const expiresAtMs = parseTime(status?.expirationTimestamp);
       if (typeof status?.token !== "string" || expiresAtMs === undefined)
         throw new Error(`no token for serviceaccount ${namespace}/${serviceAccount}`);
@@ -149,7 +149,7 @@ export class ObjectCache {
   async #read<T>(wanted: Read<T>): Promise<T> {
     const { namespace, key, isFresh } = wanted;
     const cached = this.#entriesOf(namespace);
-    const known = cached.entries.get(key) as Entry<T> | undefined; // one key is read with one type
+    const known = cached.entries.get(key) as Entry<T> | undefined; // each key is always read with the same type
     if (known !== undefined) this.#keep(cached, key, known);
     if (known !== undefined && isFresh(known)) return known.value;
     const running = this.#reading.get(key) as Promise<T> | undefined; // as above
@@ -160,7 +160,7 @@ export class ObjectCache {
   }
 
   #keep({ entries }: NamespaceEntries, key: string, { value, readAtMs }: Pick<Entry<unknown>, "value" | "readAtMs">): void {
-    entries.delete(key); // so that it goes to the end
+    entries.delete(key); // re-inserts the entry at the end
     entries.set(key, { value, readAtMs, usedAtMs: this.#clock.now() });
   }
 
@@ -211,5 +211,5 @@ export class ObjectCache {
 }
 
 function isImmutable(object: KubeObject | undefined): boolean {
-  return (object as { readonly immutable?: boolean } | undefined)?.immutable === true; // ConfigMaps and Secrets have the field
+  return (object as { readonly immutable?: boolean } | undefined)?.immutable === true; // ConfigMaps and Secrets have this field
 }

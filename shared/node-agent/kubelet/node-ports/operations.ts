@@ -14,10 +14,10 @@ import type { Clock } from "@deltaloop/base";
  */
 export const STEP_WAIT_MS = 2_000;
 
-/** Ends the sync without failure: a step continues and enqueues the pod when it ends. Normal; no action needed. */
+/** Ends the sync without failure: a step continues and enqueues the pod when it ends. This is normal and needs no action. */
 export class Pause extends Error {
   override readonly name = "Pause";
-  /** The pod is terminating, so nothing else of it may continue. */
+  /** Whether the pod is terminating, so that no other step of it may continue. */
   readonly isTerminating: boolean;
 
   constructor(message: string, { isTerminating = false }: { readonly isTerminating?: boolean } = {}) {
@@ -33,7 +33,7 @@ interface Operation {
   readonly abort: AbortController;
   readonly abortable: boolean;
   outcome?: Outcome<unknown>;
-  /** A sync is waiting, so the end of the operation enqueues nothing. */
+  /** Whether a sync is waiting, so that the end of the operation enqueues nothing. */
   awaited: boolean;
 }
 
@@ -91,7 +91,7 @@ export class Operations {
     return [...(this.#running.get(uid) ?? [])].filter(([, { outcome }]) => outcome === undefined).map(([name]) => name);
   }
 
-  /** Whether it runs or its outcome was not fetched. */
+  /** Whether the operation runs or its outcome was not fetched. */
   has(uid: string, name: string): boolean {
     return this.#running.get(uid)?.has(name) === true;
   }
@@ -108,7 +108,7 @@ export class Operations {
       if (abortable) abort.abort(new Error("the pod is terminating"));
   }
 
-  /** Drops unfetched outcomes after a complete sync: they would answer a later request. */
+  /** Drops unfetched outcomes after a complete sync: because a later request would receive them. */
   tidy(uid: string): void {
     for (const [name, { outcome }] of this.#running.get(uid) ?? []) if (outcome !== undefined) this.#forget(uid, name);
   }
@@ -153,7 +153,7 @@ export class Operations {
   }
 }
 
-/** A step failed. Normal; the next sync retries. */
+/** A step failed. The next sync retries. */
 export class StepError extends Error {
   override readonly name: string = "StepError";
   /** Earliest useful time for a retry. */

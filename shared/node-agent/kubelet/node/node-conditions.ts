@@ -6,7 +6,7 @@ import type { PressureCondition } from "../types/eviction-thresholds.ts";
 export type NodeCondition = Wire<V1NodeCondition>;
 
 export interface NodeHealth {
-  /** From the runtime or the PLEG. */
+  /** Error of the runtime or the PLEG. */
   readonly runtimeError?: string;
   readonly networkError?: string;
   readonly shuttingDown?: true;
@@ -23,7 +23,7 @@ interface Observed {
   readonly message: string;
 }
 
-/** Type, then reason and message without and with pressure. Source: pkg/kubelet/nodestatus/setters.go. */
+/** Type of each condition, then reason and message without and with pressure. Source: pkg/kubelet/nodestatus/setters.go. */
 const PRESSURES: readonly (readonly [PressureCondition, string, string, string, string])[] = [
   [
     "MemoryPressure",

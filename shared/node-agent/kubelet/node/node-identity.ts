@@ -25,7 +25,9 @@ type NodeIdentityPorts = EnqueuePorts & Pick<NodePorts, "cri" | "kube" | "files"
 type LeaseObject = Parameters<typeof renewedLease>[0];
 type NodeObject = KubeObject & { readonly status?: NodeStatus; readonly spec?: object };
 
-/** Maximum interval of unchanged status reports. Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusReportFrequency. */
+/**
+ * Maximum interval between reports of an unchanged status. Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeStatusReportFrequency.
+ */
 const REPORT_MS = 300_000;
 const RESOLV_CONF = "/etc/resolv.conf";
 const LEASE_ATTEMPTS_MAX = 5;
@@ -38,7 +40,7 @@ export class NodeIdentity {
   #reporting: Promise<void> = Promise.resolve();
   #reportedMs = 0;
   #images: readonly Image[] = [];
-  /** The last status, against which Events are computed. */
+  /** The last status, to which the next status is compared for Events. */
   #lastStatus: NodeStatus | undefined;
   #lease: LeaseObject | undefined;
 
@@ -61,7 +63,7 @@ export class NodeIdentity {
       this.#keep(await kube.patch({ resource: "nodes", namespace: "", name: options.nodeName, type, body: patch }));
     }
     this.#ports.log.info("registered node", { node: options.nodeName });
-    // The lease loop started before the Node existed; it reports a failure later.
+    // Renews the Lease early; the lease loop, which started before the Node existed, reports failures.
     await this.renewLease().catch(() => undefined);
     this.#ports.record({ involved: nodeReference(options.nodeName), type: "Normal", reason: "Starting", message: "Starting kubelet." });
     await this.#checkResolvConf();
@@ -77,7 +79,10 @@ export class NodeIdentity {
     if (message !== undefined) record({ involved: nodeReference(nodeName), type: "Warning", reason: "CheckLimitsForResolvConf", message });
   }
 
-  /** Static pods may already run without mirrors, which need the Node. Source: pkg/kubelet/kubelet.go fastStaticPodsRegistration. */
+  /**
+   * Enqueues static pods, which may already run without mirrors, because mirrors need the Node. Source: pkg/kubelet/kubelet.go
+   * fastStaticPodsRegistration.
+   */
   async #enqueueStaticPods(): Promise<void> {
     const { pods } = this.#ports;
     for (const pod of pods.desired())
@@ -101,7 +106,7 @@ export class NodeIdentity {
   async #report(): Promise<void> {
     const { kube, options, condition, clock } = this.#ports;
     if (condition.node === undefined) await this.register();
-    const before = (condition.node as NodeObject | undefined)?.status; // a Node, as the API server sent it
+    const before = (condition.node as NodeObject | undefined)?.status; // the API server returns a Node
     const after = nodeStatus(await this.#input(before));
     for (const event of nodeEvents(options.nodeName, this.#lastStatus ?? before, after)) this.#ports.record(event);
     this.#lastStatus = after;
@@ -129,7 +134,7 @@ export class NodeIdentity {
         const body =
           this.#lease === undefined ? nodeLease({ name, uid: condition.nodeUid }, clock.now()) : renewedLease(this.#lease, clock.now());
         const answer = this.#lease === undefined ? kube.create({ ...target, body }) : kube.replace({ ...target, name, body });
-        this.#lease = (await answer) as unknown as LeaseObject; // the answer to a Lease is a Lease
+        this.#lease = (await answer) as unknown as LeaseObject; // the response to a Lease request is a Lease
         return;
       } catch (error) {
         const isStale = isConflict(error) || isAlreadyExists(error) || isNotFound(error);

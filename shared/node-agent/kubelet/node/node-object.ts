@@ -33,7 +33,7 @@ export interface MachineFacts {
   readonly osImage: string;
   readonly machineId: string;
   readonly systemUuid: string;
-  /** Changes with each boot. */
+  /** Boot id, which changes with each boot. */
   readonly bootId: string;
   /** Whether the agent's user namespace is not the machine's first one. */
   readonly runningInUserNamespace: boolean;
@@ -107,15 +107,16 @@ export function takenOverPatch(input: Pick<NodeStatusInput, "options" | "facts">
 }
 
 /**
- * For the cloud controller, which sets addresses; null without a cloud provider or `--node-ip`. Source: nodestatus/setters.go NodeAddress.
+ * Returns the address for the cloud controller, which sets addresses; null without a cloud provider or `--node-ip`. Source:
+ * nodestatus/setters.go NodeAddress.
  */
 function providedNodeIp({ hostIps, registration }: NodeOptions): string | null {
   return registration?.externalCloudProvider === true && registration.nodeIpGiven === true ? hostIps.join(",") : null;
 }
 
 /**
- * With a cloud provider, its addresses take precedence; until it has set them, a node without `--node-ip` has only its hostname. Source:
- * nodestatus/setters.go NodeAddress.
+ * With a cloud provider, the provider's addresses take precedence; until it has set them, a node without `--node-ip` has only its hostname.
+ * Source: nodestatus/setters.go NodeAddress.
  */
 function nodeAddresses(
   { hostIps, nodeName, registration }: NodeOptions,
@@ -217,7 +218,7 @@ export const NODE_LEASE_NAMESPACE = "kube-node-lease";
 /** Source: pkg/kubelet/apis/config/v1beta1/defaults.go NodeLeaseDurationSeconds. */
 const LEASE_DURATION_SECONDS = 40;
 
-/** The Node owns the Lease. Source: component-helpers apimachinery/lease/controller.go newLease. */
+/** Returns the Lease, which is owned by the Node. Source: component-helpers apimachinery/lease/controller.go newLease. */
 export function nodeLease(node: { readonly name: string; readonly uid: string }, nowMs: number): Lease {
   const { name, uid } = node;
   return {

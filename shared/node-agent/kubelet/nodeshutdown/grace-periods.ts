@@ -32,7 +32,7 @@ function isTooShort(ms: number): boolean {
 }
 
 /**
- * Lowest priority first; empty: no graceful shutdown.
+ * Returns the periods, lowest priority first; empty if there is no graceful shutdown.
  *
  *     30 s, of them 10 s critical  →  20 s from priority 0, then 10 s from priority 2 000 000 000
  *

@@ -45,7 +45,7 @@ export interface NodeShutdownDependencies {
 export class NodeShutdown {
   readonly #ports: NodeShutdownPorts;
   readonly #dependencies: NodeShutdownDependencies;
-  /** The latest signal; its handling may be in progress. */
+  /** The latest signal, which may still be in processing. */
   #isShuttingDown = false;
   #handled: Promise<void> = Promise.resolve();
   #lock: InhibitLock | undefined;
@@ -112,7 +112,7 @@ export class NodeShutdown {
     );
   }
 
-  /** Takes the new lock first, so that one is always held. */
+  /** Takes the new lock before it releases the old one, so that a lock is always held. */
   async #inhibit(lost: (error: unknown) => void): Promise<void> {
     const { condition, log } = this.#ports;
     if (condition.shuttingDown) {
@@ -166,7 +166,7 @@ export class NodeShutdown {
     }
   }
 
-  /** Including volumes. */
+  /** Whether the pods are gone, including their volumes. */
   async #areGone(pods: readonly NodePod[]): Promise<boolean> {
     const records = await Promise.all(pods.map(({ metadata }) => this.#ports.store.read("workers", metadata.uid)));
     return records.every((record) => record === undefined || record.finished === true);
@@ -182,7 +182,7 @@ export class NodeShutdown {
     this.#ports.record({ involved: nodeReference(this.#ports.options.nodeName), type: "Normal", reason: "NodeShutdown", message });
   }
 
-  /** Does not delay the pods. */
+  /** Reports the node status without delaying the termination of pods. */
   #report(): void {
     this.#dependencies
       .reportStatus()

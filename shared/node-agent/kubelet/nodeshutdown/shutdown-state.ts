@@ -5,7 +5,7 @@ export const SHUTDOWN_STATE_FILE = "graceful_node_shutdown_state";
 
 export interface ShutdownState {
   readonly startMs?: number;
-  /** Absent: the machine stopped before the grace periods ended. */
+  /** Absent if the machine stopped before the grace periods ended. */
   readonly endMs?: number;
 }
 

@@ -6,13 +6,13 @@ import type { RelistRecord, RelistEntry } from "../node-ports/relist-record.ts";
 export interface PodLifecycleEvent {
   readonly uid: string;
   readonly type: "ContainerStarted" | "ContainerDied" | "ContainerRemoved";
-  /** Of a container or a sandbox. */
+  /** Id of a container or a sandbox. */
   readonly id: string;
 }
 
 export interface Relisted {
   readonly record: RelistRecord;
-  /** In the order of the record; ContainerRemoved follows its ContainerDied. */
+  /** Events in the order of the record; ContainerRemoved follows its ContainerDied. */
   readonly events: readonly PodLifecycleEvent[];
 }
 

@@ -70,7 +70,7 @@ export function restartDecision({
 }): RestartDecision {
   const exited = observed.containers.find(({ name, state }) => name === container.name && state === "CONTAINER_EXITED");
   if (exited === undefined) return { start: true };
-  const { finishedAtMs = 0 } = exited; // a runtime that lost the time must not delay the container
+  const { finishedAtMs = 0 } = exited; // a missing time must not delay the container
   if (entry === undefined || isBackOffExpired(entry, finishedAtMs) || nowMs - finishedAtMs >= entry.delayMs)
     return { start: true, entry: nextBackOff(entry, finishedAtMs, nowMs) };
 

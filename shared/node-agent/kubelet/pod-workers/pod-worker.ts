@@ -27,9 +27,9 @@ export interface PodUpdate {
   /** `spec.terminationGracePeriodSeconds`, default 30. */
   readonly specGracePeriodSeconds: number;
   readonly phaseIsTerminal: boolean;
-  /** The cached state has a running container or ready sandbox, or is unknown. */
+  /** Whether the cached state has a running container or ready sandbox, or is unknown. */
   readonly mayRun: boolean;
-  /** Found at runtime, and the caller has no spec: spec, phase and deletion fields are ignored. */
+  /** Set if the pod was found in the runtime and the caller has no spec: spec, phase and deletion fields are ignored. */
   readonly runtimeOnly?: true;
   /** Only for `kill`. */
   readonly graceOverrideSeconds?: number;
@@ -46,7 +46,7 @@ export interface Accepted {
   readonly enqueue: boolean;
 }
 
-/** Only the last one is used; the others help debugging. */
+/** Limit of recorded reasons. Only the last one is used; the others help debugging. */
 const ABNORMAL_TERMINATIONS_MAX = 8;
 
 /**
@@ -80,7 +80,7 @@ export function acceptUpdate(record: WorkerRecord | undefined, update: PodUpdate
   };
 }
 
-/** A pod that ended before the agent started is terminated at once: it holds no resources, but is still cleaned up. */
+/** A pod that ended before the agent started is terminated at once: it does not hold resources, but is still cleaned up. */
 function newRecord(update: PodUpdate): WorkerRecord {
   const { fullName, isStatic, nowMs, runtimeOnly, phaseIsTerminal, mayRun } = update;
   const hasEnded = runtimeOnly !== true && phaseIsTerminal && !mayRun;
@@ -222,7 +222,7 @@ export function requeueLastUpdate(record: WorkerRecord, nowMs: number): WorkerRe
 
 /** Requested grace periods in seconds. */
 export interface RequestedGrace {
-  /** Result of earlier updates; 0 = none yet. */
+  /** Result of earlier updates; 0 if there is none. */
   readonly recorded: number;
   /** From the API server, for a pod that is being deleted. */
   readonly deletion?: number | undefined;
@@ -237,7 +237,7 @@ export interface EffectiveGrace {
   readonly shortened: boolean;
 }
 
-/** Every container gets a signal first. */
+/** Minimum grace period, so that every container first gets a signal. */
 const GRACE_SECONDS_MIN = 1;
 
 /**

@@ -39,7 +39,7 @@ interface SyncResult {
   readonly update: FencedUpdate;
   readonly end: SyncEnd;
   readonly failure: unknown;
-  /** Used unless the worker changes state. */
+  /** The outcome if the worker does not change its state. */
   readonly outcome: (nowMs: number) => SyncOutcome;
 }
 
@@ -75,7 +75,7 @@ function logFailure({ pods, log }: Pick<NodePorts, "log" | "pods">, uid: string,
   });
 }
 
-/** Unschedules a finished pod; a static pod lets the next one of its full name start. */
+/** Unschedules a finished pod; after a static pod, the next pod with the same full name may start. */
 export async function release(ports: EnqueuePorts, uid: string, record: WorkerRecord): Promise<void> {
   await ports.store.unschedule("pods", uid);
   if (!record.isStatic) return;

@@ -100,7 +100,7 @@ export function fencedUpdate({ store }: Pick<NodePorts, "store">, fence: Fence):
   };
 }
 
-/** Another sync of this pod has begun because this one was taken for lost. Normal after a stall; the other sync continues. */
+/** Another sync of this pod has begun because this sync was considered lost. This is normal after a stall; the other sync continues. */
 export class LostSyncError extends Error {
   override readonly name = "LostSyncError";
 

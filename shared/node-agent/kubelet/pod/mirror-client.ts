@@ -25,7 +25,7 @@ export async function reconcileMirror(ports: MirrorPorts, pod: NodePod): Promise
     const body = mirrorPod(pod, { name: options.nodeName, uid: condition.nodeUid });
     await kube.create({ resource: "pods", namespace, body }).catch(async (error: unknown) => {
       if (!isAlreadyExists(error)) throw error;
-      // A mirror from an earlier start may not have reached the watch yet.
+      // A mirror from an earlier start may not have arrived on the watch yet.
       const existing = await kube.get("pods", namespace, name);
       if (existing === undefined || mirrorStep(pod, parseNodePod(existing)) !== "none") throw error;
     });

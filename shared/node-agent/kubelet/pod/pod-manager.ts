@@ -3,7 +3,7 @@
  *
  * PM1 a mirror pod is never desired; it is looked up from its static pod, or the reverse, by full name.
  * PM2 a removed pod stays known by UID, with its last spec, until `forget`: its worker terminates it by that spec.
- * PM3 of several desired pods with one full name, the latest wins; the previous one returns when that is removed.
+ * PM3 of several desired pods with one full name, the latest applies; when it is removed, the previous one applies again.
  */
 import { CONFIG_ANNOTATIONS, isMirrorPod, isStaticPod } from "../types/labels.ts";
 import { fullName, type NodePod } from "../types/pod.ts";
@@ -34,7 +34,7 @@ export class PodManager {
     this.#lastKnown.delete(uid);
   }
 
-  /** Returns a regular or static pod: desired, else last known (PM2). */
+  /** Returns a regular or static pod: the desired pod, or else the last known pod (PM2). */
   get(uid: string): NodePod | undefined {
     return this.#pods.get(uid) ?? this.#lastKnown.get(uid);
   }
@@ -52,7 +52,7 @@ export class PodManager {
     return [...this.#mirrors.values()];
   }
 
-  /** Also for a removed pod, whose last status the mirror still receives. */
+  /** Returns the mirror of a pod, even of a removed pod, whose last status the mirror still receives. */
   mirrorOf(pod: NodePod): NodePod | undefined {
     return lastOf(this.#mirrors, fullName(pod));
   }
@@ -82,8 +82,8 @@ function lastOf(pods: ReadonlyMap<string, NodePod>, name: string): NodePod | und
 }
 
 /**
- * The pod's API object: itself, or the mirror of a static pod. Ignores a mirror of another manifest hash: its status and deletion belong to
- * another pod.
+ * The pod's API object: itself, or the mirror of a static pod. Ignores a mirror of another manifest hash: because its status and deletion
+ * belong to another pod.
  */
 export function apiPodOf(pods: PodManager, pod: NodePod): NodePod | undefined {
   if (!isStaticPod(pod)) return pod;

@@ -111,7 +111,7 @@ export function httpGetRequest({ action, port, host, purpose, timeoutMs }: HttpG
   };
 }
 
-/** Resolves a number or a port name, also one of digits. Source: pkg/probe/util.go ResolveContainerPort. */
+/** Resolves a number or a port name, even one that consists of digits. Source: pkg/probe/util.go ResolveContainerPort. */
 export function resolvePort(port: number | string, container: ContainerSpec): number | undefined {
   const named = container.ports?.find(({ name }) => name !== undefined && name === port)?.containerPort;
   const number = named ?? (typeof port === "number" ? port : undefined);

@@ -21,11 +21,11 @@ export interface ProbeInput {
   readonly nowMs: number;
   /** The container in the cached status, if any. */
   readonly container: ProbedContainer | undefined;
-  /** There is a cached status. */
+  /** Whether there is a cached status. */
   readonly hasStatus: boolean;
   readonly phaseIsTerminal: boolean;
   readonly podIsDeleting: boolean;
-  /** The container ended and is not restarted. */
+  /** Whether the container has ended and is not restarted. */
   readonly isLast: boolean;
 }
 
@@ -148,10 +148,10 @@ export function probeKey(uid: string, container: string, kind: ProbeKind): strin
 
 export function splitProbeKey(key: string): ProbeId {
   const [uid = "", container = "", kind] = key.split("/");
-  return { uid, container, kind: kind as ProbeKind }; // only probeKey makes keys
+  return { uid, container, kind: kind as ProbeKind }; // only probeKey creates such keys
 }
 
-/** Probes of regular containers and sidecars; others have none. Source: prober_manager.go AddPod. */
+/** Returns the probes of regular containers and sidecars; other containers have none. Source: prober_manager.go AddPod. */
 export function probesOf(pod: NodePod): readonly PodProbe[] {
   return [...pod.spec.containers, ...initContainersOf(pod).filter(isSidecar)].flatMap(probesOfContainer);
 }
@@ -168,7 +168,7 @@ function probesOfContainer({ name, startupProbe, readinessProbe, livenessProbe }
 const PERIOD_SECONDS = 10;
 
 /**
- * The next time slot after `dueMs`; slots missed while the probe ran are skipped. For an early run (§11), `dueMs` is its time.
+ * The next time slot after `dueMs`; skips slots that were missed while the probe ran. For an early run (§11), `dueMs` is its time.
  *
  *     due 0, period 10 s:   now 2 s → 10 s      now 10 s → 10 s      now 31 s → 40 s
  *
@@ -189,7 +189,7 @@ export interface FirstDue {
 }
 
 /**
- * Immediately, but within one period after the agent's start delayed by a random part of a period, to spread the node's probes. Source:
+ * Returns the current time. Within one period after the agent's start, adds a random part of a period, to spread the node's probes. Source:
  * worker.go run.
  */
 export function firstDueMs({ agentStartedAtMs, periodSeconds, nowMs, random }: FirstDue): number {

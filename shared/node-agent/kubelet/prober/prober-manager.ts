@@ -80,7 +80,7 @@ async function probeUnreadySoon(ports: Pick<NodePorts, "store" | "clock">, pod: 
   }
 }
 
-/** Keeps the results for the status. */
+/** Stops the probes and keeps their results for the status. */
 async function stopProbes(ports: Pick<NodePorts, "store">, pod: NodePod, kinds: readonly ProbeKind[]): Promise<void> {
   for (const { container, kind } of probesOf(pod))
     if (kinds.includes(kind)) await ports.store.unschedule("probes", probeKey(pod.metadata.uid, container, kind));
@@ -95,7 +95,7 @@ export async function forgetProbes(ports: Pick<NodePorts, "store">, uid: string)
     }
 }
 
-/** Runs the probe `key`, which was due at `dueMs`. Never throws because of a container. */
+/** Runs the probe `key`, which was due at `dueMs`. Problems of the container never make it throw. */
 export async function runProbe(
   ports: EnqueuePorts & Pick<NodePorts, "cri" | "prober" | "podEvent">,
   key: string,
@@ -108,7 +108,7 @@ export async function runProbe(
   const container = [...pod.spec.containers, ...initContainersOf(pod)].find((one) => one.name === name);
   if (container === undefined) return;
   const { spec } = probe;
-  // Scheduled first, so that the probe cannot be lost.
+  // The next run is scheduled first, so that the probe cannot be lost.
   await ports.store.schedule("probes", key, nextDueMs(dueMs, spec.periodSeconds, ports.clock.now()));
 
   const status = (await ports.store.read("statuses", uid))?.status;
@@ -136,7 +136,7 @@ export async function runProbe(
     published = after.published ?? published;
   }
   const next = record;
-  const isGone = ports.pods.get(uid) === undefined; // changed while the probe ran
+  const isGone = ports.pods.get(uid) === undefined; // the pod may have been removed while the probe ran
   if (isGone || next === undefined || next.stopped === true) await ports.store.unschedule("probes", key);
   if (isGone) return;
   await ports.store.update("probes", key, () => next);
@@ -163,8 +163,8 @@ function probedContainer(entry: ContainerStatusEntry | undefined): ProbedContain
 const ENDED_POLL_MS = 1_000;
 
 /**
- * The outcome of `run`, or `error` once its container has ended: its timeout may be very long. Differs from upstream: prober_manager.go
- * stops a worker only between probes.
+ * The outcome of `run`, or `error` once its container has ended, because the timeout of `run` may be very long. Differs from upstream:
+ * prober_manager.go stops a worker only between probes.
  */
 async function whileRunning(
   { clock, pods, store }: Pick<NodePorts, "store" | "clock" | "pods">,
@@ -254,7 +254,8 @@ export interface PodProbeResults {
 }
 
 /**
- * Results by container id: undefined without such a probe, the initial result before the first run. `nameOf` maps ids to container names.
+ * Results by container id: undefined if there is no such probe, and the initial result before the first run. `nameOf` maps ids to container
+ * names.
  */
 async function readProbeAnswers(
   { store }: Pick<NodePorts, "store">,

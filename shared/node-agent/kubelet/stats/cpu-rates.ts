@@ -15,20 +15,20 @@ interface Rate {
   readonly nanoCores?: number;
 }
 
-/** Shorter intervals are too noisy; the previous rate applies. */
+/** Minimum interval between samples. Shorter intervals are too noisy, so the previous rate applies. */
 const INTERVAL_MS_MIN = 1_000;
 
 export class CpuRates {
   #rates: ReadonlyMap<string, Rate> = new Map();
 
-  /** Replaces all samples. @returns rates in nanocores of ids sampled before */
+  /** Replaces all samples. @returns rates in nanocores of the ids that were sampled before */
   seen(samples: readonly (readonly [id: string, sample: CpuSample])[]): ReadonlyMap<string, number> {
     this.#rates = new Map(samples.map(([id, sample]) => [id, next(this.#rates.get(id), sample)]));
     return new Map([...this.#rates].flatMap(([id, { nanoCores }]) => (nanoCores === undefined ? [] : [[id, nanoCores] as const])));
   }
 }
 
-/** A lower total belongs to another process and starts over. */
+/** A lower total belongs to another process, so the rate starts over. */
 function next(before: Rate | undefined, sample: CpuSample): Rate {
   if (before === undefined || sample.nanoSeconds < before.from.nanoSeconds) return { from: sample };
   const intervalMs = sample.timestampMs - before.from.timestampMs;

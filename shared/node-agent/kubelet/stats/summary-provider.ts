@@ -11,7 +11,7 @@ import { volumePlaces } from "../volume/volume-measures.ts";
 type DiskPorts = MeasurePodsPorts & Pick<NodePorts, "pods" | "options">;
 type SummaryPorts = DiskPorts & Pick<NodePorts, "clock">;
 
-/** The summary provider; the server starts before the agent, hence `attach`. */
+/** The summary provider; it has `attach`, because the server starts before the agent. */
 export class SummaryProvider {
   readonly #machine: () => Promise<MachineStats>;
   readonly #rates = new CpuRates();

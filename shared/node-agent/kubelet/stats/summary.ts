@@ -18,7 +18,7 @@ export interface Measured {
   /** Running containers. */
   readonly containers: readonly Container[];
   readonly stats: readonly ContainerStats[];
-  /** By container id, in nanocores; `""` is the machine. */
+  /** Rates in nanocores by container id; `""` is the machine. */
   readonly nanoCores: ReadonlyMap<string, number>;
   /** Disk usage; absent if only CPU and memory are requested. */
   readonly disk?: {
@@ -36,7 +36,7 @@ export function summaryOf(measured: Measured): { readonly node: Stats; readonly 
   const bySandbox = Map.groupBy(withStats, ({ podSandboxId }) => podSandboxId);
   const pods = measured.sandboxes.flatMap((sandbox) => {
     const inPod = bySandbox.get(sandbox.id);
-    // The runtime may contain others' containers.
+    // The runtime may contain containers of other programs.
     if (inPod === undefined || sandbox.labels[LABELS.podUid] === undefined) return [];
     return [podStats(sandbox, inPod, statsOf, measured)];
   });
@@ -171,7 +171,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((all, one) => all + one, 0);
 }
 
-/** metav1.Time has whole seconds. */
+/** Formats a time in whole seconds, as metav1.Time. */
 function time(ms: number): string {
   return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

@@ -1,4 +1,7 @@
-/** Decides how a new status enters the cache (node-agent §13.5). The cache serves requests and the API server; a version is sent once. */
+/**
+ * Decides how a new status enters the cache (node-agent §13.5). The cache serves requests and updates of the API server; each version is
+ * sent once.
+ */
 import { formatTime } from "@deltaloop/kube/objects";
 import type { CachedStatus, PodStatus } from "../../ports/node-store.ts";
 import { initContainersOf, isSidecar, isTerminalPhase, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
@@ -8,7 +11,9 @@ import { restartsAfter } from "../types/observed-pod.ts";
 import { jsonEqual } from "../types/json-equal.ts";
 import { isStaticPod } from "../types/labels.ts";
 
-/** Total for all containers of a pod. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength. */
+/**
+ * Limit of the termination messages of all containers of a pod. Source: pkg/kubelet/container/runtime.go MaxPodTerminationMessageLogLength.
+ */
 const MESSAGE_BYTES_MAX = 12_288;
 
 /**
@@ -65,7 +70,7 @@ function mayRestart(pod: NodePod, container: ContainerSpec, exitCode: number): b
   return (exitCode !== 0 && pod.spec.restartPolicy === "OnFailure") || restartsAfter(pod, container, exitCode);
 }
 
-/** `next` with times, startTime and generation from `before`, and truncated messages. */
+/** Returns `next` with times, startTime and generation from `before`, and with truncated messages. */
 function fitted(pod: NodePod, before: PodStatus, next: PodStatus, nowText: string): PodStatus {
   const observedGeneration = Math.max(before.observedGeneration ?? 0, next.observedGeneration ?? 0);
   const containers = pod.spec.containers.length + initContainersOf(pod).length + (pod.spec.ephemeralContainers ?? []).length;
@@ -140,7 +145,7 @@ function isSameStatus(a: PodStatus, b: PodStatus): boolean {
 
 type Field = keyof PodStatus;
 
-/** Fields owned by the API server, sent back unchanged. Source: status_manager.go mergePodStatus. */
+/** Fields that the API server owns and that are sent back unchanged. Source: status_manager.go mergePodStatus. */
 export const API_SERVER_FIELDS: readonly Field[] = [
   "resourceClaimStatuses",
   "extendedResourceClaimStatus",
@@ -163,13 +168,13 @@ export function sameField(a: unknown, b: unknown): boolean {
   return jsonEqual(a, b, isEmpty);
 }
 
-/** Empty objects are not absent: `waiting: {}` has a meaning. */
+/** Empty objects do not count as absent, because `waiting: {}` has a meaning. */
 function isEmpty(value: unknown): boolean {
   return value === undefined || value === null || value === "" || (Array.isArray(value) && value.length === 0);
 }
 
 /**
- * The final status: containers without an observed end failed, unless the pod never reached them; the phase is terminal.
+ * The final status: containers without an observed end count as failed, unless the pod never reached them; the phase is terminal.
  *
  *     no init containers, a RUNNING         → a Terminated 137 ContainerStatusUnknown, Failed
  *     init i1, i2 waiting, a waiting        → i1 Terminated 137, i2 and a unchanged, Failed

@@ -18,7 +18,7 @@ const MILLI_PER_CPU = 1000;
 type Amounts = Readonly<Record<string, string>>;
 
 /**
- * The allocated resources; for a running container with the runtime's CPU and memory, or else the previous ones. Lists that are not
+ * The allocated resources; for a running container with the runtime's CPU and memory, or else with the previous ones. Lists that are not
  * allocated are omitted.
  *
  *     allocated cpu 200m; runtime 102 shares → allocatedResources cpu 200m, resources.requests cpu 100m
@@ -75,7 +75,7 @@ function actual(
   };
 }
 
-/** Keep the allocated amount: the kernel value cannot distinguish it. */
+/** Means that the allocated amount is kept, because the kernel value cannot distinguish it. */
 const KEEP = "";
 
 function milliQuantity(milli: number | undefined, allocatedMilli = 0, milliMin: number): string | undefined {

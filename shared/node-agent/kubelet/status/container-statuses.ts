@@ -7,7 +7,7 @@ import type { ObservedContainer, ObservedPod, ProbeAnswer } from "../types/obser
 import { isSidecar, type ContainerSpec, type ContainerStatusEntry, type NodePod } from "../types/pod.ts";
 import { statusResources } from "./container-resources.ts";
 
-/** Exit of a container whose end was not observed: 128 + SIGKILL. */
+/** Exit code and reason of a container whose end was not observed: 128 + SIGKILL. */
 export const UNSEEN_EXIT = { exitCode: 137, reason: "ContainerStatusUnknown" } as const;
 /** Upstream's texts, which users and tools search for. Source: pkg/kubelet/kubelet_pods.go, status_manager.go. */
 export const UNSEEN_AT_END = "The container could not be located when the pod was terminated";
@@ -78,7 +78,7 @@ function base(container: ContainerSpec): ContainerStatusEntry {
   };
 }
 
-/** No instance exists. If one ran before, lastState reports its missed end, so that the pod does not return to Pending. */
+/** No instance exists. If an instance ran before, lastState reports its missed end, so that the pod does not return to Pending. */
 function unobserved(pod: NodePod, container: ContainerSpec, previous: ContainerStatusEntry | undefined): ContainerStatusEntry {
   if (previous?.state?.terminated !== undefined) return previous;
   const waiting = { ...base(container), state: { waiting: { reason: startingReason(pod) } } };
@@ -174,7 +174,7 @@ function withStartFailure({ pod, observed, reasons }: Known, container: Containe
   return { ...status, state: { waiting }, lastState: state.terminated === undefined ? lastState : state };
 }
 
-/** By the runtime's container id. */
+/** Readiness by the runtime's container id. */
 export interface ReadinessProbes {
   readiness(containerId: string): ProbeAnswer;
   startup(containerId: string): ProbeAnswer;

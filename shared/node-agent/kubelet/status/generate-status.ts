@@ -15,7 +15,7 @@ export interface StatusInput {
   readonly observed: ObservedPod;
   /** The cached status, or else the API server's. */
   readonly previous: PodStatus | undefined;
-  /** All containers have stopped permanently (§5.2, §5.4). */
+  /** Whether all containers have stopped permanently (§5.2, §5.4). */
   readonly terminal: boolean;
   /** Container name → why its last start failed (§9). */
   readonly reasons: Readonly<Record<string, WaitingReason>>;
@@ -73,9 +73,9 @@ export function generateApiPodStatus(input: StatusInput): PodStatus {
 type Phase = Required<Pick<PodStatus, "phase">> & Pick<PodStatus, "reason" | "message">;
 
 /**
- * The phase. A terminal one stays, the API server's first; else eviction, passed deadline, or the phase of the containers. Reason and
- * message stay with their phase. Differs from upstream: terminal phases never change (node-agent §0). Upstream may change an unsent one,
- * and puts a deadline's reason on an ended pod.
+ * Returns the phase. A terminal phase stays, the API server's first; otherwise the phase follows from an eviction, an exceeded deadline, or
+ * the containers. Reason and message stay with their phase. Differs from upstream: terminal phases never change (node-agent §0). Upstream
+ * may change an unsent phase, and sets the reason of a deadline on a pod that has ended.
  */
 function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]): Phase {
   const { pod, previous, abnormal } = input;
@@ -96,8 +96,8 @@ function phaseOf(input: StatusInput, statuses: readonly ContainerStatusEntry[]):
 }
 
 /**
- * Conditions of others from the API server, and DisruptionTarget as last decided here. Source: kubelet_pods.go generateAPIPodStatus;
- * pkg/kubelet/eviction/eviction_manager.go evictPod.
+ * Returns the conditions of other components from the API server, and DisruptionTarget as last decided by this agent. Source:
+ * kubelet_pods.go generateAPIPodStatus; pkg/kubelet/eviction/eviction_manager.go evictPod.
  */
 function othersConditions({ pod, previous, abnormal }: StatusInput): readonly PodCondition[] {
   const external = (pod.status?.conditions ?? []).filter(({ type }) => !isOwnedCondition(type));
@@ -136,9 +136,9 @@ export function hostAddresses(hostIps: readonly string[]): Pick<PodStatus, "host
  *
  *     node 10.0.0.1, runtime [fd00::5 10.1.0.5 10.1.0.6] → 10.1.0.5, fd00::5
  *
- * Host-network pods keep the node's addresses and add a later second family. Others keep theirs while no sandbox is ready. Source:
- * pkg/kubelet/kubelet_pods.go sortPodIPs, generateAPIPodStatus; pkg/kubelet/pleg/generic.go getPodIPs. Differs from upstream: upstream
- * loses the address of a pod without a ready sandbox on restart.
+ * Host-network pods keep the node's addresses and add a later second family. Other pods keep their addresses while no sandbox is ready.
+ * Source: pkg/kubelet/kubelet_pods.go sortPodIPs, generateAPIPodStatus; pkg/kubelet/pleg/generic.go getPodIPs. Differs from upstream:
+ * upstream loses the address of a pod without a ready sandbox on restart.
  */
 export function podAddresses({
   pod,

@@ -8,7 +8,7 @@ import { API_SERVER_FIELDS, onlyFields, sameField, withoutFields } from "./accep
 
 /**
  * The status to send: the cached one with others' conditions from `api`. While containers may run, a terminal phase, its reason and
- * DisruptionTarget are held back: observers take a terminal pod's resources as free.
+ * DisruptionTarget are held back: because observers consider a terminal pod's resources free.
  *
  *     api Running, cached Failed Evicted, containers may run → Running, DisruptionTarget not sent
  *     the same, all have stopped                             → Failed Evicted, DisruptionTarget True, Ready False PodFailed
@@ -36,7 +36,7 @@ export function mergePodStatus(api: PodStatus | undefined, cached: PodStatus, co
   };
 }
 
-/** The condition's time is when it is sent, not when it was decided. */
+/** The condition has the time at which it is sent, not at which it was decided. */
 function withDisruption(others: readonly PodCondition[], disruption: PodCondition, nowText: string): readonly PodCondition[] {
   const was = others.find(({ type }) => type === DISRUPTION_TARGET);
   const lastTransitionTime = was?.status === disruption.status ? (was.lastTransitionTime ?? nowText) : nowText;
@@ -44,7 +44,7 @@ function withDisruption(others: readonly PodCondition[], disruption: PodConditio
   return was === undefined ? [...others, sent] : others.map((one) => (one === was ? sent : one));
 }
 
-/** Lists that the API server merges by `ip`; sent as a whole here. */
+/** Lists that the API server merges by `ip`, but that are sent as a whole here. */
 const ADDRESS_LISTS: readonly string[] = ["hostIPs", "podIPs"];
 
 /**
@@ -52,9 +52,9 @@ const ADDRESS_LISTS: readonly string[] = ["hostIPs", "podIPs"];
  *
  *     { metadata: { uid }, status: { phase: "Running", reason: null, conditions: [{ type: "Ready", status: "True", reason: null }] } }
  *
- * Contains only differences, so others' conditions stay. Removed fields are null, removed own conditions `$patch: delete`. Container lists
- * are replaced; address lists use `$patch: replace`. Source: pkg/util/pod/pod.go PatchPodStatus; patch tags of PodStatus in
- * staging/src/k8s.io/api/core/v1/types.go.
+ * The patch contains only differences, so conditions of other components stay. Removed fields are null, removed own conditions `$patch:
+ * delete`. Container lists are replaced; address lists use `$patch: replace`. Source: pkg/util/pod/pod.go PatchPodStatus; patch tags of
+ * PodStatus in staging/src/k8s.io/api/core/v1/types.go.
  */
 export function statusPatch(pod: { readonly uid: string }, api: PodStatus | undefined, merged: PodStatus): object | undefined {
   const { conditions: oldConditions = [], ...old } = api ?? {};
@@ -91,8 +91,8 @@ function conditionsPatch(old: readonly PodCondition[], conditions: readonly PodC
 }
 
 /**
- * Whether the API object may be deleted: deletion requested, phase terminal, nothing left on the node. Never for mirror pods. Source:
- * status_manager.go canBeDeleted.
+ * Whether the API object may be deleted: deletion is requested, the phase is terminal, and nothing of the pod is left on the node. Never
+ * for mirror pods. Source: status_manager.go canBeDeleted.
  */
 export function canBeDeleted(apiPod: NodePod, cached: CachedStatus): boolean {
   const isDeleting = apiPod.metadata.deletionTimestamp !== undefined && !isMirrorPod(apiPod);

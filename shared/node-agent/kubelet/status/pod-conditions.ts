@@ -5,7 +5,7 @@ import type { ContainerSpec, ContainerStatusEntry, NodePod, PodCondition } from 
 import { podSandboxChanged } from "../kuberuntime/compute-pod-actions.ts";
 type Statuses = readonly ContainerStatusEntry[] | undefined;
 
-/** Set when the agent terminates a pod; other components may set it too. */
+/** Set when the agent terminates a pod; other components may also set it. */
 export const DISRUPTION_TARGET = "DisruptionTarget";
 
 export const RESIZE_CONDITIONS: ReadonlySet<string> = new Set(["PodResizeInProgress", "PodResizePending"]);
@@ -127,7 +127,7 @@ function hasRegularContainerStarted(pod: NodePod, statuses: readonly ContainerSt
   );
 }
 
-/** Container names without a status, and those whose status does not satisfy `isFine`; in spec order. */
+/** Returns the names of containers without a status, and of containers whose status does not satisfy `isFine`, in spec order. */
 function sorted(
   containers: readonly ContainerSpec[],
   statuses: readonly ContainerStatusEntry[],

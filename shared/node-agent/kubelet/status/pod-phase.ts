@@ -13,15 +13,15 @@ interface Counts {
   failedInit: number;
   /** Sidecars that are not started. */
   pendingSidecar: number;
-  /** From here on sidecars and regular containers. */
+  /** Sidecars and regular containers whose state is unknown. */
   unknown: number;
   running: number;
   waiting: number;
   /** Ended regular containers, including those in back-off. */
   stopped: number;
-  /** Of these: exited with 0 and not waiting for a restart. */
+  /** Stopped containers that exited with 0 and not waiting for a restart. */
   succeeded: number;
-  /** Of these: never restarted, by their own or the pod's policy. */
+  /** Stopped containers that are never restarted, by their own or the pod's policy. */
   stoppedForGood: number;
 }
 
@@ -114,8 +114,8 @@ function exitCodeOf(status: ContainerStatusEntry | undefined): number | undefine
 }
 
 /**
- * Whether initialization is complete: a restarting sidecar must not return the pod to Pending. Source: pkg/kubelet/container/helpers.go
- * HasAnyActiveRegularContainerStarted.
+ * Whether initialization is complete: if so, a restarting sidecar must not return the pod to Pending. Source:
+ * pkg/kubelet/container/helpers.go HasAnyActiveRegularContainerStarted.
  */
 function hasRegularContainerInSandbox(pod: NodePod, { sandboxes, containers }: ObservedPod): boolean {
   const [newest] = sandboxes;

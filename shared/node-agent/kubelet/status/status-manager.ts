@@ -53,7 +53,7 @@ export async function computeStatus(
   });
 }
 
-/** A static pod's API status is in its mirror. */
+/** Adds the API status, which for a static pod is in its mirror. */
 function withApiStatus(ports: Pick<NodePorts, "pods">, pod: NodePod): NodePod {
   const status = apiPodOf(ports.pods, pod)?.status;
   return status === undefined ? pod : { ...pod, status };
@@ -86,7 +86,7 @@ export async function storeStatus(
     ports.send("statuses", uid, "changed");
 }
 
-/** TerminatePod: nothing of the pod runs or is mounted any more. */
+/** TerminatePod: stores the status of a pod of which nothing runs or is mounted. */
 export async function storeTerminated(ports: StoreStatusPorts, pod: NodePod, update: FencedUpdate): Promise<void> {
   const cached = await ports.store.read("statuses", pod.metadata.uid);
   await storeStatus(ports, pod, terminatedStatus(pod, cached?.status ?? pod.status ?? {}, ports.clock.now()), { update, finished: true });
@@ -119,11 +119,11 @@ export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise
       answered = parseNodePod(await ports.kube.patch({ resource: "pods", namespace, name, subresource: "status", type, body }));
     } catch (error) {
       if (known !== undefined) {
-        // The last response is outdated.
+        // The last response is outdated and is dropped.
         await ports.store.update("statuses", uid, withoutAnswer);
         if (isNotFound(error) || isInvalid(error)) return await flushStatus(ports, uid);
       }
-      // Gone, or replaced by another pod of that name.
+      // The pod was deleted, or replaced by another pod of that name.
       if (!isNotFound(error) && !isInvalid(error)) throw error;
       if (isInvalid(error))
         ports.log.warn("the API server rejected the pod status", { pod: `${namespace}/${name}`, error: describeError(error) });
@@ -136,14 +136,14 @@ export async function flushStatus(ports: FlushStatusPorts, uid: string): Promise
     await ports.kube
       .delete({ resource: "pods", namespace, name, preconditions: { uid: live.metadata.uid }, gracePeriodSeconds: 0 })
       .catch((error: unknown) => {
-        // Gone, or replaced by another pod of that name.
+        // The pod was deleted, or replaced by another pod of that name.
         if (!isNotFound(error) && !isConflict(error)) throw error;
       });
     await ports.store.update("statuses", uid, () => undefined);
   }
 }
 
-/** The API object; undefined if there is none to update. */
+/** Reads the API object; undefined if there is no object to update. */
 async function readLive(
   ports: Pick<NodePorts, "kube" | "store">,
   pod: NodePod,
@@ -159,12 +159,12 @@ async function readLive(
   }
   const live = parseNodePod(found);
   if (live.metadata.uid === target.metadata.uid) return live;
-  // Replaced by another pod of that name; a static pod gets a new mirror.
+  // The pod was replaced by another pod of that name; a static pod gets a new mirror.
   if (!isStaticPod(pod)) await ports.store.update("statuses", uid, () => undefined);
   return undefined;
 }
 
-/** Each ten seconds, enqueues unsent statuses, externally changed ones, and due deletions. */
+/** Each ten seconds, enqueues unsent statuses, statuses that were changed externally, and due deletions. */
 export async function flushStatuses(ports: Pick<NodePorts, "store" | "clock" | "pods" | "send">): Promise<void> {
   for (const [uid, cached] of await ports.store.rows("statuses")) {
     const why = pendingReason(ports, uid, cached);

@@ -6,8 +6,8 @@ import type { NodePod } from "../types/pod.ts";
 import { terminationsBetween } from "./terminations.ts";
 
 /**
- * Observes the start latency of a pod that began to run. Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: operator precedence
- * there also counts the first sync of every pod.
+ * Observes the start latency of a pod that began to run. Source: pkg/kubelet/kubelet.go SyncPod. Differs from upstream: because of an
+ * operator precedence, upstream also counts the first sync of every pod.
  */
 export function countStart({ metrics, clock }: Pick<NodePorts, "clock" | "metrics">, { metadata }: NodePod): void {
   const seenMs = parseTime(metadata.annotations?.[CONFIG_ANNOTATIONS.seen]);

@@ -9,8 +9,8 @@ export interface Termination {
 }
 
 /**
- * Containers that `after` shows as terminated and `before` does not (node-agent §15). Misses ends between two statuses. Source:
- * pkg/kubelet/status/status_manager.go updateStatusInternal checkAndRecordTerminations.
+ * Returns the containers that are terminated in `after` but not in `before` (node-agent §15). Does not detect ends between two statuses.
+ * Source: pkg/kubelet/status/status_manager.go updateStatusInternal checkAndRecordTerminations.
  */
 export function terminationsBetween(before: PodStatus, after: PodStatus): readonly Termination[] {
   const of = (

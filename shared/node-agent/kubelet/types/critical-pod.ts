@@ -5,7 +5,8 @@ import type { NodePod } from "./pod.ts";
 export const SYSTEM_CRITICAL_PRIORITY = 2_000_000_000;
 
 /**
- * Pods that are admitted and kept under node pressure (node-agent §14.5). Static pods count: they are not admitted again after an eviction.
+ * Whether the pod is admitted and kept under node pressure (node-agent §14.5). Static pods are critical, because they are not admitted
+ * again after an eviction.
  * Source: pkg/kubelet/types/pod_update.go IsCriticalPod.
  */
 export function isCriticalPod(pod: NodePod): boolean {

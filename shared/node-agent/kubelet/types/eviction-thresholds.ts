@@ -22,11 +22,11 @@ export type PressureCondition = "MemoryPressure" | "DiskPressure" | "PIDPressure
 /** A count, or a fraction of the capacity as a 32-bit float like upstream's. */
 export type ThresholdValue = { readonly amount: number } | { readonly share: number };
 
-/** Met while less than `value` is available. */
+/** A threshold, which is met while less than `value` is available. */
 export interface Threshold {
   readonly signal: Signal;
   readonly value: ThresholdValue;
-  /** How long it must be met before an eviction; 0 = hard. */
+  /** Time for which the threshold must be met before an eviction; 0 for a hard threshold. */
   readonly gracePeriodMs: number;
   /** Additional amount that must become free. */
   readonly minReclaim?: ThresholdValue;
@@ -79,7 +79,7 @@ export function conditionOfSignal(signal: Signal): PressureCondition {
   return resource === "pids" ? "PIDPressure" : "DiskPressure";
 }
 
-/** Truncated to an integer. Source: eviction/api/types.go GetThresholdQuantity. */
+/** Returns the amount, truncated to an integer. Source: eviction/api/types.go GetThresholdQuantity. */
 export function amountOf(value: ThresholdValue, capacity: number): number {
   return "amount" in value ? value.amount : Math.trunc(capacity * value.share);
 }
@@ -111,7 +111,7 @@ export function parseThresholds({
   readonly soft?: Statements;
   readonly softGracePeriods?: Statements;
   readonly minimumReclaims?: Statements;
-  /** Pod limits are enforced (§7.6.1): hard memory thresholds also apply to the pods' cgroup. */
+  /** Whether pod limits are enforced (§7.6.1), so that hard memory thresholds also apply to the pods' cgroup. */
   readonly enforcesPods?: boolean;
 }): readonly Threshold[] {
   const hardOnes = [...hard].flatMap(([signal, text]) => threshold(signal, text) ?? []);
@@ -136,7 +136,7 @@ function ofAllocatable(thresholds: readonly Threshold[]): readonly Threshold[] {
   return ofMemory.map((one) => ({ ...one, signal: "allocatableMemory.available" }));
 }
 
-/** Undefined for `0%` and `100%`, which disable a threshold. */
+/** Returns undefined for `0%` and `100%`, which disable a threshold. */
 function threshold(name: string, text: string): Threshold | undefined {
   const signal = knownSignal(name);
   if (!text.endsWith("%")) {
@@ -168,7 +168,7 @@ function knownSignal(name: string): Signal {
   return signal;
 }
 
-/** In whole units, rounded up like Quantity.Value. */
+/** Returns whole units, rounded up like Quantity.Value. */
 function quantity(text: string): number {
   const nanos = numericQuantity(text);
   if (nanos === undefined)
@@ -200,15 +200,16 @@ function gracePeriodMs(text: string): number {
 
 /** Which file systems of the node are shared. */
 export interface Disks {
-  /** Images are not on the file system of volumes and logs. */
+  /** Whether images are on another file system than volumes and logs. */
   readonly hasImageFs: boolean;
-  /** Writable layers are on the file system of volumes and logs anyway. */
+  /** Whether writable layers are nevertheless on the file system of volumes and logs. */
   readonly splitsContainerFs: boolean;
 }
 
 /**
- * Derives `containerfs` thresholds from `imagefs` or `nodefs`, where the containers are; overrides configured ones. Source: helpers.go
- * UpdateContainerFsThresholds. Differs from upstream: a missing threshold adds none, instead of one of 0 that is never met.
+ * Derives `containerfs` thresholds from `imagefs` or `nodefs`, depending on the location of the containers; overrides configured
+ * thresholds. Source: helpers.go UpdateContainerFsThresholds. Differs from upstream: a missing threshold adds no threshold, instead of a
+ * threshold of 0 that is never met.
  */
 export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, splitsContainerFs }: Disks): readonly Threshold[] {
   const like = hasImageFs && !splitsContainerFs ? "imagefs" : "nodefs";
@@ -219,10 +220,10 @@ export function withContainerFs(thresholds: readonly Threshold[], { hasImageFs, 
   return [...thresholds.filter(({ signal }) => !signal.startsWith("containerfs.")), ...copies];
 }
 
-/** Bytes, or another count. */
+/** An observation in bytes or in another count. */
 export interface Observation {
   readonly available: number;
   readonly capacity: number;
-  /** When it was measured; absent: now. */
+  /** Time of the measurement; absent for the current time. */
   readonly takenMs?: number;
 }

@@ -20,10 +20,10 @@ export interface NodeOptions {
   /** Port of the HTTPS server. Default 10250. */
   readonly port: number;
   readonly maxPods: number;
-  /** Cluster DNS addresses; without them `ClusterFirst` acts as `Default`. */
+  /** Cluster DNS addresses; if empty, `ClusterFirst` acts as `Default`. */
   readonly clusterDns: readonly string[];
   readonly clusterDomain: string;
-  /** The resolver configuration for pods. Default `/etc/resolv.conf`; empty: none. */
+  /** The resolver configuration for pods. Default `/etc/resolv.conf`; empty for none. */
   readonly resolvConf?: string;
   readonly registration?: NodeRegistration;
   readonly imageGc: ImageGcPolicy;
@@ -36,14 +36,14 @@ export interface NodeOptions {
 
 /** Cgroup settings (node-agent §7.6.1). */
 export interface CgroupPolicy {
-  /** A cgroup per pod and QoS class. Default true; false leaves cgroups to the runtime. */
+  /** Whether there is a cgroup per pod and QoS class. Default true; false leaves cgroups to the runtime. */
   readonly perQos: boolean;
   /** Enforced limits. Default: `pods`. */
   readonly enforce: readonly NodeAllocatableEnforcement[];
   /** Reserved resources, and the cgroup on which to enforce them. */
   readonly kubeReserved: ReservedGroup;
   readonly systemReserved: ReservedGroup;
-  /** Process limit per pod; −1 (default): unlimited. */
+  /** Process limit per pod; −1 (default) means unlimited. */
   readonly podMaxPids: number;
 }
 
@@ -67,7 +67,7 @@ export interface Reserved {
 
 export interface ReservedGroup {
   readonly resources: Reserved;
-  /** Absolute: `/system.slice`. */
+  /** Absolute path, such as `/system.slice`. */
   readonly cgroup?: string;
 }
 
@@ -79,7 +79,7 @@ export interface ImageGcPolicy {
   readonly lowThresholdPercent: number;
   /** Default 2 min. */
   readonly minAgeMs: number;
-  /** Removes images unused for longer, independent of disk usage. Default: absent. */
+  /** Age after which unused images are removed regardless of disk usage. Default: absent. */
   readonly maxAgeMs?: number;
 }
 
@@ -89,7 +89,7 @@ export interface NodeResources {
   readonly memoryBytes: number;
   readonly ephemeralStorageBytes: number;
   readonly pods: number;
-  /** Huge page sizes of the kernel, as cgroups name them: `2MB`, `1GB`. Absent: none. */
+  /** Huge page sizes of the kernel, as cgroups name them: `2MB`, `1GB`. Absent if there are none. */
   readonly hugePageSizes?: readonly string[];
   /** Preallocated bytes per size. */
   readonly hugePageBytes?: Readonly<Record<string, number>>;
@@ -99,7 +99,7 @@ export interface NodeResources {
   readonly cpus?: string;
   /** Sum of kube and system reservations. */
   readonly reserved?: Reserved;
-  /** An OOM kills all processes of a container. Cgroup v2 only. */
+  /** Whether an OOM kills all processes of a container. Cgroup v2 only. */
   readonly killsGroupOnOom?: true;
 }
 
@@ -137,7 +137,7 @@ export function allocatableOf(capacity: NodeResources, policy: Pick<EvictionPoli
   };
 }
 
-/** By hard thresholds only. */
+/** Returns the amounts that hard thresholds keep free. */
 function keptFree({ thresholds }: Pick<EvictionPolicy, "thresholds">, signal: Signal, amount: number): number {
   const kept = thresholds.find((one) => one.signal === signal && isHard(one));
   return kept === undefined ? 0 : amountOf(kept.value, amount);
@@ -159,11 +159,11 @@ export function reservedTooMuch(capacity: NodeResources, policy: Pick<EvictionPo
   return amounts.flatMap(([name, kept = 0, has, unit]) => (kept > has ? [`${name}: ${kept}${unit} of ${Math.trunc(has)}${unit}`] : []));
 }
 
-/** As in `status.capacity` and `status.allocatable`. */
+/** Returns quantities in the form of `status.capacity` and `status.allocatable`. */
 export function resourceQuantities({ cpuMilli, memoryBytes, ephemeralStorageBytes, pods, hugePageBytes = {} }: NodeResources): Quantities {
   return {
     cpu: canonicalQuantity(`${cpuMilli}m`) ?? "0",
-    // Decimal, unlike memory. Source: pkg/kubelet/cadvisor/util.go EphemeralStorageCapacityFromFsInfo.
+    // The quantity is decimal, unlike that of memory. Source: pkg/kubelet/cadvisor/util.go EphemeralStorageCapacityFromFsInfo.
     "ephemeral-storage": canonicalQuantity(`${ephemeralStorageBytes}`) ?? "0",
     ...Object.fromEntries(Object.entries(hugePageBytes).map(([size, bytes]) => [hugePagesName(size), bytesQuantity(bytes)])),
     memory: bytesQuantity(memoryBytes),
@@ -189,17 +189,17 @@ export function bytesQuantity(bytes: number): string {
 
 /** Image pull settings (node-agent §8). Source: pkg/kubelet/apis/config/types.go; v1beta1/defaults.go. */
 export interface ImagePullPolicy {
-  /** One pull at a time. Default true; false if several parallel pulls are configured. */
+  /** Whether only one pull runs at a time. Default true; false if several parallel pulls are configured. */
   readonly serialize: boolean;
-  /** Parallel pulls, unless serialized. Absent: unlimited. */
+  /** Parallel pulls, unless serialized. If absent, unlimited. */
   readonly maxParallel?: number;
-  /** Pulls per second; 0: unlimited. Default 5. */
+  /** Pulls per second; 0 means unlimited. Default 5. */
   readonly registryQps: number;
   /** Burst of pulls. Default 10. */
   readonly registryBurst: number;
 }
 
-/** Applies to this priority up to the next one. */
+/** A grace period for pods from this priority up to that of the next period. */
 export interface ShutdownGracePeriod {
   readonly priority: number;
   readonly seconds: number;
@@ -209,11 +209,11 @@ export type Taint = Wire<V1Taint>;
 
 export interface NodeRegistration {
   readonly labels?: Readonly<Record<string, string>>;
-  /** Only for a new Node. */
+  /** Taints, which are set only on a new Node. */
   readonly taints?: readonly Taint[];
   /** The cloud provider's machine id; only for a new Node. */
   readonly providerId?: string;
-  /** A cloud controller sets addresses and removes the taint that blocks scheduling until then. */
+  /** Whether a cloud controller sets addresses and then removes the taint that blocks scheduling. */
   readonly externalCloudProvider?: true;
   /** Whether `--node-ip` was given. */
   readonly nodeIpGiven?: boolean;

@@ -18,11 +18,11 @@ export interface ObservedPod {
   readonly uid: string;
   readonly name: string;
   readonly namespace: string;
-  /** Of the newest sandbox, if it is ready. */
+  /** Addresses of the newest sandbox, if it is ready. */
   readonly ips: readonly string[];
   /** Newest first. */
   readonly sandboxes: readonly ObservedSandbox[];
-  /** Newest first; equal names are instances of one container. */
+  /** Containers, newest first; equal names are instances of one container. */
   readonly containers: readonly ObservedContainer[];
 }
 
@@ -31,7 +31,7 @@ export interface ObservedSandbox {
   readonly attempt: number;
   readonly state: PodSandboxState;
   readonly createdAtMs: number;
-  /** Absent if the runtime reports none. */
+  /** Absent if the runtime reports no network. */
   readonly network?: { readonly ip: string; readonly additionalIps: readonly string[] };
   readonly networkMode?: NamespaceMode;
 }
@@ -43,24 +43,24 @@ export interface ObservedContainer {
   readonly state: ContainerState;
   readonly image: string;
   readonly imageRef: string;
-  /** containerHash at creation. */
+  /** The containerHash at creation. */
   readonly hash: string;
   readonly restartCount: number;
   readonly createdAtMs: number;
   /** Absent while CREATED. */
   readonly startedAtMs?: number;
-  /** These four apply only when EXITED. */
+  /** This field and the next three apply only in state EXITED. */
   readonly finishedAtMs?: number;
   readonly exitCode: number;
   readonly reason: string;
   /** The runtime's message, then the termination message. */
   readonly message: string;
   readonly logPath: string;
-  /** Current limits; absent if the runtime reports none. */
+  /** Current limits; absent if the runtime reports no limits. */
   readonly resources?: NonNullable<ContainerStatus["resources"]>;
   /** Last resources set by the agent; absent if not recorded (NodeStore `allocations`). */
   readonly actuated?: ContainerResources;
-  /** The agent stops or stopped it for a restart (NodeStore `restarts`). */
+  /** Whether the agent stops or has stopped the container for a restart (NodeStore `restarts`). */
   readonly endedForRestart?: true;
 }
 
@@ -112,7 +112,7 @@ export function observedContainer(
   };
 }
 
-/** From the annotation, or else the runtime's attempt. */
+/** Returns the count from the annotation, or else the runtime's attempt. */
 export function restartCountOf(annotations: StringMap, { attempt }: Pick<ContainerMetadata, "attempt">): number {
   const restartCount = Number.parseInt(annotations[ANNOTATIONS.restartCount] ?? "", 10);
   return Number.isNaN(restartCount) ? attempt : restartCount;
@@ -144,14 +144,14 @@ export function observedPod(
 
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*)$/iu;
 
-/** One invalid address discards all (§6.1). */
+/** Returns no addresses if one of them is invalid (§6.1). */
 function addressesOf(sandbox: ObservedSandbox | undefined): readonly string[] {
   if (sandbox?.state !== "SANDBOX_READY" || sandbox.network === undefined) return [];
   const all = [sandbox.network.ip, ...sandbox.network.additionalIps].filter((ip) => ip !== "");
   return all.every((ip) => ADDRESS.test(ip)) ? all : [];
 }
 
-/** By container id, because results do not apply to other instances. */
+/** Results by container id, because they do not apply to other instances. */
 export interface ProbeAnswers {
   liveness(containerId: string): ProbeAnswer;
   startup(containerId: string): ProbeAnswer;
@@ -167,7 +167,7 @@ export function restartPolicyOf(pod: NodePod, container: ContainerSpec): string 
  *
  *     Never, rule: Restart if exit code In [42]     42 → yes     1 → no
  *
- * Rules need a policy of the container's own. Other actions do not come here: they hold the pod (unsupported-features.ts).
+ * Rules need a policy of the container. Other actions do not occur here, because they hold the pod (unsupported-features.ts).
  * Source: pkg/api/v1/pod/util.go ContainerShouldRestart, FindMatchingContainerRestartRule.
  */
 export function restartsAfter(pod: NodePod, container: ContainerSpec, exitCode: number): boolean {

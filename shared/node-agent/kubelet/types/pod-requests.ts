@@ -32,7 +32,7 @@ export function podRequests({ spec, ...pod }: NodePod): Requests {
 }
 
 /**
- * The same for limits; overhead only increases existing limits. Does not show whether every container has a limit. Source:
+ * Same as podRequests, but for limits; overhead only increases existing limits. Does not show whether every container has a limit. Source:
  * component-helpers resource/helpers.go PodLimits.
  */
 export function podLimits({ spec, ...pod }: NodePod): Requests {
@@ -46,7 +46,7 @@ export function podLimits({ spec, ...pod }: NodePod): Requests {
   return plus(limits, new Map([...amounts(overhead)].filter(([name]) => (limits.get(name) ?? 0n) > 0n)));
 }
 
-/** In whole units, rounded up; `cpu` in millicores. */
+/** Returns the amount in whole units, rounded up; `cpu` in millicores. */
 export function wholeAmount(requests: Requests, name: string): number {
   const unit = name === "cpu" ? 1_000_000n : 1_000_000_000n;
   return Number(((requests.get(name) ?? 0n) + unit - 1n) / unit);
@@ -79,7 +79,7 @@ const COUNTED = ["cpu", "memory"] as const;
 type Quantities = Readonly<Record<string, string>> | undefined;
 
 /**
- * The API server's QoS class, or else from the spec; constant for a pod.
+ * Returns the QoS class from the API server, or else computes it from the spec. It is constant for a pod.
  *
  *     no requests or limits in any container                    → BestEffort
  *     cpu and memory limited in every container, requests equal → Guaranteed
@@ -122,7 +122,7 @@ function isQosClass(text: string | undefined): text is QosClass {
 /** Powers of 1024. */
 const BYTE_UNITS = ["B", "KB", "MB", "GB", "TB", "PB"] as const;
 
-/** Undefined if absent. CPU in millicores, others in whole units, rounded up. */
+/** Returns CPU in millicores and other amounts in whole units, rounded up; undefined if absent. */
 export function amountOf(quantities: Readonly<Record<string, string>>, name: string): number | undefined {
   const quantity = parseQuantity(quantities[name] ?? "");
   if (quantity === undefined) return undefined;

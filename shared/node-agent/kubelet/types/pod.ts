@@ -40,12 +40,12 @@ export function initContainersOf(pod: NodePod): readonly ContainerSpec[] {
   return pod.spec.initContainers ?? [];
 }
 
-/** An init container that keeps running beside the regular ones. */
+/** Whether the init container keeps running next to the regular containers. */
 export function isSidecar(initContainer: ContainerSpec): boolean {
   return initContainer.restartPolicy === "Always";
 }
 
-/** The wire types share all fields used here. */
+/** Both wire types have all fields that are used here. */
 export function ephemeralContainersOf(pod: NodePod): readonly (ContainerSpec & { readonly targetContainerName?: string })[] {
   return pod.spec.ephemeralContainers ?? [];
 }
@@ -61,7 +61,7 @@ export function isTerminalPhase(phase: string | undefined): phase is "Succeeded"
 
 /** Checks the fields that the agent relies on; the API server validates the rest. @throws {TypeError} naming what is missing */
 export function parseNodePod(value: unknown): NodePod {
-  const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // checked field by field
+  const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // each field is checked below
   for (const field of ["name", "namespace", "uid"] as const)
     if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`a pod without metadata.${field}`);
   const containers = pod?.spec?.containers;
@@ -77,8 +77,8 @@ const FNV_PRIME = 0x01000193;
 const encoder = new TextEncoder();
 
 /**
- * The kubelet's container hash, so that each takes over the other's containers: FNV-1a (32 bits) of Go's printed bytes of the JSON of image
- * and name. Stored in annotations, so it must never change.
+ * The kubelet's container hash, so that agent and kubelet can take over each other's containers: FNV-1a (32 bits) of Go's printed bytes of
+ * the JSON of image and name. Stored in annotations, so it must never change.
  *
  *     { name: "foo1", image: "foo:v1" } → {"image":"foo:v1","name":"foo1"} → ([]uint8)[123 34 105 … 125] → "a7ccf167"
  *

@@ -89,14 +89,14 @@ export function resourceFieldText(
   const [kind, name = ""] = resource.split(/\.(.*)/su);
   if ((kind !== "limits" && kind !== "requests") || !isResource(name))
     throw new VolumeError(`unsupported container resource : ${resource}`);
-  // CPU in millicores, so that divisor 1m works.
+  // CPU is in millicores, so that divisor 1m works.
   const unit = name === "cpu" ? MILLI : ONE;
   const value = units(amountOf(container, kind, name, allocatable), unit);
   const divideBy = units(divisor, unit) || units("1", unit);
   return String((value + divideBy - 1n) / divideBy);
 }
 
-/** In nanos, as quantityNanos. */
+/** Units in nanos, as in quantityNanos. */
 const MILLI = 1_000_000n;
 const ONE = 1_000_000_000n;
 
@@ -125,8 +125,8 @@ function units(text: string, unit: bigint): bigint {
 }
 
 /**
- * A referenced object, key or field is missing. Normal until it is created; the pod retries. Shown in the FailedMount event; contains
- * names, never values.
+ * A referenced object, key or field is missing. This is normal until it is created; the pod retries. Shown in the FailedMount event;
+ * contains names, never values.
  */
 export class VolumeError extends Error {
   override readonly name = "VolumeError";

@@ -21,7 +21,7 @@ export type VolumePaths = Readonly<Record<string, string>>;
 export class MountError extends StepError {
   override readonly name = "MountError";
   readonly volume: string;
-  /** Whether this was an attempt, not only back-off. */
+  /** Whether this was an attempt and not only a back-off. */
   readonly isAttempt: boolean;
 
   constructor(volume: string, error: VolumeRetryError) {
@@ -74,7 +74,7 @@ async function mountVolumes(
   });
 }
 
-/** Reads referenced ConfigMaps and Secrets; accessing one that failed to load throws its API error. */
+/** Reads referenced ConfigMaps and Secrets; accessing an object that failed to load throws its API error. */
 async function readReferences(ports: Pick<NodePorts, "objects">, pod: NodePod): Promise<ReferencedObjects> {
   const { namespace } = pod.metadata;
   const { configMaps, secrets } = podReferences(pod);
@@ -212,7 +212,7 @@ export interface PodReferences {
   readonly secrets: readonly string[];
 }
 
-/** Empty and absent names refer to nothing; the API server accepts some. */
+/** References by name. An empty or absent name, which the API server sometimes accepts, refers to nothing. */
 interface Names {
   readonly configMaps: readonly (string | undefined)[];
   readonly secrets: readonly (string | undefined)[];

@@ -16,7 +16,9 @@ import { countsForEviction } from "../eviction/usage.ts";
 import type { NodePod, VolumeSpec } from "../types/pod.ts";
 import { volumePlans } from "./volumes.ts";
 
-/** Jitter up to 100 %. Source: pkg/kubelet/apis/config/v1beta1/defaults.go VolumeStatsAggPeriod. */
+/**
+ * Period of measurements, to which up to 100 % jitter is added. Source: pkg/kubelet/apis/config/v1beta1/defaults.go VolumeStatsAggPeriod.
+ */
 const PERIOD_MS = 60_000;
 /** Rest time as a multiple of the measuring time. */
 const REST_FACTOR = 9;
@@ -46,7 +48,7 @@ export class VolumeMeasures {
     this.#ports = ports;
   }
 
-  /** By volume name; omits unmeasured volumes. */
+  /** Returns usages by volume name; omits volumes that were not measured. */
   of(uid: string): ReadonlyMap<string, DiskUsage> {
     return this.#pods.get(uid)?.found ?? NONE;
   }
@@ -65,7 +67,7 @@ export class VolumeMeasures {
     const { clock, random } = this.#ports;
     const places = volumePlaces(pod, countsForEviction);
     if (places.length === 0) {
-      measures.dueMs = Infinity; // a pod's volumes never change
+      measures.dueMs = Infinity; // measured only once, because a pod's volumes never change
       return;
     }
     const startMs = clock.now();

@@ -17,11 +17,11 @@ export interface PayloadInput {
   readonly volume: VolumeSpec;
   readonly objects: ReferencedObjects;
   readonly allocatable: NodeResources;
-  /** Returns a token requested before (tokensOf). */
+  /** Returns a token that was requested earlier (tokensOf). */
   token(request: TokenSpec): string;
 }
 
-/** An empty audience is the API server's own. */
+/** An empty audience means the API server. */
 export interface TokenSpec {
   readonly audience: string;
   readonly expirationSeconds: number;
@@ -31,7 +31,7 @@ type Projected = NonNullable<VolumeSpec["projected"]>;
 type Source = NonNullable<Projected["sources"]>[number];
 type Items = NonNullable<NonNullable<VolumeSpec["configMap"]>["items"]>;
 type FieldItems = NonNullable<NonNullable<VolumeSpec["downwardAPI"]>["items"]>;
-/** By path; on conflicts the later source wins. The API server rejects detectable conflicts. */
+/** Files by path; on conflicts the later source applies. The API server rejects detectable conflicts. */
 type Payload = ReadonlyMap<string, VolumeFile>;
 
 /**
@@ -51,7 +51,7 @@ export function volumePayload(input: PayloadInput): readonly VolumeFile[] {
   return [...new Map(payloads.flatMap((payload) => [...payload])).values()];
 }
 
-/** All tokens in the pod's volumes. */
+/** Returns all tokens in the pod's volumes. */
 export function tokensOf(pod: NodePod): readonly { readonly volume: string; readonly spec: TokenSpec }[] {
   return (pod.spec.volumes ?? []).flatMap(({ name, projected }) =>
     (projected?.sources ?? []).flatMap(({ serviceAccountToken }) =>
@@ -86,7 +86,7 @@ function found<T extends object>(object: T | undefined, message: string, optiona
   return object ?? {};
 }
 
-/** All keys, or those of `items` under their paths. */
+/** Returns files for all keys, or for the keys of `items` under their paths. */
 function keyFiles(
   contents: ReadonlyMap<string, Uint8Array>,
   items: Items | undefined,
@@ -131,7 +131,7 @@ function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readon
   return { mode: fsGroupOf(pod) === undefined ? mode : TOKEN_MODE };
 }
 
-/** All results, or one error that lists all problems. Source: errors.NewAggregate. */
+/** Returns all results, or throws one error that lists all problems. Source: errors.NewAggregate. */
 function collect<T>(steps: readonly (() => T)[]): readonly T[] {
   const results: T[] = [];
   const messages = new Set<string>();

@@ -10,7 +10,7 @@ import { earliestRetryMs, StepError, STEP_WAIT_MS } from "../node-ports/operatio
 import { VolumeError } from "./downward-api.ts";
 import type { FencedUpdate } from "../pod-workers/update-worker.ts";
 
-/** An attempt failed (with cause), or is in back-off (without). */
+/** An attempt failed (then `cause` is set), or is in back-off. */
 export class VolumeRetryError extends StepError {
   override readonly name = "VolumeRetryError";
   override readonly retryAtMs: number;
@@ -23,7 +23,7 @@ export class VolumeRetryError extends StepError {
   }
 }
 
-/** @param volume its name; absent: all of the pod. @throws {VolumeRetryError}; other errors are bugs */
+/** @param volume the volume's name; absent for all volumes of the pod. @throws {VolumeRetryError}; other errors are bugs */
 export async function withVolumeBackOff<T>(
   ports: Pick<NodePorts, "store" | "clock">,
   { uid, update, volume = "" }: { readonly uid: string; readonly update: FencedUpdate; readonly volume?: string },

@@ -15,8 +15,8 @@ export type VolumePlan = { readonly name: string; readonly plugin: string } & (
 
 /**
  * One plan per volume, in spec order. All must succeed before the sandbox is created. @param allocatableMemoryBytes maximum size of a
- * tmpfs; default: the kernel's Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected}; pkg/apis/core/v1/defaults.go
- * SetDefaults_Volume.
+ * tmpfs; default: that of the kernel Source: pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected};
+ * pkg/apis/core/v1/defaults.go SetDefaults_Volume.
  */
 export function volumePlans(pod: NodePod, allocatableMemoryBytes?: number): readonly VolumePlan[] {
   return (pod.spec.volumes ?? []).map((volume) => volumePlan(pod, volume, allocatableMemoryBytes));

@@ -28,7 +28,7 @@ export interface MemoryContainer {
   state(): ContainerState;
   status(): ContainerStatus;
   summary(): Container;
-  /** @throws {CriError} if it was started before, or if its script has a `startError` */
+  /** @throws {CriError} if the container was started before, or if its script has a `startError` */
   start(): void;
   update(resources: LinuxContainerResources): void;
   stop(timeoutSeconds: number): Promise<void>;
@@ -61,7 +61,7 @@ export function createMemoryContainer(options: ContainerOptions): MemoryContaine
     exit = { atMs: clock.now(), code, reason, message };
     ended.abort("ended");
   };
-  /** Waits, or until the container ends. @returns whether it still runs */
+  /** Waits for `ms` or until the container ends. @returns whether the container still runs */
   const lasts = async (ms: number): Promise<boolean> => {
     await clock.after(ms, ended.signal).catch(() => undefined); // the container ended
     return exit === undefined;

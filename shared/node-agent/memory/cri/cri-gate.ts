@@ -5,11 +5,11 @@ import type { Cri } from "../../ports/cri.ts";
 
 /** Probabilities from 0 to 1, all 0 unless given. */
 export interface CriFaults {
-  /** Fails with Unavailable before any effect. */
+  /** Fails the call with Unavailable before any effect. */
   readonly unavailable?: number;
   /** Executes the call and then fails it with Unavailable, as if the response was lost. */
   readonly lostAnswer?: number;
-  /** Starts up to `slowMsMax` later. */
+  /** Starts the call up to `slowMsMax` later. */
   readonly slow?: number;
   /** Default 10 s. */
   readonly slowMsMax?: number;
@@ -72,7 +72,7 @@ async function pass<Answer>(verb: keyof Cri, run: () => Promise<Answer>, options
   if (chance(slow)) await clock.after(random.next() * slowMsMax);
   const isLost = chance(lostAnswer);
   const answer = await run();
-  // Killed meanwhile: the call may have taken effect without a response.
+  // The runtime was killed during the call, which may have taken effect without a response.
   if (isLost || !isRunning()) throw new CriError("Unavailable", "the connection broke before the response");
   return answer;
 }

@@ -34,6 +34,6 @@ export function writeLines(
   { path, clock, write }: LogTarget,
   lines: readonly { readonly stream: "stdout" | "stderr"; readonly text: string }[],
 ): void {
-  if (path === "") return; // no logDirectory or no logPath: no log
+  if (path === "") return; // without logDirectory or logPath there is no log
   for (const { stream, text } of lines) write(path, criLogLine(clock.now(), stream, text));
 }

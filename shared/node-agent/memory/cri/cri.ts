@@ -18,7 +18,7 @@ import type { ImageScript, RemoteImage } from "./cri-script.ts";
 
 export interface MemoryCriOptions {
   readonly clock: Clock;
-  /** Used for faults only. */
+  /** Randomness, used only for faults. */
   readonly random: Random;
   /** Images in the store, by name. */
   readonly images: Readonly<Record<string, ImageScript>>;
@@ -30,12 +30,12 @@ export interface MemoryCriOptions {
   readonly writeLog?: WriteLog;
   /** Verbs that fail with Unimplemented. */
   readonly unimplemented?: readonly (keyof Cri)[];
-  /** Read before each call. */
+  /** Faults, which are read before each call. */
   readonly faults?: () => CriFaults;
 }
 
 export interface MemoryCri extends Cri {
-  /** The log at `path`, unless `writeLog` was given. */
+  /** Returns the log at `path`, unless `writeLog` was given. */
   log(path: string): string;
   /** Stops or starts the runtime; containers and sandboxes keep running (CR12). */
   setRunning(running: boolean): void;
@@ -52,11 +52,11 @@ interface Sandbox {
   readonly config: PodSandboxConfig;
   readonly createdAtMs: number;
   state: PodSandboxState;
-  /** Empty without an address, or after its release. */
+  /** The address; empty if there is none or it was released. */
   ip: string;
 }
 
-/** Host numbers of a subnet; .1 is the machine. */
+/** First host number of a subnet for pods; .1 is the machine. */
 const FIRST_HOST = 2;
 const HOSTS = 253;
 
@@ -182,7 +182,7 @@ export function createMemoryCri(options: MemoryCriOptions): MemoryCri {
             is(id, each.id) && is(state, each.state) && is(podSandboxId, each.podSandboxId) && hasLabels(each.labels, labelSelector),
         );
     },
-    // Lines go by path, so there is no open file to reopen.
+    // Lines are written by path, so there is no open file to reopen.
     reopenContainerLog: async (id) => void runningOne(id),
     async execSync(id, cmd, timeoutSeconds, { signal } = {}) {
       const { script, startedAtMs = 0 } = runningOne(id);

@@ -6,9 +6,9 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults, QueueOptions } from "./queue.ts";
 
 export interface DeltaQueueFaults extends QueueFaults {
-  /** `send` reports an entry as failed, not permanently. */
+  /** Probability that `send` reports an entry as failed, but not permanently. */
   readonly refuse?: number;
-  /** The call fails although every entry was accepted. */
+  /** Probability that the call fails although every entry was accepted. */
   readonly unanswered?: number;
 }
 
@@ -68,13 +68,13 @@ export function createMemoryDeltaQueue(options: MemoryDeltaQueueOptions): Memory
 
 /** @throws {RangeError} for a call that SQS would reject as a whole, which is a bug of the caller */
 function asOneCall(entries: readonly QueueEntry[]): readonly QueueEntry[] {
-  if (entries.length > ENTRIES_MAX) throw new RangeError(`${entries.length} entries in one call`);
-  if (new Set(entries.map((entry) => entry.id)).size !== entries.length) throw new RangeError("two entries of one id in one call");
+  if (entries.length > ENTRIES_MAX) throw new RangeError(`the call has ${entries.length} entries, more than allowed`);
+  if (new Set(entries.map((entry) => entry.id)).size !== entries.length) throw new RangeError("two entries of one call have the same id");
   const long = entries.find((entry) => entry.id.length > ID_LENGTH_MAX || entry.group.length > ID_LENGTH_MAX);
-  if (long) throw new RangeError(`id or group over ${ID_LENGTH_MAX} characters: ${long.id}`);
+  if (long) throw new RangeError(`id or group is longer than ${ID_LENGTH_MAX} characters: ${long.id}`);
   const sendable = entries.filter((entry) => bytes(entry) <= BYTES_MAX);
   const total = sendable.reduce((sum, entry) => sum + bytes(entry), 0);
-  if (total > BYTES_MAX) throw new RangeError(`${total} bytes in one call`);
+  if (total > BYTES_MAX) throw new RangeError(`the call has ${total} bytes, more than allowed`);
   return entries;
 }
 

@@ -10,7 +10,7 @@ import { createMemoryQueue } from "./queue.ts";
 import type { QueueFaults, QueueOptions } from "./queue.ts";
 
 export interface DoorbellFaults extends QueueFaults {
-  /** The call fails; each doorbell may or may not have been rung. */
+  /** Probability that the call fails; each doorbell may or may not have been rung. */
   readonly unanswered?: number;
 }
 
@@ -89,7 +89,9 @@ function message(cluster: string, { controller, key, uid, owner, epoch }: Doorbe
   };
 }
 
-/** As SQS: whole seconds up to 900; a shorter delay is delivered at once, and the worker waits (informer §12.3). */
+/**
+ * The delay as SQS supports it, in whole seconds up to 900. A shorter delay is delivered at once, and the worker waits (informer §12.3).
+ */
 function delayMs(bell: Doorbell): number {
   return bell.delayMs < 1_000 ? 0 : Math.min(Math.ceil(bell.delayMs / 1_000), DELAY_SECONDS_MAX) * 1_000;
 }

@@ -10,7 +10,7 @@ import type { MessageSource, ReceivedMessage } from "../../ports/delta-queue.ts"
 
 /** Probabilities from 0 to 1, all 0 unless given. */
 export interface QueueFaults {
-  /** A receive returns some message of a group, not its oldest. */
+  /** A receive returns any message of a group instead of the oldest. */
   readonly reorder?: number;
   /** A message is delivered twice, the second time up to `delayMsMax` later. */
   readonly duplicate?: number;
@@ -37,9 +37,9 @@ export interface QueueOptions {
 export interface NewMessage {
   readonly body: string;
   readonly delayMs?: number;
-  /** FIFO queues: order and exclusion are per group. */
+  /** The message group of a FIFO queue, within which order and exclusion apply. */
   readonly group?: string;
-  /** FIFO queues: a repeat is dropped. */
+  /** The de-duplication id of a FIFO queue, which drops a repeated message. */
   readonly id?: string;
 }
 
@@ -142,14 +142,14 @@ export function createMemoryQueue({ clock, random, ...options }: QueueOptions): 
   const outWith = (receipts: readonly string[]): readonly Stored[] =>
     messages.filter((message) => isOut(message) && receipts.includes(message.receipt));
 
-  /** Resolves when a message was sent or becomes visible, or after `ms`. */
+  /** Resolves when a message is sent or becomes visible, or after `ms`. */
   const change = async (ms: number, signal: AbortSignal | undefined): Promise<void> => {
     const wake = new AbortController();
-    const onChange = (): void => wake.abort("changed"); // with a reason, because abort() would create an exception with a stack
+    const onChange = (): void => wake.abort("changed"); // the reason avoids the exception with a stack that abort() would create
     waiting.add(onChange);
     signal?.addEventListener("abort", onChange, { once: true });
     try {
-      await clock.after(ms, wake.signal).catch(() => undefined); // aborted early: same result
+      await clock.after(ms, wake.signal).catch(() => undefined); // an early abort has the same result
     } finally {
       waiting.delete(onChange);
       signal?.removeEventListener("abort", onChange);
@@ -204,7 +204,7 @@ function received({ messageId, receipt, body, receiveCount, group, sentAtMs }: S
   return { messageId, receipt, body, receiveCount, sentAtMs, ...(group !== undefined && { group }) };
 }
 
-/** A Fisher–Yates shuffle if `really`, otherwise `values`. */
+/** Returns `values`, in the order of a Fisher–Yates shuffle if `really` is true. */
 function shuffle<T>(values: readonly T[], really: boolean, random: Random): readonly T[] {
   if (!really) return values;
   const shuffled = [...values];

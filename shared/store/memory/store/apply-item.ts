@@ -1,5 +1,5 @@
 /**
- * Applies one object's change by the rules A4–A10, with everything that changes in the same step (IX3).
+ * Applies one object's change by the rules A4–A10, with all other changes of the same step (IX3).
  *
  * Order matters: stale items are detected before look-ups are compared, so a stale item needs no look-ups. Rows and intents change before
  * effects are applied, because effects use the uids and dependents after the change.
@@ -34,11 +34,11 @@ export interface Step {
   readonly listRV?: string;
   /** Set when an item replaced a row or tombstone of a lost history (IX9). */
   isHistoryLost?: boolean;
-  /** The primary whose status write the items are the response to: the write does not enqueue its key. */
+  /** The primary whose own status write returned the items; this write does not enqueue the primary's key. */
   readonly exempt?: { readonly controller: ControllerName; readonly key: ObjectKey };
 }
 
-/** `moved` (IX8): a look-up is outdated, and nothing changed. */
+/** Applies one item. `moved` means that a look-up is outdated and nothing changed (IX8). */
 export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   const lane = laneOfKey(step.resource, item.key);
   const row = lane.rows.get(item.key);
@@ -54,11 +54,11 @@ export function applyItem(step: Step, item: ItemChange): ItemOutcome | "moved" {
   return replace(step, lane, row, item, row);
 }
 
-/** A14: replaces a value that fails its MAC by the object, which was read live after the value; A6 does not apply. */
+/** A14: replaces a value that fails its MAC with the object that was read live afterwards. A6 does not apply. */
 function putBack(step: Step, lane: LaneData, found: Row | undefined, item: ItemChange, forged: readonly Forged[]): ItemOutcome | "moved" {
   if (!stands(step.resource, found, forged)) return "moved";
   const isForged = forged.some(({ where }) => where === "row");
-  // a newer version was applied after the live read: the caller reads again
+  // a newer version was applied after the live read, so the caller must read again
   if (item.type === "put" && found && !isForged && compareResourceVersions(found.rv, item.rv) > 0) return "moved";
   const row = removeForged(step.resource, lane, found, forged);
   return replace(step, lane, row, item, undefined);
@@ -84,7 +84,7 @@ function settle(step: Step, item: ItemChange): void {
   for (const effect of item.effects) queueEffect(step.epoch, effect, step.ring, step.nowMs, step.exempt);
 }
 
-/** A live read found nothing under this uid: readers treat the row as deleted until the stream confirms it. */
+/** Flags a row whose uid a live read did not find. Readers treat it as deleted until the stream confirms the delete. */
 function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | "moved" {
   if (!row || row.uid !== item.uid || row.gone) return "same";
   if (!isAsExpected(row, item.expected)) return "moved";
@@ -95,9 +95,8 @@ function applyGone(step: Step, lane: LaneData, row: Row | undefined, item: ItemC
 
 /**
  * A4, A5, A6 and IX9: why a put is dropped, or undefined. A listed object at or below the watermark that has no row is accepted, because
- * its row was lost. A response is `late` if a newer row has another owner: the pod that the run created or adopted is no longer its
- * owner's. This does not apply to the run's own primary: after a restore of etcd, live
- * reads of it stay older than its row.
+ * its row was lost. A response is `late` if a newer row has another owner: the owner no longer controls the pod that the run created or
+ * adopted. This does not apply to the run's own primary: after a restore of etcd, live reads of it stay older than its row.
  */
 function staleness(step: Step, lane: LaneData, row: Row | undefined, item: ItemChange): ItemOutcome | undefined {
   if (row && !isCurrent(row.rv, item.rv, step.listRV)) return undefined;
@@ -131,7 +130,7 @@ export function countsMoved(epoch: EpochData, counts: readonly NamespaceCount[])
 
 /** A7: the flag `gone` stays while the uid is unchanged, unless IX9 replaces a newer row of a lost history. */
 function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemChange): void {
-  if (!item.object) throw new TypeError(`a put of ${item.key} carries no object`);
+  if (!item.object) throw new TypeError(`the put of ${item.key} has no object`);
   const gone = before?.gone === true && before.uid === item.uid && compareResourceVersions(before.rv, item.rv) < 0;
   const sinceMs = gone ? step.resource.goneSinceMs.get(item.key) : undefined;
   const put: Row = {
@@ -140,12 +139,12 @@ function addRow(step: Step, lane: LaneData, before: Row | undefined, item: ItemC
     rv: item.rv,
     ...(item.owner !== undefined && { owner: item.owner }),
     gone,
-    object: item.object as Row["object"], // the view names its shape; callers read it by that
+    object: item.object as Row["object"], // the view determines the shape, which callers know
   };
   putRow(step, lane, put, sinceMs);
 }
 
-/** `goneSinceMs`: when the row was flagged, if it is. */
+/** `goneSinceMs` is the time at which the row was flagged, if at all. */
 export function putRow({ epoch, name, resource }: Step, lane: LaneData, row: Row, goneSinceMs: number | undefined): void {
   deepFreeze(row);
   overwrite(resource, row);
@@ -194,7 +193,7 @@ function followPrimary(step: Step, before: Row | undefined, item: ItemChange): v
   }
 }
 
-/** Bounded as in the scripts: the greatest version of the dropped entries then applies to every other key. */
+/** The number of entries is bounded as in the scripts. The greatest version of the dropped entries then applies to every other key. */
 function notePredecessor(resource: ResourceData, { key, rv }: ItemChange): void {
   const all = [...resource.predecessors, { key, rv }];
   const dropped = all.slice(0, -PREDECESSORS_MAX);

@@ -81,7 +81,7 @@ export function applyPack(
     outcomes.push(outcome);
   }
   if (step.isHistoryLost === true) for (const name of data.catalog.views) markSuspect(data, name, HISTORY_LOST);
-  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // items that will be redelivered are counted then
+  tally(data, pack, moved ?? items.length, fatesOf(outcomes)); // items that will be redelivered are counted at their redelivery
   if (part !== undefined && (moved === undefined ? !options.commit : moved > 0)) lane.part = part;
   if (moved !== undefined) {
     const found = items[moved]?.unread ? rowsOf(data, pack.resource, items.slice(moved)) : undefined;
@@ -106,10 +106,10 @@ function tallyRefused(data: MemoryData, pack: PackHeader, items: number, entry: 
   if (entry.kind === "dropped") tally(data, pack, items, entry.why === "fence" ? { fenced: items } : { otherEpoch: items });
 }
 
-/** One item per key, because the effects of a second one depend on the row that the first one changes. */
+/** Requires distinct keys, because the effects of a second item depend on the row that the first item changes. */
 export function assertDistinct(items: readonly ItemChange[], itemsMax: number): void {
-  if (items.length > itemsMax) throw new RangeError(`a call carries ${items.length} items, at most ${itemsMax}`);
-  if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("a call carries two items of one key");
+  if (items.length > itemsMax) throw new RangeError(`the call has ${items.length} items, more than ${itemsMax}`);
+  if (new Set(items.map((item) => item.key)).size !== items.length) throw new RangeError("the call has two items with the same key");
 }
 
 export function stashManifest(
@@ -129,8 +129,8 @@ export function stashManifest(
 }
 
 /**
- * A manifest (the message that ends a list) arrived before earlier messages of its lane: records which are missing. On a FIFO queue the
- * manifest blocks the later messages of its lane, so none of these would record it (T40).
+ * A manifest (the message that ends a list) arrived before earlier messages of its lane: records the missing sequence numbers. On a FIFO
+ * queue the manifest blocks the later messages of its lane, so no later message would record the gap (T40).
  */
 function early(lane: LaneData, nowMs: number): { readonly kind: "early" } {
   lane.holeSinceMs ??= nowMs;
@@ -179,7 +179,7 @@ export function applyManifest(
   const step: Step = { epoch, name: pack.resource, resource, ring, nowMs, source: "stream" };
   const outcomes = sweep.map((item) => {
     const outcome = applyItem(step, item);
-    if (outcome === "moved") throw new Error(`${item.key} moved within one step`);
+    if (outcome === "moved") throw new Error(`${item.key} changed its slice during one call`);
     return outcome;
   });
   tally(data, pack, sweep.length, fatesOf(outcomes));

@@ -35,9 +35,9 @@ export interface MemoryData {
   forgeries: readonly Forgery[];
   /** Events that each controller has sent. */
   events: { readonly [C in ControllerName]: CorrelatorMemory };
-  /** `<resource>:<lane>` to the number of items by fate. */
+  /** The number of items by fate, for each `<resource>:<lane>`. */
   readonly tallies: Map<string, LaneTally>;
-  /** Outside epochs (GD2). */
+  /** The guard's state, which belongs to no epoch (GD2). */
   guard: GuardState;
   /** Times of the last opened epochs (LN5). */
   openedMs: readonly number[];
@@ -47,13 +47,13 @@ export interface EpochData {
   readonly catalog: Catalog;
   record: EpochRecord;
   readonly resources: Map<View, ResourceData>;
-  /** Resources for which a fence was opened. */
+  /** Resources whose fence was opened. */
   readonly opened: Set<View>;
   readonly queues: { readonly [C in ControllerName]: QueueData };
-  /** By owner, then by op id. */
+  /** Intents by owner and op id. */
   readonly intents: Map<OwnerId, Map<string, StoredIntent>>;
   quarantine: readonly QuarantineEntry[];
-  /** By owner, like `intents`, and deleted with them. */
+  /** Marks by owner; deleted with the owner's intents. */
   readonly marks: Map<OwnerId, DecisionMark>;
   readonly left: Map<OwnerId, number>;
   readonly drawn: Map<OwnerId, number>;
@@ -86,7 +86,7 @@ export interface ResourceData {
   syncedGeneration: number;
   state: ResourceState;
   suspectReason: string | undefined;
-  /** The generation that was open when the resource became suspect; a later one ends that. */
+  /** The generation that was open when the resource became suspect; a later generation ends this state. */
   suspectGeneration: number;
   /** Number of SUSPECT marks of the resource. */
   suspects: number;
@@ -97,9 +97,9 @@ export interface ResourceData {
   readonly slices: Map<string, Map<ObjectKey, Row>>;
   /** Namespace to rows. For primaries only: no caller lists all pods of a namespace. */
   readonly namespaces: Map<string, Map<ObjectKey, Row>>;
-  /** Namespace to the number of relevant changes: primaries added, removed, or changed in a field that look-ups use. */
+  /** Number of relevant changes per namespace: primaries that were added, removed, or changed in a field that look-ups use. */
   readonly counts: Map<string, number>;
-  /** Deleted primaries, each with a version at which it no longer existed; the last one is dropped next. */
+  /** Deleted primaries, each with a version at which it no longer existed; the last entry is dropped next. */
   predecessors: readonly { readonly key: ObjectKey; readonly rv: string }[];
   /** The greatest version among dropped predecessors. */
   predecessorsFloor: string;
@@ -126,25 +126,25 @@ export interface LaneData {
   /** Key to the resourceVersion of deletes above the watermark. */
   readonly tombstones: Map<ObjectKey, string>;
   stash: { readonly generation: number; readonly rows: readonly ManifestRow[]; readonly parts: number } | undefined;
-  /** The `part` of the last call after which items of its message remained (A15). */
+  /** The `part` of the last call that did not complete its message (A15). */
   part: string | undefined;
 }
 
 export interface QueueData {
   /** Key to the earliest start of its next run. */
   readonly ready: Map<ObjectKey, number>;
-  /** `unended`: number of runs directly before this one that never ended. */
+  /** `unended`: number of consecutive runs directly before this one that never ended. */
   readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number; readonly unended: number }>;
   readonly failures: Map<ObjectKey, number>;
-  /** The primaries as indexed. */
+  /** The primaries in the index. */
   readonly primaries: Map<ObjectKey, PrimaryId>;
-  /** The outstanding doorbell of a key. */
+  /** The outstanding doorbell of each key. */
   readonly bells: Map<ObjectKey, { readonly rungAtMs: number; readonly dueMs: number; readonly rings: number }>;
   /** When each key's last run ended. */
   readonly endedAtMs: Map<ObjectKey, number>;
   /** Parked primaries, with their number of consecutive failures. */
   readonly parked: Map<ObjectKey, number>;
-  /** When the token bucket will be full again if no further token is taken. */
+  /** Time at which the token bucket is full again if no further token is taken. */
   bucketMs: number;
 }
 
@@ -277,7 +277,7 @@ export function laneOfKey(resource: ResourceData, key: ObjectKey): LaneData {
   return laneAt(resource, laneOf(key, resource.lanes.length));
 }
 
-/** An OwnerId never starts with a dash; a namespace's orphans are under `-<namespace>`. */
+/** An OwnerId never starts with a dash; the orphans of a namespace have the slice `-<namespace>`. */
 export function sliceName(owner: OwnerId | undefined, namespace: string): string {
   return owner ?? `-${namespace}`;
 }
@@ -291,7 +291,7 @@ export function sortedRows(rows: ReadonlyMap<ObjectKey, Row> | undefined): reado
   return [...(rows?.values() ?? [])].sort(byKey);
 }
 
-/** Adds to a map of maps; `removeFrom` removes maps that become empty. */
+/** Adds a value to a map of maps; `removeFrom` also removes inner maps that become empty. */
 export function addTo<V>(maps: Map<string, Map<string, V>>, name: string, key: string, value: V): void {
   const map = maps.get(name);
   if (map) map.set(key, value);

@@ -16,7 +16,7 @@ type Answer<K extends keyof EpochStore> = Awaited<ReturnType<EpochStore[K]>>;
 type Asked<K extends keyof EpochStore> = Parameters<EpochStore[K]>[0];
 
 const QUARANTINE_MAX = 1_000;
-/** The fence before any is opened. */
+/** The fence before the first fence is opened. */
 const NO_FENCE = "0";
 
 /** Number of opening times that are kept. */
@@ -70,8 +70,8 @@ export function openFence(data: MemoryData, request: Asked<"openFence">): Answer
 }
 
 /**
- * Resets sequences and holes, because the new stream numbers its messages from 1. Keeps the watermarks, below which events that it sends
- * again change nothing.
+ * Resets sequences and holes, because the new stream numbers its messages from 1. Keeps the watermarks: repeated events at or below them
+ * change nothing.
  */
 function raiseFence(resource: ResourceData, fence: string): void {
   resource.fence = fence;
@@ -88,7 +88,7 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
   if (!epoch) return { kind: "noEpoch" };
   const resource = epoch.resources.get(request.resource);
   if (resource?.fence !== request.fence) return { kind: "fenced", fence: resource?.fence ?? NO_FENCE };
-  // After a loss the Store may have forgotten a generation whose manifests still arrive: its number must not be reused.
+  // After a loss the Store may have forgotten a generation whose manifests still arrive: the generation's number must not be reused.
   resource.generation = Math.max(resource.generation, resource.syncedGeneration) + 1;
   resource.needed.clear();
   if (resource.state === "INIT") resource.state = "SYNCING";
@@ -100,7 +100,7 @@ export function openGeneration(data: MemoryData, request: Asked<"openGeneration"
 }
 
 /**
- * Every open resource, and every one that the caller streams, must have exactly the caller's fence. A greater fence means that another
+ * Every open resource, and every resource that the caller streams, must have exactly the caller's fence. A greater fence means that another
  * watcher leads; a smaller one means that the Store lost writes (SL1).
  */
 export function checkpoint(data: MemoryData, request: Asked<"checkpoint">, serverMs: number): Answer<"checkpoint"> {
@@ -159,7 +159,7 @@ function healthOf(name: View, resource: ResourceData, nowMs: number): ResourceHe
   };
 }
 
-/** Marks a resource SUSPECT. One that was never listed stays INIT: its gate is closed already, and it will be listed. */
+/** Marks a resource SUSPECT. A resource that was never listed stays INIT: its gate is closed and a list will follow. */
 export function markSuspect(data: MemoryData, name: View, reason: string): void {
   const resource = data.epoch?.resources.get(name);
   if (data.epoch && resource) suspect(data.epoch, resource, reason);

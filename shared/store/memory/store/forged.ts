@@ -1,6 +1,6 @@
 /**
- * A14 in memory. Memory has no other writer, so there are no MACs: a test or simulation marks a location as forged, and it is treated like
- *     one that fails its MAC.
+ * A14 in memory. Memory has no other writer, so there are no MACs: a test or simulation marks a location as forged, which then counts as a
+ *     location that fails its MAC.
  */
 import type { ObjectKey, View } from "@deltaloop/kube/objects";
 import type { Forged, Row } from "../../ports/store.ts";
@@ -32,7 +32,7 @@ export function forgedEntry(resource: ResourceData, row: Row): Forged | undefine
   return resource.forged.get(`entry ${sliceName(row.owner, splitKey(row.key).namespace)} ${row.key}`);
 }
 
-/** The rows of a slice, and its forged ones. Without `nowMs` a flag `gone` is trusted at any age. */
+/** Returns the rows and the forged values of a slice. If `nowMs` is absent, a flag `gone` is trusted at any age. */
 export function openSlice(
   name: View,
   resource: ResourceData | undefined,

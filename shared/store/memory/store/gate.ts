@@ -13,7 +13,7 @@ import type { MemoryStoreOptions } from "./store-time.ts";
 import type { LaneData, MemoryData, ResourceData } from "./data.ts";
 import { stopFor } from "./guard-store.ts";
 
-/** Longest time without a message applied in sequence, for each lane; heartbeats come every 15 s. */
+/** Longest time for which a lane may have no message applied in sequence. Heartbeats arrive every 15 s. */
 const SILENCE_MS_MAX = 60_000;
 const CLOCK_SET_BACK = "the store's clock was set back: waiting for the next checkpoint";
 
@@ -73,8 +73,8 @@ export function isCommitted(lane: LaneData, sequence: number): boolean {
 }
 
 /**
- * A11: the next sequence advances the lane past the sequences behind the hole; a later one opens a hole. The age of a hole restarts when it
- * moves: an unordered queue nearly always has some hole, and each is short.
+ * A11: the next sequence advances the lane, including the sequences behind a filled hole; a later sequence opens a hole. The age of a hole
+ * restarts when it moves: an unordered queue nearly always has a hole, but each hole is short.
  */
 export function commitSequence(lane: LaneData, sequence: number, watermark: string | undefined, nowMs: number): void {
   if (sequence !== lane.last + 1) {
@@ -93,7 +93,9 @@ export function commitSequence(lane: LaneData, sequence: number, watermark: stri
   lane.holeSinceMs = lane.holes.size > 0 ? nowMs : undefined;
 }
 
-/** A12: deletes at or below the watermark need no tombstone, because A6 applies. A13: not while frozen. */
+/**
+ * A12: deletes at or below the watermark need no tombstone, because A6 applies. A13: the watermark does not move while the lane is frozen.
+ */
 function raiseWatermark(lane: LaneData, watermark: string | undefined): void {
   if (watermark === undefined || lane.frozen || compareResourceVersions(watermark, lane.watermark) <= 0) return;
   lane.watermark = watermark;

@@ -52,7 +52,7 @@ export function readSlices({ epoch }: MemoryData, slices: readonly SliceRef[]): 
   return opened.map(({ rows }) => rows);
 }
 
-/** Rows of primaries whose entries are not forged. */
+/** Returns the rows of primaries whose entries are not forged. */
 function believed(resource: ResourceData | undefined, rows: readonly Row[], forged: Forged[]): readonly Row[] {
   if (!resource || resource.forged.size === 0) return rows;
   return rows.filter((row) => {
@@ -70,7 +70,7 @@ export function readLane({ epoch }: MemoryData, name: View, number: number): Awa
   return { rows: rows.map(withoutObject), forged: forgedInLane(resource, lane), watermark: lane.watermark };
 }
 
-/** Reads entries. In memory a row and its entry are one value: either written by the Store, or forged. */
+/** Reads entries. In memory a row and its entry are one value, which is either written by the Store or forged. */
 export function readEntries({ epoch }: MemoryData, name: View, keys: readonly ObjectKey[]): readonly CachedEntry[] {
   const resource = epoch?.resources.get(name);
   if (!resource) return [];

@@ -72,7 +72,7 @@ export function settle(epoch: EpochData, owner: OwnerId, run: AnyTaken, write: W
   }
 }
 
-/** Restarts the deadlines, because the batches of a run are sent one after another. */
+/** Restarts the deadlines of the run's ops, because the batches of a run are sent one after another. */
 export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: number): void {
   for (const op of [...stored(epoch, owner)]) {
     if (op.intent.token === token && op.intent.state === "pending") {
@@ -81,7 +81,7 @@ export function restamp(epoch: EpochData, owner: OwnerId, token: string, nowMs: 
   }
 }
 
-/** IT2: settles an op by name or uid, whichever run registered it. @returns that run's key, if the op existed */
+/** IT2: settles an op by name or uid, regardless of the run that registered it. @returns the key of that run, if the op existed */
 export function lowerOp(
   epoch: EpochData,
   owner: OwnerId,

@@ -15,7 +15,7 @@ function lineageText({ record, token, checkpoint }: Lineage): string {
 }
 
 export function lineageOf({ record, token, tokenFence, checkpoint }: EpochData): Lineage {
-  // an older build has led since the token was stored
+  // a leader of an older build has stored a checkpoint since the token was stored
   const isStale = checkpoint !== undefined && compareResourceVersions(checkpoint.fence, tokenFence) > 0;
   return { record, ...(token && !isStale && { token }), ...(checkpoint && { checkpoint }) };
 }

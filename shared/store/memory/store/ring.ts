@@ -1,4 +1,4 @@
-/** Doorbells that one call of the Store returns to its caller: one per key, with its final time. */
+/** Doorbells that one call of the Store returns to its caller: one per key, with the key's final due time. */
 import type { ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "../../ports/doorbells.ts";
 import { queueOf } from "./data.ts";

@@ -23,7 +23,7 @@ export interface MemoryStoreOptions extends StoreOptions {
 export interface StoreTime {
   /** The Store's time: advances with the server's clock from the last checkpoint on, by at most CLOCK_TRUST_MS (ST2). */
   readonly nowMs: number;
-  /** The same without that limit. */
+  /** The Store's time without the limit of `nowMs`. */
   readonly uncheckedMs: number;
   /** Time since the last checkpoint, by the server's clock. */
   readonly sinceCheckedMs: number;

@@ -25,12 +25,12 @@ import { correlate } from "@deltaloop/kube/events";
 import { tallies } from "./tallies.ts";
 import { writeThrough } from "./write-through.ts";
 
-/** How many doorbells one pass of the sweeper rings at most. */
+/** Maximum number of doorbells that one pass of the sweeper rings. */
 const SWEEP_MAX = 500;
 
 /**
- * @param data shared by several Stores, as several functions share one Redis; default: data of its own.
- * @throws {TypeError} without a clock: the memory Store has no time of its own.
+ * @param data shared by several Stores, as several functions share one Redis; default: separate data.
+ * @throws {TypeError} without a clock, because the memory Store has no other source of time.
  */
 export function createMemoryStore(given: StoreOptions, data: MemoryData = createMemoryData(given.catalog)): Store {
   const { clock: serverClock } = given;
@@ -45,7 +45,7 @@ export function createMemoryStore(given: StoreOptions, data: MemoryData = create
       const nowMs = clock.now();
       return happenings.map((each) => correlate(correlationsOf(data, controller), { ...each, message: each.key }, nowMs));
     },
-    keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // nothing is signed here (forged.ts)
+    keyUse: async () => ({ current: 0, former: 0, foreign: 0, ghosts: 0, hidden: 0 }), // this Store signs nothing (forged.ts)
     tallies: async () => tallies(data),
     guard: async () => data.guard,
     reportForeignWrites: async (writes, nowMs) => reportForeignWrites(data, writes, nowMs),
@@ -85,7 +85,7 @@ function epochVerbs(
     lineage: async () => lineage(data, clock.now()),
     forgetRecentEpochs: async () => void (data.openedMs = []),
     openEpoch: async (record, over, token) => openEpoch(data, record, over, token, clock.now()),
-    forgetEpochs: async () => 0, // openEpoch keeps nothing of the previous epoch
+    forgetEpochs: async () => 0, // openEpoch removes the previous epoch completely
     openFence: async (request) => openFence(data, request),
     openGeneration: async (request) => openGeneration(data, request),
     checkpoint: async (request) => checkpoint(data, request, options.clock.now()),

@@ -8,9 +8,9 @@ import type { Ring } from "./ring.ts";
 import type { MemoryStoreOptions } from "./store-time.ts";
 import { addKey, dirtyKeys } from "./work-queue.ts";
 
-/** Keys become due one per millisecond, within this time at most. */
+/** Maximum time over which keys become due, one per millisecond. */
 const SPREAD_MS_MAX = 30_000;
-/** The sweeper rings the rest. */
+/** Doorbells that one SyncAll rings; the sweeper rings the rest. */
 const BELLS_MAX = 500;
 
 /** The part of the Store's memory that this reads. */
@@ -21,7 +21,7 @@ export interface Synced {
   readonly openedMs: readonly number[];
 }
 
-/** Queues every key of `controllers`, and rings all dirty keys of those whose gate is open. */
+/** Enqueues every key of `controllers`, and rings all dirty keys of the controllers whose gate is open. */
 export function syncAll(
   store: Synced,
   controllers: readonly ControllerName[],

@@ -1,4 +1,7 @@
-/** Tombstones of a lane: the versions of deleted objects, so that an older put does not bring one back. Redis: scripts/lib/index.lua. */
+/**
+ * Tombstones of a lane: the versions of deleted objects, so that an older put does not restore a deleted object. Redis:
+ * scripts/lib/index.lua.
+ */
 import { compareResourceVersions } from "@deltaloop/kube/objects";
 import type { ItemChange } from "../../ports/index-store.ts";
 import type { LaneData } from "./data.ts";

@@ -27,19 +27,22 @@ import { doorbell } from "./ring.ts";
 import type { Ring } from "./ring.ts";
 import type { StoreTime } from "./store-time.ts";
 
-/** A younger doorbell counts as not yet delivered. */
+/** Age below which a doorbell counts as not yet delivered. */
 const BELL_MS = 5_000;
 const SWEEP_GRACE_MS = 5_000;
-/** After the nth ring of a doorbell the sweeper waits 5 s × 2^n before it rings it again, at most this long. */
+/** Maximum delay before the sweeper repeats a doorbell; after the nth ring it waits 5 s × 2^n. */
 const SWEEP_PATIENCE_MS_MAX = 300_000;
 /** Doorbells of one resync; the sweeper sends the rest. */
 const RESYNC_BELLS_MAX = 500;
-/** Longest delay of a key with urgency `status`, so that one sync covers several changes: 1 ms per dependent, at most this. */
+/**
+ * Longest delay of a key with urgency `status`, so that one sync covers several changes: the delay is 1 ms per dependent, up to this
+ * maximum.
+ */
 const STATUS_MS_MAX = 1_000;
 
 /**
  * `add` of §12.2. @returns whether a doorbell must be rung: the key is newly dirty or due earlier, has no young doorbell, and no run holds
- * it. During a run a doorbell would find the key busy, and the end of the run rings.
+ * it. During a run a doorbell would find the key busy; the end of the run rings a doorbell instead.
  */
 export function addKey(queue: QueueData, key: ObjectKey, atMs: number, nowMs: number): boolean {
   const readyAtMs = queue.ready.get(key);
@@ -52,7 +55,7 @@ export function addKey(queue: QueueData, key: ObjectKey, atMs: number, nowMs: nu
   return true;
 }
 
-/** Queues the keys that an item affects; `exempt` is the key whose own status write the item is. */
+/** Queues the keys that an item affects; `exempt` is the key whose own status write produced the item. */
 export function queueEffect(
   epoch: EpochData,
   effect: Effect,
@@ -69,7 +72,7 @@ export function queueEffect(
   if (addKey(queue, key, atMs, nowMs)) ring.note(controller, key);
 }
 
-/** End of the last run (now, while one is in progress) plus 1 ms per dependent, at most a second. */
+/** Returns the end of the last run (or now, during a run) plus 1 ms per dependent, at most a second. */
 function statusAtMs(epoch: EpochData, { controller, key, uid }: Effect, nowMs: number): number {
   const queue = queueOf(epoch, controller);
   const slices = resourceOf(epoch, infoIn(epoch.catalog, controller).dependents)?.slices;
@@ -87,7 +90,7 @@ function isLive(queue: QueueData, key: ObjectKey, nowMs: number): boolean {
   return run !== undefined && run.leaseUntilMs > nowMs;
 }
 
-/** LN4: whether term and fence are those under which the run was taken. */
+/** LN4: whether the run was taken under the current term and fence. */
 export function isOfLineage({ token, tokenFence }: EpochData, { lineage }: AnyTaken): boolean {
   return lineage?.token === undefined || (token?.term === lineage.token.term && tokenFence === lineage.fence);
 }
@@ -163,7 +166,7 @@ function begin(epoch: EpochData, run: AnyTaken, uid: string | undefined, leaseUn
       lineage: takenLineage(epoch, run.controller),
     };
   }
-  if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings it, or the sweeper if this run crashes
+  if (deadlineMs !== undefined) queue.ready.set(run.key, deadlineMs); // `done` rings this key, or the sweeper if this run crashes
   const { release } = epoch.record;
   const lineage = takenLineage(epoch, run.controller);
   return { kind: "ok", snapshot: snapshotOf(epoch, run, owner, nowMs), leaseUntilMs, lineage, ...(release !== undefined && { release }) };
@@ -202,7 +205,7 @@ function snapshotOf(epoch: EpochData, run: AnyTaken, owner: OwnerId | undefined,
   };
 }
 
-/** The basis of the run's creates and deletes. */
+/** The state on which the run's creates and deletes are based. */
 function basisOf(
   epoch: EpochData,
   run: AnyTaken,
@@ -261,7 +264,7 @@ export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, now
       queue.failures.delete(key);
       break;
     case "requeueAfter":
-      // Forget, then AddAfter: the run has succeeded.
+      // The run has succeeded: as upstream's Forget, then AddAfter.
       queue.failures.delete(key);
       addKey(queue, key, nowMs + outcome.delayMs, nowMs);
       break;
@@ -277,7 +280,7 @@ export function finishRun(epoch: EpochData, run: AnyTaken, outcome: Outcome, now
   return { kind: "done", failures: queue.failures.get(key) ?? 0, ...rung() };
 }
 
-/** Overdue keys without a run, then keys of runs whose lease has expired; not those whose doorbell was rung recently. */
+/** Overdue keys without a run, then keys of runs whose lease has expired; without keys whose doorbell was rung recently. */
 export function sweepKeys(queue: QueueData, nowMs: number, keysMax: number, isStopped: (key: ObjectKey) => boolean): readonly ObjectKey[] {
   const overdue = dirtyKeys(queue).filter((key) => (queue.ready.get(key) ?? 0) < nowMs - SWEEP_GRACE_MS && !queue.runs.has(key));
   const abandoned = [...queue.runs.keys()].filter((key) => !isLive(queue, key, nowMs)).sort();
@@ -312,7 +315,7 @@ export function dirtyKeys(queue: QueueData): readonly ObjectKey[] {
     .map(({ key }) => key);
 }
 
-/** For users and tests: dirty and running keys. */
+/** Returns dirty and running keys, for users and tests. */
 export function queuedKeys(queue: QueueData | undefined): Awaited<ReturnType<WorkQueue["queued"]>> {
   if (!queue) return [];
   const keys = [...new Set([...queue.ready.keys(), ...queue.runs.keys()])].sort();
@@ -328,7 +331,7 @@ export function queuedKeys(queue: QueueData | undefined): Awaited<ReturnType<Wor
   });
 }
 
-/** WQ6, in the order of keys. */
+/** Returns the parked keys (WQ6), sorted by key. */
 export function parkedKeys(queue: QueueData | undefined): readonly ParkedKey[] {
   if (!queue) return [];
   return [...queue.parked]

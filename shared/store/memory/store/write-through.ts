@@ -16,8 +16,7 @@ const ITEMS_MAX = 500;
 /**
  * Rows are accepted even from a run without the lease, because their versions decide (A4–A7); intents only from the run with their token.
  * The run's key is enqueued if a row changed, and if a response was late or absent: the pod that this run created is gone or released, and
- * no event of the stream may enqueue the key for it. The same applies to items before a `retry`, because the caller resends only the
- * others.
+ * possibly no event of the stream enqueues the key. The same applies to items before a `retry`, because the caller resends only the others.
  */
 export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThrough, nowMs: number): WriteThroughResult {
   assertDistinct(write.items, ITEMS_MAX);
@@ -60,7 +59,7 @@ export function writeThrough(data: MemoryData, run: AnyTaken, write: WriteThroug
   return { kind: "ok", bells: ring.bells(), outcomes, ...(done && { done }) };
 }
 
-/** Stores marks of owners whose uid the Store knows. */
+/** Stores the marks of owners that the Store has with the given uid. */
 function mark(epoch: EpochData, { marks = [], ownStatus, left = 0 }: WriteThrough, owner: OwnerId): void {
   for (const each of marks) {
     if (queueOf(epoch, each.controller).primaries.get(each.key)?.uid === each.uid)

@@ -7,7 +7,7 @@ it.each([
   ['{"token":"hunter2', "not YAML: missing char at line 1, column 18"],
   ["a: hunter2: b", "not YAML: block as implicit key at line 1, column 4"],
   ["a: 1\nhunter2\n", "not YAML: missing char at line 2, column 1"],
-  ["token: *hunter2\n", "not YAML: an alias has no anchor, or there are too many"],
+  ["token: *hunter2\n", "not YAML: an alias has no anchor, or there are too many aliases"],
 ])("describes the error in %j without quoting it", (text, problem) => {
   expect(() => parseYaml(text)).toThrow(problem);
   expect(() => parseYaml(text)).not.toThrow("hunter2");

@@ -56,12 +56,12 @@ it.each([
   {
     name: "no beginning",
     text: "deltaloop_messages_total 3\n",
-    says: "x has no start time of its process: pass --over DURATION",
+    says: "x has no process_start_time_seconds: pass --over DURATION",
   },
   {
     name: "a beginning that is to come",
     text: "deltaloop_messages_total 3\nprocess_start_time_seconds 99\n",
-    says: "covers no time: pass --over",
+    says: "covers a duration of 0: pass --over",
   },
 ])("rejects $name", ({ text, says }) => {
   expect(() => measuredIn("x", text, 10_000)).toThrow(says);

@@ -86,7 +86,10 @@ it.each([
   { parameters: { store: "redis" }, says: "store=redis: must be one of valkey, memorydb, given" },
   { parameters: { secretsSeconds: "301" }, says: "secretsSeconds=301: must be a whole number from 1 to 300" },
   { parameters: { network: "none" }, says: "network=none needs store=given" },
-  { parameters: { storeNodeType: "cache.x9" }, says: "have no node cache.x9, only cache.t4g.small, db.t4g.small: add it with --prices" },
+  {
+    parameters: { storeNodeType: "cache.x9" },
+    says: "have no node type cache.x9, only cache.t4g.small, db.t4g.small: add it with --prices",
+  },
 ])("rejects values that a deployment would reject, or that have no price: $says", ({ parameters, says }) => {
   expect(() => month(parameters)).toThrow(says);
 });

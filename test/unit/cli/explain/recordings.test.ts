@@ -88,7 +88,7 @@ it.each<{ readonly words: readonly [string, ...string[]]; readonly says: string;
   { words: ["-"], says: "standard input is empty: pipe a capture or a recording into it" },
   {
     words: [CAPTURE, "--until", "5m"],
-    says: "--until 5m: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z",
+    says: "--until 5m is not a time: write +12.3s after the start, 10:02:11.5 or 2026-03-01T10:02:11Z",
   },
   { words: [CAPTURE, "--since", "14:54:36", "--until", "14:54:33"], says: "--since 14:54:36 is after --until 14:54:33" },
   { words: [CAPTURE, "--watch"], says: `--watch needs a running cluster; ${CAPTURE} is a file` },

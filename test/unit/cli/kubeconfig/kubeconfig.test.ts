@@ -114,21 +114,24 @@ describe("is rejected, by path and without quoting its content:", () => {
     },
     {
       text: kubeconfigOf({ server: "https://admin:secret@k8s:6443" }),
-      says: /context "x" of \S+ uses cluster "c", whose server has a user name or password in it, .* take them out of the URL$/,
+      says: /context "x" of \S+ uses cluster "c", whose server contains a user name or password, .* remove it from the URL$/,
     },
-    { text: kubeconfigOf({ server: "https://secret@k8s:6443" }), says: /uses cluster "c", whose server has a user name or password/ },
-    { text: kubeconfigOf({ server: "https://k8s:6443?token=secret" }), says: /uses cluster "c", whose server has a query or fragment/ },
-    { text: kubeconfigOf({ server: "https://k8s:6443#secret" }), says: /uses cluster "c", whose server has a query or fragment/ },
-    { text: kubeconfigOf({ server: "k8s:6443" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
-    { text: kubeconfigOf({ server: "admin:secret@k8s" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
-    { text: kubeconfigOf({ server: "https://secret:@" }), says: /uses cluster "c", whose server is no URL that begins with https:/ },
+    { text: kubeconfigOf({ server: "https://secret@k8s:6443" }), says: /uses cluster "c", whose server contains a user name or password/ },
+    {
+      text: kubeconfigOf({ server: "https://k8s:6443?token=secret" }),
+      says: /uses cluster "c", whose server contains a query or fragment/,
+    },
+    { text: kubeconfigOf({ server: "https://k8s:6443#secret" }), says: /uses cluster "c", whose server contains a query or fragment/ },
+    { text: kubeconfigOf({ server: "k8s:6443" }), says: /uses cluster "c", whose server is not a URL that begins with https:/ },
+    { text: kubeconfigOf({ server: "admin:secret@k8s" }), says: /uses cluster "c", whose server is not a URL that begins with https:/ },
+    { text: kubeconfigOf({ server: "https://secret:@" }), says: /uses cluster "c", whose server is not a URL that begins with https:/ },
     {
       text: kubeconfigOf({ server: SERVER, "insecure-skip-tls-verify": true, "certificate-authority": "secret" }),
-      says: /uses cluster "c", which has insecure-skip-tls-verify beside a certificate authority: take out one of them$/,
+      says: /uses cluster "c", which sets insecure-skip-tls-verify and a certificate authority: remove one of them$/,
     },
     {
       text: kubeconfigOf({ server: SERVER, "insecure-skip-tls-verify": true, "certificate-authority-data": "c2VjcmV0" }),
-      says: /uses cluster "c", which has insecure-skip-tls-verify beside a certificate authority/,
+      says: /uses cluster "c", which sets insecure-skip-tls-verify and a certificate authority/,
     },
     {
       text: kubeconfigOf({ server: SERVER, "certificate-authority-data": "secret!" }),
@@ -136,7 +139,7 @@ describe("is rejected, by path and without quoting its content:", () => {
     },
     {
       text: kubeconfigOf({ server: SERVER, "certificate-authority-data": base64("secret") }),
-      says: /context "x" of \S+: certificate-authority-data holds no certificate \(PEM\)$/,
+      says: /context "x" of \S+: certificate-authority-data contains no PEM certificate$/,
     },
     {
       text: kubeconfigOf({ server: SERVER, "certificate-authority": "no-such-file" }),
@@ -144,7 +147,7 @@ describe("is rejected, by path and without quoting its content:", () => {
     },
     {
       text: kubeconfigOf({ server: SERVER, "certificate-authority": "/dev/null" }),
-      says: /: certificate-authority \/dev\/null holds no cert/,
+      says: /: certificate-authority \/dev\/null contains no PEM cert/,
     },
     { text: kubeconfigOf({ server: SERVER }, { "client-key-data": "secret" }), says: /: client-key-data is not base64$/ },
     { text: kubeconfigOf({ server: SERVER }, { tokenFile: "no-such-file" }), says: /: tokenFile cannot be read: ENOENT: .*no-such-file/ },
@@ -174,10 +177,10 @@ it("rejects a client certificate without a key or with an invalid one", async ()
   const data = (cert: string, key: string) => ({ "client-certificate-data": base64(cert), ...(key && { "client-key-data": base64(key) }) });
   await expect(configFor(SERVER, data(own.certificate, own.key))).resolves.toMatchObject({ server: SERVER });
   for (const [user, says] of [
-    [data(own.certificate, ""), /context "x" of \S+: client-certificate-data has no client-key beside it$/],
-    [data(own.certificate, another.key), /client-certificate-data is of another key than the one beside it$/],
-    [data(own.certificate, "secret"), /client-certificate-data has a key that is none \(PEM, not encrypted\)$/],
-    [data("secret", own.key), /client-certificate-data holds no certificate \(PEM\)$/],
+    [data(own.certificate, ""), /context "x" of \S+: client-certificate-data is set without client-key$/],
+    [data(own.certificate, another.key), /client-certificate-data does not match its private key$/],
+    [data(own.certificate, "secret"), /client-certificate-data has a key that is not an unencrypted PEM private key$/],
+    [data("secret", own.key), /client-certificate-data contains no PEM certificate$/],
   ] as const)
     await expect(configFor(SERVER, user)).rejects.toThrow(says);
 });
@@ -279,9 +282,9 @@ describe("a plugin", () => {
   it.each([
     {
       exec: plugin("process.exit(7)", { installHint: "get it at example.com" }),
-      says: /plugin \S+ ended with code 7\nget it at example.com$/,
+      says: /plugin \S+ exited with code 7\nget it at example.com$/,
     },
-    { exec: plugin("console.error('no session'); process.exit(1)"), says: /ended with code 1: no session$/ },
+    { exec: plugin("console.error('no session'); process.exit(1)"), says: /exited with code 1: no session$/ },
     { exec: plugin("console.log('secret')"), says: /did not print an ExecCredential with a status: what it printed is not JSON$/ },
     { exec: plugin(""), says: /did not print an ExecCredential with a status: it printed nothing$/ },
     { exec: plugin(printing({ token: { secret: 1 } })), says: /an ExecCredential with a status: status.token is not string$/ },
@@ -289,10 +292,13 @@ describe("a plugin", () => {
     { exec: plugin(printing({})), says: /returned neither a token nor a certificate/ },
     { exec: plugin(printing({ clientKeyData: "secret" })), says: /without a certificate/ },
     { exec: plugin(printing({ token: "", clientCertificateData: "" })), says: /returned neither a token nor a certificate/ },
-    { exec: plugin(printing({ token: "one\nsecret" })), says: /context "x" of \S+: the .* returned an invalid token: of several lines/ },
+    {
+      exec: plugin(printing({ token: "one\nsecret" })),
+      says: /context "x" of \S+: the .* returned an invalid token: it contains white space/,
+    },
     {
       exec: plugin(printing({ clientCertificateData: "secret", clientKeyData: "secret" })),
-      says: /returned a certificate that holds no certificate \(PEM\)$/,
+      says: /returned a certificate that contains no PEM certificate$/,
     },
     {
       exec: plugin(printing({ token: "secret" }, { apiVersion: "client.authentication.k8s.io/v1beta1" })),

@@ -152,12 +152,12 @@ describe("ignored fields of a KubeletConfiguration [node-agent 441]", () => {
 
 describe("a rejected KubeletConfiguration [node-agent 441]", () => {
   test.each([
-    { field: "featureGates: {X: true}", wrong: "featureGates is not supported by this agent: take it out" },
-    { field: "cpuManagerPolicy: static", wrong: 'cpuManagerPolicy: this agent keeps to "none": say that, or take it out' },
-    { field: "enableServer: false", wrong: "enableServer: this agent keeps to true" },
-    { field: "eventRecordQPS: 0", wrong: "eventRecordQPS: this agent keeps to 50" },
-    { field: "authentication: {anonymous: {enabled: true}}", wrong: "authentication.anonymous.enabled: this agent keeps to false" },
-    { field: "syncFrequency: 30s", wrong: 'syncFrequency: this agent keeps to "1m"' },
+    { field: "featureGates: {X: true}", wrong: "featureGates is not supported by this agent: remove it" },
+    { field: "cpuManagerPolicy: static", wrong: 'cpuManagerPolicy: this agent supports only "none": set this value, or remove the field' },
+    { field: "enableServer: false", wrong: "enableServer: this agent supports only true" },
+    { field: "eventRecordQPS: 0", wrong: "eventRecordQPS: this agent supports only 50" },
+    { field: "authentication: {anonymous: {enabled: true}}", wrong: "authentication.anonymous.enabled: this agent supports only false" },
+    { field: "syncFrequency: 30s", wrong: 'syncFrequency: this agent supports only "1m"' },
     { field: 'maxPods: "30"', wrong: "maxPods is a string, not a whole number (int32)" },
     { field: "maxPods: 100000", wrong: "maxPods: --max-pods takes a whole number from 1 to 1000" },
     { field: "clusterDNS: 10.96.0.10", wrong: "clusterDNS is a string, not a list" },
@@ -178,7 +178,7 @@ describe("a rejected KubeletConfiguration [node-agent 441]", () => {
       [
         `--config ${file}: kubeReserved[pid] is a number, not a string`,
         `--config ${file}: maxPods is a number, not a whole number (int32)`,
-        `--config ${file}: featureGates is not supported by this agent: take it out`,
+        `--config ${file}: featureGates is not supported by this agent: remove it`,
       ].join("\n"),
     );
   });

@@ -98,7 +98,7 @@ it.each<{
     epochs: ["new"],
     gates: [SHUT],
     done: false,
-    said: ["the new epoch has begun, relisting everything", "the gates are still closed: deltaloop doctor says why"],
+    said: ["the new epoch has begun, relisting everything", "the gates are still closed: run deltaloop doctor to see why"],
   },
   {
     name: "a Redis that is away is told once and asked again",
@@ -161,7 +161,7 @@ it.each([
   {
     name: "a secret that may not be written",
     variables: { DELTALOOP_DIGEST_KEY: undefined, DELTALOOP_DIGEST_KEY_SECRET: SECRET },
-    says: `${SECRET}: may not be used: allow secretsmanager:PutSecretValue on it`,
+    says: `${SECRET}: access is denied: allow secretsmanager:PutSecretValue on it`,
   },
 ])("rejects $name, and writes nothing", async ({ variables, says }) => {
   const server = await startSecretsStandIn({ [SECRET]: OLD });

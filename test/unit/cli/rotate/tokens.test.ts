@@ -108,7 +108,7 @@ it("reports a failure and still renews the others", async () => {
   expect(await renewTokens(plan)).toBe(2);
   expect(said.filter((line) => line.includes("not renewed"))).toEqual([
     "sync-deployment: not renewed: 403 Forbidden",
-    "sync-replicaset: not renewed: SecretError: deltaloop/prod/kube/sync-replicaset: may not be used: allow secretsmanager:PutSecretValue on it, and kms:Decrypt if its key is your own",
+    "sync-replicaset: not renewed: SecretError: deltaloop/prod/kube/sync-replicaset: access is denied: allow secretsmanager:PutSecretValue on it, and kms:Decrypt if its key is your own",
   ]);
   expect(server.values.get("deltaloop/prod/kube/watcher")).toContain("CANARY-watcher");
 });

@@ -138,7 +138,7 @@ describe("staticPod", () => {
     { name: "an ephemeral container", value: manifest({ ephemeralContainers: [{ name: "d", image: "i" }] }), want: "ephemeral" },
     { name: "a mirror's annotation", value: manifest({}, { annotations: { "kubernetes.io/config.mirror": "x" } }), want: "config.mirror" },
     { name: "a list that is none", value: manifest({ tolerations: "all" }), want: "spec.tolerations is not a list" },
-    { name: "a field of another type", value: manifest({ volumes: 7 }), want: "not a pod as the API has it: " },
+    { name: "a field of another type", value: manifest({ volumes: 7 }), want: "not a valid Pod: " },
   ])("rejects $name and reports its path", ({ value, want }) => {
     expect(refusal(value)).toContain("manifest /etc/manifests/web.yaml: ");
     expect(refusal(value)).toContain(want);
