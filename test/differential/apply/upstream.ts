@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { go } from "../../envtest/go-program.ts";
-import { builtOfRelease, controlPlaneModule } from "../../envtest/release-module.ts";
+import { builtOfRelease, releaseModule } from "../../envtest/release-module.ts";
 import type { Made, Played } from "./compare.ts";
 
 const SOURCE = join(import.meta.dirname, "upstream/field_manager_test.go");
@@ -11,7 +11,7 @@ const FLAGS = ["-c", "-mod=readonly", "-buildvcs=false", "-trimpath", "-vet=off"
 
 /** Its path; or one line with the reason why it cannot be built here. */
 export async function fieldManagerProgram(): Promise<{ readonly program: string } | { readonly missing: string }> {
-  const module = await controlPlaneModule();
+  const module = await releaseModule("control-plane");
   const built = await builtOfRelease({
     name: "field manager",
     takes: "about two minutes",
