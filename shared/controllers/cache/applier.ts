@@ -58,7 +58,7 @@ export interface AppliedCluster {
 export interface ApplierPorts {
   /** The cluster that a message names; undefined if this deployment does not have it. */
   readonly cluster: (cid: string | undefined) => AppliedCluster | undefined;
-  /** All clusters of this deployment: each stores the id of a message that names none. */
+  /** All clusters of this deployment: each of them stores the id of a message that names no cluster. */
   readonly clusters: readonly string[];
   readonly registry: CacheRegistry;
   readonly digester: Digester;

@@ -88,7 +88,7 @@ async function outcomeOf(record: SQSRecord, handle: (record: SQSRecord) => Promi
 }
 
 function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[])[] {
-  // A record without a group is a group of its own. No group name begins with this prefix.
+  // A record without a group forms a separate group. No group name begins with this prefix.
   return [...Map.groupBy(records, ({ messageId, attributes }) => attributes.MessageGroupId ?? `message ${messageId}`).values()];
 }
 

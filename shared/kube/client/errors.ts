@@ -119,8 +119,8 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
 }
 
 /**
- * Admission runs before storage, so a call that it rejected was not executed, whatever the code. An unavailable webhook is reported as an
- * InternalError like other server failures; only the text differs.
+ * Admission runs before storage, so a call that it rejected was not executed, regardless of the code. An unavailable webhook is reported as
+ * an InternalError like other server failures; only the text differs.
  *
  * Source: apiserver pkg/util/webhook/error.go ErrCallingWebhook, pkg/admission/plugin/webhook/errors/statuserror.go ToStatusErr,
  * pkg/admission/plugin/resourcequota/controller.go Evaluate.

@@ -62,7 +62,7 @@ export class TokenInClearError extends Error {
   }
 }
 
-/** Whether a token sent to `server` can be read by others on the network. */
+/** Whether a token sent to `server` can be read by other machines on the network. */
 export function showsToken(server: string): boolean {
   if (!URL.canParse(server)) return false; // an invalid URL never receives a token
   const { protocol, hostname } = new URL(server);

@@ -43,7 +43,7 @@ const NAMES = {
   },
 } as const satisfies Record<SignerName, object>;
 
-/** Reports the TTL (+Inf) of certificates that no manager rotates. Differs from upstream: it reports none. */
+/** Reports the TTL (+Inf) of certificates that no manager rotates. Differs from upstream, which reports none. */
 export function reportUnmanagedCertificates(metrics: Metrics): void {
   for (const { ttl } of Object.values(NAMES)) metrics.set(ttl, {}, Infinity);
 }

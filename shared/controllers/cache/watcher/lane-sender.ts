@@ -256,7 +256,7 @@ export class LaneSender implements DeltaSink {
     else this.#wait(lane.open, item);
   }
 
-  /** Starts the pack's batching window. Items of a list have none: their packs are sent when full, or before the manifest. */
+  /** Starts the pack's batching window. Items of a list have no window: their packs are sent when full, or before the manifest. */
   #wait(pack: Pack, { isOwn }: SinkItem): void {
     if (pack.kind === "L") return;
     pack.isNews ||= isOwn !== true || this.#options.knowsOwn === false;

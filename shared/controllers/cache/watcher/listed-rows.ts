@@ -31,7 +31,7 @@ export class ListedRows implements Iterable<ManifestRow> {
     this.#used += this.#chunk.write(text, this.#used);
   }
 
-  /** Replaces the key's row; undefined if the object is gone. */
+  /** Replaces the key's row. `row` is undefined if the object no longer exists. */
   change(key: ObjectKey, row: ManifestRow | undefined): void {
     this.#changed.set(key, row);
   }

@@ -229,7 +229,8 @@ interface ChosenEpoch {
 }
 
 /**
- * The Store's epoch if a leader of this cluster opened it, else a new epoch that replaces it (WA4, WA8); undefined when `leading` aborted.
+ * Returns the Store's epoch if a leader of this cluster opened it, otherwise a new epoch that replaces it (WA4, WA8); undefined when
+ * `leading` aborted.
  * @throws {SharedCacheError}
  */
 async function chooseEpoch(

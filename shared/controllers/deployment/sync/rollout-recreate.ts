@@ -68,7 +68,7 @@ async function cachedPods({ session, selector }: DeploymentSync, { oldRSs }: Rep
   return session.release.behaviour.recreateAsksSelector ? pods.filter(({ labels }) => matches(selector, labels)) : pods;
 }
 
-/** Old pods from a live list. Running ones are written through, so that the end of each enqueues the key (S14). */
+/** Returns the old pods of a live list. Running pods are written through, so that the end of each enqueues the key (S14). */
 async function livePods({ session, selector }: DeploymentSync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   const live = await session.list("pods", d.metadata.namespace, { selector });
   const pods = oldPods(

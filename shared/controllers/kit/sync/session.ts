@@ -32,7 +32,7 @@ export interface SyncSession
    * contradicted the cache too often. @throws {Error} when the list fails.
    */
   listPods(owner: Owner, selector: Selector): Promise<Snapshot | "suspect">;
-  /** The live status of the owner, as read for creates or deletes. Undefined if there is none; `perform` then reports why. */
+  /** The live status of the owner, as read for creates or deletes. Undefined if it could not be read; `perform` then reports the reason. */
   liveStatus(
     owner: Owner,
     purpose: "create" | "delete",

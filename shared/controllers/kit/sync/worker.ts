@@ -278,7 +278,7 @@ async function believing(
 
 interface Ended {
   readonly outcome: Outcome;
-  /** Set if the Store already knows the result (WQ8). */
+  /** Set if the Store already has the result (WQ8). */
   readonly done?: DoneResult;
 }
 

@@ -80,7 +80,7 @@ const ORDER = [
   "X-Amz-Signature",
 ];
 
-/** RFC 3986, which is stricter than encodeURIComponent. */
+/** Percent-encodes according to RFC 3986, which is stricter than encodeURIComponent. */
 function encoded(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
 }

@@ -123,7 +123,7 @@ function nodeAddresses(
 }
 
 /**
- * The complete status; keeps fields, conditions and resources of others from `previous`. Source: kubelet_node_status.go
+ * The complete status; keeps fields, conditions and resources of other components from `previous`. Source: kubelet_node_status.go
  * defaultNodeStatusFuncs. Differs from upstream: no runtimeHandlers, which Cri does not report.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {
