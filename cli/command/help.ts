@@ -45,7 +45,7 @@ interface Details {
   readonly notes?: readonly string[];
   /** Command lines, without `deltaloop`. */
   readonly examples: readonly string[];
-  /** The page that describes the command; absent: the reference of all commands. */
+  /** The page that describes the command; by default, the reference of all commands. */
   readonly docs?: string;
 }
 

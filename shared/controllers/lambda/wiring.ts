@@ -37,7 +37,7 @@ export interface ClusterWiring {
   readonly doorbells: Doorbells;
   /** Sends the function's component name as user agent; a gateway sets its controller's field manager. */
   readonly reader: KubeReader;
-  /** Absent: no proof is required (shadow mode, replay). */
+  /** Absent if no proof is required (shadow mode, replay). */
   readonly proof?: LeaseProof;
   /** For functions that take no key: proves with the Store's current token before each read. */
   readonly provenReader?: KubeReader;

@@ -8,7 +8,9 @@ export class KubeApiError extends Error {
   readonly code: number;
   readonly reason: string;
   readonly retryAfterSeconds: number | undefined;
-  /** Whether an earlier attempt of the same call ended with a 5xx, so that it may have been executed although the last one was rejected. */
+  /**
+   * Whether an earlier attempt of the same call ended with a 5xx, so that it may have been executed although the last attempt was rejected.
+   */
   readonly earlierUnanswered: boolean;
   /** `details.causes[]` of the Status. */
   readonly causes: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];

@@ -27,7 +27,7 @@ export interface KubeHttpConfig {
    */
   readonly token?: (refused?: string) => Promise<string> | string;
   /**
-   * As `token`, for a client certificate instead of `cert` and `key`. A new object is a new certificate, and further calls use new
+   * Same as `token`, but for a client certificate instead of `cert` and `key`. A new object is a new certificate, and further calls use new
    * connections.
    */
   readonly certificate?: (refused?: ClientCertificate) => Promise<ClientCertificate | undefined> | ClientCertificate | undefined;

@@ -57,7 +57,7 @@ export interface CertificateManagerOptions {
   readonly kube: (current: KeyedCertificate | undefined) => SigningKube;
   /** Certificate that is used if the store has no valid one, and replaced at once. */
   readonly first?: KeyedCertificate;
-  /** Called with the initial certificate, if any, and with each new one. */
+  /** Called with the initial certificate, if any, and with each new certificate. */
   readonly onCurrent?: (certificate: KeyedCertificate) => void;
   readonly metrics?: Metrics;
   readonly clock: Clock;

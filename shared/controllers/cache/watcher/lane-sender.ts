@@ -33,7 +33,7 @@ export interface LaneSenderOptions {
   readonly lanes: number;
   readonly epoch: string;
   readonly fence: string;
-  /** Batching window of open packs of live events; absent: chosen by batching-window.ts. */
+  /** Batching window of open packs of live events; if absent, batching-window.ts chooses it. */
   readonly batchingWindowMs?: number;
   /** False if nothing is written through, so that own writes (own-write.ts) are new to the cache. Default true. */
   readonly knowsOwn?: boolean;

@@ -1,4 +1,4 @@
-/** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
+/** Strategy Recreate: no new pod starts before all old pods are removed (deployment §12). */
 import type { CachedPod } from "@deltaloop/kube/objects";
 import { podOwnerId } from "@deltaloop/kube/objects";
 import { matches } from "@deltaloop/kube/selectors";
@@ -12,7 +12,7 @@ import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
 import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
 import { because, beforeStatus, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
 
-/** Row limit of one write-through. One cached old pod is enough: its end enqueues the key. */
+/** Row limit of one write-through. One cached old pod is enough, because the end of this pod enqueues the key. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
 
 /** Source: recreate.go rolloutRecreate. */

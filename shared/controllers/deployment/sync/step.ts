@@ -21,7 +21,7 @@ export interface DeploymentSync {
   tell(note: EventNote | undefined): void;
 }
 
-/** State of the sync; every response to a write makes a new one. */
+/** State of the sync, which every response to a write replaces. */
 export interface Known {
   readonly d: CachedDeployment;
   /** Claimed ReplicaSets. */

@@ -28,7 +28,7 @@ import {
   type StepResult,
 } from "./step.ts";
 
-/** First step of a branch: splits the claimed ReplicaSets and updates the new one's annotations. */
+/** First step of a branch: splits the claimed ReplicaSets and updates the annotations of the new ReplicaSet. */
 export async function syncRevision(sync: DeploymentSync, known: Known): Promise<StepResult<{ readonly split: ReplicaSetSplit }>> {
   const split = splitReplicaSets(known.d, known.rss);
   const facts = { among: known.rss.length };

@@ -213,7 +213,7 @@ export class RunCalls {
     await this.ports.store.registerIntents(this.run, ownerUid, [], index).catch(() => undefined);
   }
 
-  /** As `save`, for a run that ends because its Store does not answer: does not wait for the response. */
+  /** Same as `save`, but does not wait for the response, for a run that ends because the Store does not answer. */
   saveLate(answers: AnswersOf<"pods">): void {
     this.save(answers).catch(() => undefined); // if this call also fails, the deadline of the intents releases the owner
   }

@@ -72,7 +72,7 @@ export interface OwnSync {
 /** How the keys of one controller are synced. */
 export interface KeySync {
   readonly sync: SyncHandler | OwnSync;
-  /** A key that has failed this often is dropped at its next failure. Absent: never. */
+  /** A key that has failed this often is dropped at its next failure. If absent, the key is never dropped. */
   readonly maxRetries?: number;
 }
 

@@ -54,7 +54,7 @@ export interface WorkerPorts extends SyncPorts {
 }
 
 export interface WorkerOptions {
-  /** When the invocation ends, by `clock`; absent: never. */
+  /** When the invocation ends, by `clock`; absent if it does not end. */
   readonly invocationEndsMs?: number;
   /** When the doorbell was sent. */
   readonly rungMs?: number;

@@ -72,7 +72,7 @@ export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
   };
 }
 
-/** Configured labels override detected ones. */
+/** Returns the labels; configured labels override detected labels. */
 function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts">): Readonly<Record<string, string>> {
   return {
     "kubernetes.io/hostname": options.nodeName,
