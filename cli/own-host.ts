@@ -1,6 +1,6 @@
 /**
  * `deltaloop own-host`: runs the `sync` functions of user controllers, started by `dev`. It has no credentials and no keys: it gets
- * snapshots, asks its parent for live reads, and returns results. So its end at any moment only fails the running sync.
+ * snapshots, requests live reads from its parent, and returns results. So its end at any moment only fails the running sync.
  */
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";

@@ -31,7 +31,7 @@ export interface EnvironmentFlags {
 
 export interface WatchersEnvironment {
   readonly variables: Variables;
-  /** API server access by the options or the file; absent: by the variables DELTALOOP_KUBE_*. */
+  /** API server access by the options or the file; absent if the variables DELTALOOP_KUBE_* have it. */
   readonly kube?: KubeFlags;
 }
 

@@ -3,7 +3,7 @@ import { styleText } from "node:util";
 import { Help } from "commander";
 import type { Command, Option } from "commander";
 
-/** Columns if standard output is not a terminal. */
+/** Number of columns if standard output is not a terminal. */
 const WIDTH = 80;
 /** Lines of prose longer than this are hard to read. */
 const WIDTH_MAX = 120;
@@ -45,7 +45,7 @@ interface Details {
   readonly notes?: readonly string[];
   /** Command lines, without `deltaloop`. */
   readonly examples: readonly string[];
-  /** The page that describes the command; absent: the reference of all commands. */
+  /** The page that describes the command; by default, the reference of all commands. */
   readonly docs?: string;
 }
 

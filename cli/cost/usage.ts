@@ -6,7 +6,7 @@ import type { Counts, CountsFile } from "./counts.ts";
 export const MONTH_HOURS = 730;
 const DAYS = MONTH_HOURS / 24;
 
-/** How often events happen, per day for counted ones. */
+/** Rates of events; counted events are per day. */
 export interface Rates {
   readonly deployments: number;
   /** Pods of each Deployment. */

@@ -38,7 +38,7 @@ export interface EmbeddedOptions extends Pick<SystemOptions, "watchers" | "batch
   readonly observe?: (store: Store) => Store;
   /** Wraps the SQS client of every component. */
   readonly observeSqs?: (calls: SqsCalls) => SqsCalls;
-  /** Metrics of one function; absent: none. */
+  /** Metrics of one function; absent for no metrics. */
   readonly metrics?: (functionName: string) => Metrics;
 }
 
@@ -53,7 +53,7 @@ export interface Embedded {
   readonly redisUrl?: string;
   /** Resolves once the gates of all controllers are open. */
   ready(): Promise<void>;
-  /** Ends the leading watcher, as SIGTERM would, and returns its identity. Another one takes over. */
+  /** Ends the leading watcher, as SIGTERM would, and returns its identity. Another watcher takes over. */
   endLeader(): string;
   stop(): Promise<void>;
 }

@@ -22,7 +22,7 @@ export function summaryText(subject: Subject, summary: Summary, startMs: number)
   return `Summary\n${lines.flatMap((line) => (line === "" ? [] : [`  ${printable(line)}\n`])).join("")}\n`;
 }
 
-/** As JSON, with times relative to the start as in the story. */
+/** Returns the summary as JSON, with times relative to the start as in the story. */
 export function summaryJson(summary: Summary, startMs: number): object {
   const when = (atMs: number): object => ({ at: new Date(atMs).toISOString(), sinceMs: atMs - startMs });
   const { wishes, refusals, end, ...counts } = summary;

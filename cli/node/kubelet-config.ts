@@ -25,7 +25,7 @@ const PATHS = new Set(["--manifests", "--tls-cert-file", "--tls-private-key-file
 /**
  * Sets the options of `command` that the file names and the command line does not.
  *
- * @returns what is ignored, as the kubelet does: unknown fields, and all occurrences except the last of repeated ones
+ * @returns the fields that are ignored, as the kubelet does: unknown fields, and all but the last occurrence of repeated fields
  * @throws {UsageError} with a line for each field that is unsupported or has an invalid value
  */
 export async function applyKubeletConfig(command: Command, path: string): Promise<readonly string[]> {

@@ -6,7 +6,7 @@ import type { RegistrationFlags } from "./node-registration.ts";
 import type { ShutdownFlags } from "./node-shutdown.ts";
 import type { RuntimeFlags } from "./node-runtime.ts";
 
-/** As parsed from the command line; cli/node.ts describes each. */
+/** The options as parsed from the command line; cli/node.ts describes each. */
 export interface NodeFlags extends StartupFlags, CgroupFlags, ImagePullFlags, RegistrationFlags, RuntimeFlags, ShutdownFlags {
   readonly config?: string;
   readonly kubeconfig?: string;

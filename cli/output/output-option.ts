@@ -16,7 +16,7 @@ export function addOutputOption(command: Command, what: string): Command {
 /** Characters that move the cursor, end a line or reorder text; the line ends of the document itself are kept. */
 const UNSAFE = /[^\P{Cc}\n]|[\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** One line of JSON, or one document of a YAML stream; safe for a terminal, whatever `value` holds. */
+/** One line of JSON, or one document of a YAML stream; safe for a terminal, regardless of the content of `value`. */
 export function objectText(value: object, format: OutputFormat): string {
   if (format === "json") return `${printableJson(value)}\n`;
   // Converts to JSON first, because YAML would print undefined fields.

@@ -56,7 +56,7 @@ export class Steps implements ReplayOutput {
   }
 }
 
-/** The last sync of each key before a moment, and the first one after it. */
+/** Collects the last sync of each key before a moment, and the first sync after the moment. */
 export class AroundMoment {
   readonly #atMs: number;
   readonly #near = new Map<string, { last?: Numbered; next?: Numbered }>();

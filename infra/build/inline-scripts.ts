@@ -9,8 +9,8 @@ const LOAD = /readFileSync\(new URL\("(\.\/[\w./-]+\.lua)", import\.meta\.url\),
 const LOAD_PROTO = /readFileSync\(new URL\("(\.\/[\w./-]+\.proto)", import\.meta\.url\), "utf8"\)/;
 
 /**
- * Inlines the Lua scripts and the command's .proto file, since a bundle has no files beside it. The scripts, without comments, are compressed
- * as one text to a fifth of their size; decompression takes under 1 ms. It replaces the form of expression in
+ * Inlines the Lua scripts and the command's .proto file, since a bundle has no other files next to it. The scripts, without comments, are
+ * compressed as one text to a fifth of their size; decompression takes under 1 ms. It replaces the form of expression in
  * shared/store/redis/scripts/load.ts, and fails the build if it finds none. The code of the timeline page is built and inlined, too.
  */
 export const inlineScripts: Plugin = {

@@ -3,7 +3,7 @@ const PART = /(\d+\.?\d*|\.\d+)(h|ms|m|s|us|µs|μs|ns)/gu;
 const DURATION = new RegExp(`^[+-]?(?:0|(?:${PART.source})+)$`, "u");
 
 /**
- * The milliseconds of a duration as Go reads it: `1h30m`, `.5s`, `+1s`, `0`; `undefined` for anything else.
+ * Returns the milliseconds of a duration in Go's format: `1h30m`, `.5s`, `+1s`, `0`; `undefined` for anything else.
  *
  * Source: Go time.ParseDuration.
  */

@@ -34,7 +34,7 @@ export const WRITE_MARGIN_MS = REQUEST_TIMEOUT_MS + SECOND_MS;
  */
 export const MAY_LAND_MS = REQUEST_TIMEOUT_MS + 3 * SECOND_MS;
 
-/** Longest wait for a free connection, and longest total wait for Retry-After, of callers without a budget of their own. */
+/** Longest wait for a free connection, and longest total wait for Retry-After, for callers that pass no retry budget. */
 export const QUEUE_TIMEOUT_MS = 30 * SECOND_MS;
 export const RETRY_WAIT_MS_MAX = 60 * SECOND_MS;
 

@@ -21,8 +21,8 @@ export function connect(endpoint: string): Connection {
   if (socketPath === undefined) throw new TypeError(`a Docker endpoint is unix:///path/to.sock, not "${endpoint}"`);
   // No keep-alive: a kept connection would fail in the first call after a restart of the daemon.
   const agent = new Agent({ keepAlive: false });
-  // Options of docker-modem that dockerode's types lack. Without the last ones, environment variables
-  // like DOCKER_HOST would override the socket.
+  // Options of docker-modem that dockerode's types lack. Without the last of these options, environment variables like DOCKER_HOST would
+  // override the socket.
   const modem: object = { agent, host: undefined, protocol: "http", timeout: undefined };
   return { docker: new Docker({ socketPath, ...modem }), close: () => agent.destroy() };
 }

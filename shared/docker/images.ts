@@ -72,7 +72,7 @@ function isMeant(name: string, { Id, RepoTags, RepoDigests }: Docker.ImageInspec
   return (RepoTags ?? []).some((one) => familiar(one) === `${short}:${tag}`);
 }
 
-/** `docker.io/library/nginx` → `nginx`, as Docker shortens names of its own registry. */
+/** `docker.io/library/nginx` → `nginx`, as Docker shortens names of Docker Hub. */
 function familiar(name: string): string {
   return name.replace(/^(?:index\.)?docker\.io\//u, "").replace(/^library\//u, "");
 }

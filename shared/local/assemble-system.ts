@@ -47,7 +47,7 @@ export interface SystemOptions
   extends
     Pick<WatcherOptions, "cluster" | "clusterUid" | "batchingWindowMs" | "knowsOwn">,
     Pick<FunctionHostOptions, "onInvocation" | "concurrency" | "syncTimeoutSeconds"> {
-  /** The controllers, whose names are those of the sources and handlers. Default: the built-in ones. */
+  /** The controllers, whose names are those of the sources and handlers. Default: the built-in controllers. */
   readonly registry?: Registry;
   /** Default `act`. */
   readonly mode?: WriteGateway["mode"];
@@ -213,7 +213,7 @@ export interface MemoryBackendOptions {
   readonly deployment: string;
   /** Cluster id. */
   readonly cluster: string;
-  /** The controllers. Default: the built-in ones. */
+  /** The controllers. Default: the built-in controllers. */
   readonly catalog?: Catalog;
   /** The Store's data, for tests that read or damage it. */
   readonly data?: MemoryData;

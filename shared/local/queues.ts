@@ -62,7 +62,9 @@ export function queueUrls(endpoint: string, { deltas, doorbells }: LocalQueues):
   return { endpoint, deltas: deltas.url, doorbells: tableOf(CONTROLLERS, (controller) => doorbells[controller].url) };
 }
 
-/** Creates the queues of one deployment, `<prefix>-deltas.fifo` and `<prefix>-<controller>`, and updates the attributes of existing ones. */
+/**
+ * Creates the queues of one deployment, `<prefix>-deltas.fifo` and `<prefix>-<controller>`, and updates the attributes of existing queues.
+ */
 export async function createQueues(client: SQSClient, prefix: string): Promise<LocalQueues>;
 export async function createQueues<N extends string>(client: SQSClient, prefix: string, controllers: readonly N[]): Promise<LocalQueues<N>>;
 export async function createQueues(

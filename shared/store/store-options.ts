@@ -7,7 +7,7 @@ export interface StoreOptions {
   readonly deployment: string;
   /** Cluster id. */
   readonly cluster: string;
-  /** The controllers whose keys and views are stored. Absent: the built-in ones. */
+  /** The controllers whose keys and views are stored. Default: the built-in controllers. */
   readonly catalog?: Catalog;
   /** Data formats of this build. The gate is closed while the epoch has different formats (informer §11.6, §11.7). */
   readonly identity: StoreIdentity;

@@ -93,7 +93,7 @@ function listOf(verdict: Verdict | undefined): readonly Verdict[] {
   return verdict === undefined ? [] : [verdict];
 }
 
-/** The syncs that decide something or fail. @param shown the objects to include; undefined: all of the capture */
+/** The syncs that decide something or fail. @param shown the objects to include; undefined for all objects of the capture */
 async function syncsIn(
   capture: Capture,
   digester: Digester,

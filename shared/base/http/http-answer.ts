@@ -139,7 +139,7 @@ export class AnswerReader {
     if (begun === undefined) return next;
     const start = begun.toString("latin1", 0, HEAD_BEGIN.length);
     const newest = begun.toString("latin1", Math.max(0, begun.length - (bytes.length - at) - 1));
-    // Checks the new bytes and the one before: a leading line feed was already checked, and a line feed may still follow a trailing
+    // Checks the new bytes and the preceding byte: a leading line feed was already checked, and a line feed may still follow a trailing
     // carriage return.
     if (!HEAD_BEGIN.startsWith(start) || BREAKS.test(newest.replace(/^\n/, "").replace(/\r$/, "")))
       throw new MalformedAnswerError("the response does not start with HTTP/1.1");

@@ -81,7 +81,7 @@ export interface Exchanges {
   ask(request: Request, bounds: Bounds): Promise<Answer>;
   /** Resolves with the head. Throws as `ask` does; later errors reach the sink. */
   stream(request: Request, bounds: StreamBounds): Promise<AnswerStream>;
-  /** Starts no new calls: closes idle connections now and busy ones after their response. */
+  /** Starts no new calls: closes idle connections now and busy connections after their response. */
   retire(): void;
   /** Closes all connections. */
   destroy(): void;

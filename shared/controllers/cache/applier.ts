@@ -49,7 +49,7 @@ export interface AppliedCluster {
   readonly store: Store;
   readonly doorbells: Doorbells;
   readonly reader: KubeReader;
-  /** A reader that obtains the Lease's proof before each read. Absent: no proof is needed. */
+  /** A reader that obtains the Lease's proof before each read. Absent if no proof is needed. */
   readonly provenReader?: KubeReader;
   /** Verifies that the watcher sent a message. */
   readonly signer: Signer;
@@ -58,7 +58,7 @@ export interface AppliedCluster {
 export interface ApplierPorts {
   /** The cluster that a message names; undefined if this deployment does not have it. */
   readonly cluster: (cid: string | undefined) => AppliedCluster | undefined;
-  /** All clusters of this deployment: each stores the id of a message that names none. */
+  /** All clusters of this deployment: each of them stores the id of a message that names no cluster. */
   readonly clusters: readonly string[];
   readonly registry: CacheRegistry;
   readonly digester: Digester;
@@ -71,7 +71,7 @@ export interface ApplierPorts {
   readonly onChanges?: (resource: View, items: readonly ItemChange[]) => void;
 }
 
-/** `retry`: leave the message and all later ones of its lane in the queue for this many seconds. */
+/** `retry`: leave the message and all later messages of its lane in the queue for this many seconds. */
 export type Verdict = { readonly kind: "ack" } | { readonly kind: "retry"; readonly afterSeconds: number; readonly why: string };
 
 /**
@@ -172,7 +172,7 @@ class MessageApplier {
   readonly #faulty = new Set<ObjectKey>();
   /** Prefix of the `part` texts of this delivery's calls (A15); unique to the delivery. */
   readonly #partPrefix: string;
-  /** Number of calls that this delivery has made before its last one. */
+  /** Number of calls that this delivery has made before its last call. */
   #parts = 0;
 
   constructor(ports: ApplierPorts, cluster: AppliedCluster, envelope: Envelope, receiveCount: number) {

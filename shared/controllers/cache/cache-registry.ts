@@ -21,7 +21,7 @@ export function cachedAs(registry: Views, view: View, object: unknown, digester:
   return isOwnView(view) ? definitionOf(registry, view).project(object, digester) : strip(view, object, digester);
 }
 
-/** The owner in whose slice `view` stores the object; undefined: among the orphans of its namespace. */
+/** Returns the owner in whose slice `view` stores the object; undefined if it is stored among the orphans of its namespace. */
 export function sliceOf(registry: Views, view: View, object: Cached<View>): OwnerId | undefined {
   // The view names the shape of its objects, which TypeScript cannot correlate here.
   return isOwnView(view) ? definitionOf(registry, view).slice?.(object as CachedObject) : ownerOfCached(view, object as Cached);

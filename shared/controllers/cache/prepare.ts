@@ -49,7 +49,7 @@ export interface PrepareOptions {
   readonly found?: Pick<IndexView, "rows" | "current">;
   /** The changes are objects of a list at this version. */
   readonly listRV?: string;
-  /** Reads the object live; used where the cached row is forged. */
+  /** Reads the object live, for a cached row that is forged. */
   readonly live: (key: ObjectKey) => Promise<Change>;
 }
 
@@ -150,8 +150,8 @@ function itemChange(tables: Tables, change: Change, seen: Seen): ItemChange {
 }
 
 /**
- * A put that is not newer than its row changes nothing (A4). If the row is gone when the Store applies it, the expected version differs and
- * the item is retried.
+ * A put that is not newer than its row changes nothing (A4). If the row no longer exists when the Store applies the put, the expected
+ * version differs and the item is retried.
  */
 function unchanged({ registry, resource }: Tables, change: Change, { rv, uid, owner }: Omit<Row, "object">): ItemChange {
   return { ...bare(registry, resource, change), expected: { rv, uid, ...(owner !== undefined && { owner }) } };

@@ -23,7 +23,7 @@ export interface RepairPorts {
   readonly log: Log;
 }
 
-/** Objects of one resource that one run reads live; the next run repairs the rest. */
+/** Number of objects of one resource that one run reads live; the next run repairs the rest. */
 const OBJECTS_MAX = 50;
 /** Retries after concurrent writes. */
 const ATTEMPTS_MAX = 3;
@@ -80,7 +80,10 @@ async function putBack(
   return result.kind === "ok" ? left.length : result.index;
 }
 
-/** The live object. If it is gone or cannot be cached (AP1): a delete without a version, which only removes a row. */
+/**
+ * Returns a put of the live object. If the object does not exist or cannot be cached (AP1), returns a delete without a version, which only
+ * removes a row.
+ */
 export async function readLive(
   { reader, digester, registry }: Pick<RepairPorts, "reader" | "digester" | "registry">,
   resource: View,

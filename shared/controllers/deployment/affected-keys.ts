@@ -81,7 +81,10 @@ function ownerEffects(metadata: ObjectMeta, urgency: Urgency): readonly Effect[]
   return key === undefined ? [] : [{ controller: "deployment", key, uid: ref.uid, urgency }];
 }
 
-/** Every Deployment that could adopt it; the first adoption wins. Source: deployment/util GetDeploymentsForReplicaSet. */
+/**
+ * Returns every Deployment that could adopt the ReplicaSet; only the first adoption succeeds. Source: deployment/util
+ * GetDeploymentsForReplicaSet.
+ */
 function selectorEffects(rs: CachedReplicaSet, lookups: Lookups): readonly Effect[] {
   const labels = rs.metadata.labels;
   if (labels === undefined || Object.keys(labels).length === 0) return [];
@@ -98,9 +101,9 @@ function selects(d: CachedDeployment, labels: Labels): boolean {
 }
 
 /**
- * A Recreate Deployment waits for its old pods. Upstream enqueues it with each pod from 1.37 on, and before with the last one; here every
- * release does so with each pod, since a sync while others remain changes nothing. With urgency `status`, pods deleted together cause one
- * sync.
+ * A Recreate Deployment waits for its old pods. Upstream enqueues it with each pod from 1.37 on, and in earlier releases with the last pod.
+ * Here it is enqueued with each pod in every release, since a sync while others remain changes nothing. With urgency `status`, pods deleted
+ * together cause one sync.
  */
 function podEffects(before: CachedPod, after: CachedPod | undefined, lookups: Lookups): readonly Effect[] {
   const { owner, namespace } = before;

@@ -14,7 +14,10 @@ const LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration";
 /** Never copied from a Deployment to its ReplicaSets. Source: deployment/util annotationsToSkip. */
 const SKIPPED: ReadonlySet<string> = new Set([LAST_APPLIED, REVISION, REVISION_HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO]);
 
-/** The requested rollback revision, 0 for the last one; a value that is no int64 is no request (quirk Q6). Source: rollback.go getRollbackTo. */
+/**
+ * The requested rollback revision, 0 for the last revision. A value that is not an int64 is not a request (quirk Q6). Source: rollback.go
+ * getRollbackTo.
+ */
 export function rollbackTo(d: CachedDeployment): bigint | undefined {
   return parseRevision(rollbackRequest(d)[ROLLBACK_TO]);
 }
@@ -44,7 +47,7 @@ export const REQUEST_ENDED = { [ROLLBACK_TO]: null };
 const REVISION_HISTORY_LENGTH_MAX = 2000;
 const INT32_MAX = 2_147_483_647;
 
-/** Changes to the new ReplicaSet's annotations; only missing or different ones. */
+/** Changes to the new ReplicaSet's annotations; only missing or different annotations. */
 export interface AnnotationChanges {
   /** Annotations whose values are known in clear. */
   readonly set: Labels;

@@ -202,7 +202,7 @@ export function pausedStatus(d: CachedDeployment, nowMs: number): Decision<Deplo
   return { decided: status, why };
 }
 
-/** The new ReplicaSet's failure to create or delete pods, else the first one found. Source: progress.go getReplicaFailures. */
+/** The new ReplicaSet's failure to create or delete pods, otherwise the first failure found. Source: progress.go getReplicaFailures. */
 function replicaFailure(split: ReplicaSetSplit): DeploymentCondition | undefined {
   const candidates = split.newRS === undefined ? allReplicaSets(split) : [split.newRS, ...allReplicaSets(split)];
   for (const rs of candidates) {

@@ -36,7 +36,7 @@ export type DeploymentReason =
         readonly isRaised: boolean;
       }
     >
-  // §11.2: also the size of a ReplicaSet about to be created. `total`: all ReplicaSets together; `size`: this one.
+  // §11.2: also the size of a ReplicaSet about to be created. `total`: size of all ReplicaSets together; `size`: size of this ReplicaSet.
   | Reason<"surge leaves room" | "surge is used up" | "has its size" | "is too large" | "has all at once", Surge>
   // §11.3.
   | Reason<"nothing old", None>

@@ -1,4 +1,4 @@
-/** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
+/** Strategy Recreate: no new pod starts before all old pods are removed (deployment §12). */
 import type { CachedDeployment, CachedPod, CachedReplicaSet } from "@deltaloop/kube/objects";
 import { ownerOfCached, podOwnerId } from "@deltaloop/kube/objects";
 import type { Decision } from "../kit/reason.ts";

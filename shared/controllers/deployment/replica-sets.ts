@@ -1,4 +1,4 @@
-/** Properties of a Deployment's ReplicaSets: sizes, orders, and which of them is the new one. */
+/** Properties of a Deployment's ReplicaSets: sizes, orders, and which of them is the new ReplicaSet. */
 import type { CachedDeployment, CachedReplicaSet, CachedTemplate } from "@deltaloop/kube/objects";
 
 /** The claimed ReplicaSets of a Deployment, split by template. `oldRSs` are in creation order. */
@@ -8,7 +8,7 @@ export interface ReplicaSetSplit {
 }
 
 /**
- * The new ReplicaSet is the oldest one with the Deployment's template; younger ones with the same template are old.
+ * The new ReplicaSet is the oldest ReplicaSet with the Deployment's template; younger ReplicaSets with the same template count as old.
  * Source: deployment/util FindNewReplicaSet, FindOldReplicaSets.
  */
 export function splitReplicaSets(d: CachedDeployment, rss: readonly CachedReplicaSet[]): ReplicaSetSplit {

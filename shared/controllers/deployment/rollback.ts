@@ -13,7 +13,7 @@ import { ownerOf, type RollBack, templateOf } from "./writes.ts";
 
 export interface Rollback {
   readonly write: RollBack;
-  /** Emitted before the write, whatever its result. */
+  /** Emitted before the write, regardless of the write's result. */
   readonly warning?: EventNote;
   /** Emitted after the write succeeded. */
   readonly note?: EventNote;

@@ -1,4 +1,4 @@
-/** One step of a rolling update (deployment §11). A sync either grows the new ReplicaSet or shrinks old ones, never both. */
+/** One step of a rolling update (deployment §11). A sync either grows the new ReplicaSet or shrinks old ReplicaSets, never both. */
 import type { CachedDeployment, CachedReplicaSet } from "@deltaloop/kube/objects";
 import type { Decision } from "../kit/reason.ts";
 import { maxSurge, scaledValue, unavailableOf, whyPods } from "./max-surge-max-unavailable.ts";

@@ -24,7 +24,7 @@ export function templateOf(d: CachedDeployment): TemplateRef {
   return { generation: d.metadata.generation ?? 0, digest: d.spec.template.digest };
 }
 
-/** A patch of the changed keys. The caller must not send it if there are none. */
+/** A patch of the changed keys. The caller must not send an empty patch. */
 export function patchReplicaSet(
   d: CachedDeployment,
   rs: CachedReplicaSet,

@@ -22,8 +22,8 @@ export type ControlledBy = "claimant" | "another" | "none";
 export type Claim = "claimed" | "adopt" | "release" | "ignore";
 
 /**
- * Decides whether to adopt, release or keep an object, by the table of replicaset §6 (same as deployment §5.1). Pass active pods only.
- * An object of another namespace is never touched, whatever owner it names.
+ * Decides whether to adopt, release or keep an object, by the table of replicaset §6 (same as deployment §5.1). Pass active pods only. An
+ * object of another namespace is never touched, regardless of the owner that it names.
  *
  * Source: pkg/controller/controller_ref_manager.go ClaimObject.
  */

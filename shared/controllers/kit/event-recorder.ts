@@ -63,7 +63,7 @@ function namespaceOf({ namespace }: EventOwner): string {
 
 export type EventRequest =
   | { readonly kind: "create"; readonly namespace: string; readonly body: object }
-  /** `ifMissing`: the Event to create if the patched one is gone or never existed. */
+  /** `ifMissing`: the Event to create if the patched Event no longer exists or never existed. */
   | { readonly kind: "patch"; readonly namespace: string; readonly name: string; readonly body: object; readonly ifMissing: object };
 
 /**

@@ -10,7 +10,7 @@ export interface CreateOp {
   readonly name: string;
   /** Time until which an earlier call with this name, which got no response, may still take effect. */
   readonly mayLandUntilMs?: number;
-  /** Number of the name (IT5). Absent: planned by an earlier run. */
+  /** Number of the name (IT5). Absent if an earlier run planned the name. */
   readonly index?: number;
 }
 

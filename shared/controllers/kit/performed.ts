@@ -31,11 +31,11 @@ export type WriteResult =
   /** CreatePods: the number of pods created, including those that a terminating namespace rejected (replicaset §7.1). */
   | { readonly kind: "created"; readonly count: number }
   | { readonly kind: "deleted" }
-  /** The object is gone (404), or (release) another object has its name. */
+  /** The object no longer exists (404), or (release) another object has its name. */
   | { readonly kind: "gone"; readonly error: Error }
   /** PatchReplicaSet: another client wrote first; the live object was written through, which queues the key. DeleteReplicaSet: it changed. DeletePod: replaced, released or terminating. */
   | { readonly kind: "conflict"; readonly error: Error }
-  /** CreateReplicaSet: the name is taken; `live` is the object that has it (absent: gone again). The caller decides. */
+  /** CreateReplicaSet: the name is taken; `live` is the object that has it (absent if that object no longer exists). The caller decides. */
   | { readonly kind: "alreadyExists"; readonly error: Error; readonly live?: Cached<"replicasets"> }
   | { readonly kind: "failed"; readonly error: Error }
   /** Not called: an earlier write failed, the owner is being deleted, or the sync ends here. */

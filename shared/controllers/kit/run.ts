@@ -26,9 +26,9 @@ export interface SyncPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
-  /** One per process. Absent: no proof is required (shadow mode, replay). */
+  /** One per process. Absent if no proof is required (shadow mode, replay). */
   readonly proof?: LeaseProof;
-  /** One per invocation. Absent: every owner is read live. */
+  /** One per invocation. If absent, every owner is read live. */
   readonly readYourWrites?: ReadYourWrites;
   /** Reports a sync's decisions to users and replays, before anything is sent. */
   readonly trace?: (line: TraceLine) => void;

@@ -3,7 +3,7 @@ const SLOW_START_INITIAL_BATCH_SIZE = 1;
 
 /**
  * The sizes of the batches in which `count` calls are made, each twice the one before: 10 → 1, 2, 4, 3. A batch with a failure is the last
- * one, so an exhausted quota costs one call, not 500.
+ * batch, so an exhausted quota costs one call, not 500.
  *
  * Source: pkg/controller/replicaset/replica_set.go slowStartBatch.
  */

@@ -97,7 +97,7 @@ export type Write =
       readonly resourceVersion: string;
       /** The annotations that request the rollback; the live owner must still have them. */
       readonly request: Labels;
-      /** The owner's template, which `to` replaces. */
+      /** The owner's template, which the template of `to` replaces. */
       readonly template: TemplateRef;
       /** The target ReplicaSet, and its template's digest. */
       readonly to?: { readonly name: string; readonly uid: string; readonly digest: string };
@@ -114,7 +114,7 @@ export type Write =
       readonly annotations?: Labels;
     };
 
-/** A Kubernetes Event to emit beside a write: best effort, never fails a sync. A repeated Event increments its count. */
+/** A Kubernetes Event to emit in addition to a write: best effort, never fails a sync. A repeated Event increments its count. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
   readonly reason: string;

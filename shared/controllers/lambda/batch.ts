@@ -25,15 +25,15 @@ const OUT_OF_TIME: RecordOutcome = { kind: "retry", afterSeconds: RETRY_SECONDS,
 
 export interface BatchOptions {
   readonly log: Log;
-  /** When the invocation ends (BA5). Absent: the host sets no such limit. */
+  /** When the invocation ends (BA5). Absent if the host sets no such limit. */
   readonly ends?: { readonly clock: Clock; readonly remainingMs: number };
   readonly metrics?: Pick<Metrics, "flush">;
-  /** The queue of the records. Absent: failed records wait for the visibility timeout. */
+  /** The queue of the records. If absent, failed records wait for the visibility timeout. */
   readonly source?: Pick<MessageSource, "setVisibility">;
 }
 
 /**
- * Passes every record to `handle` and returns the ones that stay in the queue. A throw of `handle` is a retry. A call that is unfinished
+ * Passes every record to `handle` and returns the records that stay in the queue. A throw of `handle` is a retry. A call that is unfinished
  * at the end of the invocation continues, and its result is ignored.
  */
 export async function settleRecords(
@@ -88,7 +88,7 @@ async function outcomeOf(record: SQSRecord, handle: (record: SQSRecord) => Promi
 }
 
 function groupsOf(records: readonly SQSRecord[]): readonly (readonly SQSRecord[])[] {
-  // A record without a group is a group of its own. No group name begins with this prefix.
+  // A record without a group forms a separate group. No group name begins with this prefix.
   return [...Map.groupBy(records, ({ messageId, attributes }) => attributes.MessageGroupId ?? `message ${messageId}`).values()];
 }
 

@@ -32,7 +32,7 @@ export interface Configuration<N extends string = Controller> {
   /** Namespace of the watcher's Lease; the default is NAMESPACE. */
   readonly leaseNamespace?: string;
   readonly digestKey: string;
-  /** The first one signs, all are accepted. */
+  /** MAC keys, of which the first signs and all are accepted. */
   readonly macKeys: readonly string[];
   readonly redis: { readonly url: string; readonly cluster: boolean; readonly durability?: Durability };
   /** Versions that the watcher acts on; the default is supported. */
@@ -223,7 +223,7 @@ function contradictions(variables: Variables): readonly string[] {
 
 const TOKENS = ["DELTALOOP_KUBE_TOKEN", "DELTALOOP_KUBE_TOKEN_FILE", "DELTALOOP_KUBE_EKS_CLUSTER"];
 
-/** One line for each of `names` that is set although an earlier one is. */
+/** Returns one line for each of `names` that is set although an earlier name is also set. */
 export function twice(variables: Variables, names: readonly string[]): readonly string[] {
   const [first, ...others] = names.filter((name) => variables[name] !== undefined);
   return others.map((other) => `${other}: duplicates ${first}: set only one of them`);

@@ -28,7 +28,7 @@ type MakeStore = (options: StoreOptions & { readonly signer: Signer }) => Store;
 
 /**
  * The cache of one cluster. `make` chooses the backend: `redisStore`, or the Store in memory. `signer` overrides the configuration's keys,
- * for example with ones that rotate. `anyDigestKey`: accepts an epoch with any digest key, for the sweeper, which compares no digests.
+ * for example with keys that rotate. `anyDigestKey`: accepts an epoch with any digest key, for the sweeper, which compares no digests.
  */
 export function openCache(
   { deployment, cluster, digestKey, macKeys, mode, guard }: CacheConfiguration,

@@ -123,7 +123,7 @@ function configurationOf(environment: Variables, references: ReturnType<typeof r
   }
 }
 
-/** Both error types hold names and problems, no values; anything else is a bug. */
+/** The messages of both error types contain names and problems, but no values. Any other error is a bug. */
 function reasonOf(error: unknown): string {
   return error instanceof SecretError || error instanceof ConfigurationError ? error.problems.join("; ") : "unexpected";
 }

@@ -2,8 +2,8 @@ import { createSigner } from "@deltaloop/store/ports";
 import type { Signer } from "@deltaloop/store/ports";
 
 /**
- * A signer whose keys may change during use: each call uses the present ones. `onUnknown` is called for each text that is signed
- * with an unknown key, as during a rotation.
+ * A signer whose keys may change during use: each call uses the present keys. `onUnknown` is called for each text that is signed with an
+ * unknown key, as during a rotation.
  */
 export function liveSigner(keys: () => readonly string[], cluster: string, onUnknown?: () => void): Signer {
   let held = keys();

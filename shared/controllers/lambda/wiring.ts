@@ -1,4 +1,4 @@
-/** A function's dependencies besides its event: ports, provided by Lambda's environment, the local function host, or a test. */
+/** A function's dependencies, except its event: ports, provided by Lambda's environment, the local function host, or a test. */
 import type { Digester } from "@deltaloop/kube/pod-template";
 import type { ControllerName } from "@deltaloop/kube/objects";
 import type { Signer, MessageSource, Doorbells, Store } from "@deltaloop/store/ports";
@@ -37,7 +37,7 @@ export interface ClusterWiring {
   readonly doorbells: Doorbells;
   /** Sends the function's component name as user agent; a gateway sets its controller's field manager. */
   readonly reader: KubeReader;
-  /** Absent: no proof is required (shadow mode, replay). */
+  /** Absent if no proof is required (shadow mode, replay). */
   readonly proof?: LeaseProof;
   /** For functions that take no key: proves with the Store's current token before each read. */
   readonly provenReader?: KubeReader;

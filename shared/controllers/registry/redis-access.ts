@@ -15,7 +15,7 @@ export interface RedisAccess {
   readonly name: string;
   /** The methods of the Store that it calls. */
   readonly methods: readonly (keyof Store)[];
-  /** The controller whose keys it syncs. Absent: it syncs none, and its rights cover all controllers. */
+  /** The controller whose keys it syncs. If absent, it syncs no keys, and its rights cover all controllers. */
   readonly controllers: readonly string[] | undefined;
   /** ACL rules. `deployment`: first part of the keys. */
   readonly rules: (deployment: string) => string;
@@ -70,7 +70,7 @@ const RIGHTS: Readonly<Record<"apply-deltas" | "dead-deltas" | "sync" | "sweep",
 const LASTING = ["ep", "forged", "guard", "opened", "tally"];
 /** Keys that exist once per epoch. */
 const SINGLE = ["quar"];
-/** Commands that every client needs, besides scripts. */
+/** Commands, other than scripts, that every client needs. */
 const CLIENT = "+@connection -@dangerous +info +time +wait +cluster|slots +cluster|shards +cluster|nodes";
 
 /** Returns the access of each function, in the order of functionsOf. */

@@ -6,7 +6,7 @@ import { CANARY, serviceAccount, syncFunction } from "./names.ts";
 import { REGISTRY, watchedBy } from "./registry.ts";
 import type { ControllerEntry, Registry } from "./registry.ts";
 
-/** A component as the API server knows it. */
+/** A component and its rights at the API server. */
 export interface Role {
   /** Also the name of its service account. */
   readonly name: string;

@@ -22,7 +22,7 @@ export interface Observed {
   readonly unanswered: readonly Intent[];
 }
 
-/** Gone: done. InvalidSelector: no decision possible; upstream logs it and waits for a change. */
+/** `Gone`: the sync is done. `InvalidSelector`: no decision is possible; upstream logs this and waits for a change. */
 export type Observation = Observed | { readonly kind: "Gone" } | { readonly kind: "InvalidSelector"; readonly message: string };
 
 /** Source: pkg/controller/replicaset/replica_set.go syncReplicaSet, up to and with the listing of pods. */

@@ -6,7 +6,7 @@ import type { ReplicaReason, VictimRule } from "./reasons.ts";
 
 export interface Victims {
   readonly victims: readonly CachedPod[];
-  /** One reason per victim, then those of the pods that stay; none if all pods are deleted. */
+  /** One reason per victim, then those of the pods that stay; empty if all pods are deleted. */
   readonly why: readonly ReplicaReason[];
 }
 

@@ -4,7 +4,7 @@ import type { KubeReader } from "./kube.ts";
 export interface ClusterIdentity {
   /** First 12 hex digits of the uid's SHA-256. It is part of every key, group and message. */
   readonly cid: string;
-  /** uid of the namespace kube-system, which lives as long as the cluster. */
+  /** uid of the namespace kube-system, which is constant for the lifetime of the cluster. */
   readonly uid: string;
 }
 

@@ -8,7 +8,9 @@ export class KubeApiError extends Error {
   readonly code: number;
   readonly reason: string;
   readonly retryAfterSeconds: number | undefined;
-  /** Whether an earlier attempt of the same call ended with a 5xx, so that it may have been executed although the last one was rejected. */
+  /**
+   * Whether an earlier attempt of the same call ended with a 5xx, so that it may have been executed although the last attempt was rejected.
+   */
   readonly earlierUnanswered: boolean;
   /** `details.causes[]` of the Status. */
   readonly causes: readonly { readonly reason?: string; readonly message?: string; readonly field?: string }[];
@@ -119,8 +121,8 @@ export function isTooLargeResourceVersion(error: unknown): boolean {
 }
 
 /**
- * Admission runs before storage, so a call that it rejected was not executed, whatever the code. An unavailable webhook is reported as an
- * InternalError like other server failures; only the text differs.
+ * Admission runs before storage, so a call that it rejected was not executed, regardless of the code. An unavailable webhook is reported as
+ * an InternalError like other server failures; only the text differs.
  *
  * Source: apiserver pkg/util/webhook/error.go ErrCallingWebhook, pkg/admission/plugin/webhook/errors/statuserror.go ToStatusErr,
  * pkg/admission/plugin/resourcequota/controller.go Evaluate.

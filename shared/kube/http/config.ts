@@ -27,7 +27,7 @@ export interface KubeHttpConfig {
    */
   readonly token?: (refused?: string) => Promise<string> | string;
   /**
-   * As `token`, for a client certificate instead of `cert` and `key`. A new object is a new certificate, and further calls use new
+   * Same as `token`, but for a client certificate instead of `cert` and `key`. A new object is a new certificate, and further calls use new
    * connections.
    */
   readonly certificate?: (refused?: ClientCertificate) => Promise<ClientCertificate | undefined> | ClientCertificate | undefined;
@@ -62,7 +62,7 @@ export class TokenInClearError extends Error {
   }
 }
 
-/** Whether a token sent to `server` can be read by others on the network. */
+/** Whether a token sent to `server` can be read by other machines on the network. */
 export function showsToken(server: string): boolean {
   if (!URL.canParse(server)) return false; // an invalid URL never receives a token
   const { protocol, hostname } = new URL(server);

@@ -11,7 +11,7 @@ const IDLE_MS_MAX = 50_000;
 export type Connections = (certificate?: ClientCertificate) => Exchanges;
 
 /**
- * After a certificate change, requests in flight finish on the old connections and new requests use new ones.
+ * After a certificate change, requests in flight finish on the old connections and new requests use new connections.
  *
  * @throws {UsageError} when the environment names an unusable proxy
  */

@@ -34,11 +34,11 @@ export type NodeResource =
   | "certificatesigningrequests"
   | "runtimeclasses";
 
-/** Resources that a capture and `explain` read in addition to the cached ones, where permitted. They are never queued or cached. */
+/** Resources that a capture and `explain` read in addition to the cached resources, if permitted. They are never queued or cached. */
 export const EVIDENCE_RESOURCES = ["events", "nodes", "horizontalpodautoscalers", "poddisruptionbudgets", "resourcequotas"] as const;
 export type EvidenceResource = (typeof EVIDENCE_RESOURCES)[number];
 
-/** All resources that are read or written. Only the cached ones are queued and cached. */
+/** All resources that are read or written. Only the cached resources are queued and cached. */
 export type Resource = CachedResource | EvidenceResource | "leases" | "namespaces" | NodeResource;
 
 export interface ResourceInfo {

@@ -105,7 +105,7 @@ function prefixed(prefix: string, base: AnyType): AnyType {
   return { kind: first === "*" ? "pointer" : "list", text: first + element.text, element };
 }
 
-/** The printed forms of a Quantity's fields that quantity-text.ts knows. */
+/** The printed forms of a Quantity's fields that quantity-text.ts supports. */
 const QUANTITY_FIELDS = "i:resource.int64Amount d:resource.infDecAmount s:TEXT Format^:resource.Format";
 const CACHED_STRING = "str:s format:resource.formatCode";
 

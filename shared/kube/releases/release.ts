@@ -3,7 +3,7 @@
 export interface Release {
   /** For example `1.36`. */
   readonly name: string;
-  /** The first known release's table of Go types, then the changes of each later one up to this one. */
+  /** The first known release's table of Go types, then the changes of each later release up to this release. */
   readonly types: readonly string[];
   readonly behaviour: Behaviour;
 }

@@ -116,7 +116,7 @@ function sidecarNames(initContainers: unknown): readonly unknown[] {
   return listOf(initContainers).flatMap((container) => (container["restartPolicy"] === "Always" ? [container["name"]] : []));
 }
 
-/** Highest restartCount of all containers, or of the named ones. */
+/** Highest restartCount of all containers, or of the named containers. */
 function restartsMax(statuses: unknown, names: readonly unknown[] | undefined): number {
   let max = 0;
   if (names?.length === 0) return max;

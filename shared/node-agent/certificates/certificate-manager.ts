@@ -43,7 +43,7 @@ const NAMES = {
   },
 } as const satisfies Record<SignerName, object>;
 
-/** Reports the TTL (+Inf) of certificates that no manager rotates. Differs from upstream: it reports none. */
+/** Reports the TTL (+Inf) of certificates that no manager rotates. Differs from upstream, which reports none. */
 export function reportUnmanagedCertificates(metrics: Metrics): void {
   for (const { ttl } of Object.values(NAMES)) metrics.set(ttl, {}, Infinity);
 }
@@ -57,7 +57,7 @@ export interface CertificateManagerOptions {
   readonly kube: (current: KeyedCertificate | undefined) => SigningKube;
   /** Certificate that is used if the store has no valid one, and replaced at once. */
   readonly first?: KeyedCertificate;
-  /** Called with the initial certificate, if any, and with each new one. */
+  /** Called with the initial certificate, if any, and with each new certificate. */
   readonly onCurrent?: (certificate: KeyedCertificate) => void;
   readonly metrics?: Metrics;
   readonly clock: Clock;

@@ -63,7 +63,7 @@ export async function joinCluster(options: JoinOptions, signal: AbortSignal): Pr
   await pendingKey.remove();
 }
 
-/** Returns the key of the stored certificate, else the key of an interrupted join, else a new one. */
+/** Returns the key of the stored certificate, otherwise the key of an interrupted join, otherwise a new key. */
 async function keyOf(store: CertificateStore, pendingKey: PendingKey): Promise<string> {
   const former: KeyedCertificate | undefined = await store.current().catch(() => undefined);
   if (former !== undefined) return former.key;

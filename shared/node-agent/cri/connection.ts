@@ -23,7 +23,7 @@ const WINDOW_BYTES = 1024 * 1024;
 const SESSION_MIB_MAX = 4_096;
 /** The compression flag and the message length. */
 const PREFIX_BYTES = 5;
-/** The digits that `grpc-timeout` allows. */
+/** Maximum number of digits in `grpc-timeout`. */
 const DIGITS_MAX = 8;
 /** Maximum of a timer, because Node fires a longer timer at once. A call with a longer grace period ends early, and its caller retries. */
 const TIMER_MS_MAX = 2 ** 31 - 1;

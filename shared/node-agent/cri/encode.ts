@@ -14,7 +14,7 @@ export function authConfig(auth: AuthConfig | undefined): object | undefined {
   return user.isWellFormed() ? auth : { ...rest, auth: bytesOfText(user).toString("base64") };
 }
 
-/** CRI wraps the state in a message, because proto3 cannot tell value 0 from an absent value. */
+/** CRI wraps the state in a message, because proto3 cannot distinguish value 0 from an absent value. */
 export function podSandboxFilter({ state, ...filter }: PodSandboxFilter): object {
   return { ...filter, ...(state !== undefined && { state: { state } }) };
 }

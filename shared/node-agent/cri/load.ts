@@ -5,7 +5,7 @@
  *
  *     readFileSync(new URL("./<path>.proto", import.meta.url), "utf8")
  *
- * by the file's content as a string literal, because a bundle has no .proto file beside it.
+ * by the file's content as a string literal, because a bundle has no .proto file next to it.
  */
 import { readFileSync } from "node:fs";
 

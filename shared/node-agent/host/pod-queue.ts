@@ -61,7 +61,7 @@ export class PodQueue {
     this.#dispatch();
   }
 
-  /** Starts no more handlers; resolves when the running ones have ended. */
+  /** Starts no more handlers; resolves when the running handlers have ended. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     await Promise.all(this.#running);

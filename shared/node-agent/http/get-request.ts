@@ -13,7 +13,7 @@ export interface GetRequest {
   readonly headers: readonly Header[];
   readonly signal: AbortSignal;
   readonly verifiesCertificate: boolean;
-  /** Limit of the bytes of an HTTP/2 connection; absent: HTTP/2 is not offered. */
+  /** Limit of the bytes of an HTTP/2 connection; if absent, HTTP/2 is not offered. */
   readonly http2BytesMax?: number;
   readonly proxy?: Proxy | undefined;
 }

@@ -120,7 +120,7 @@ async function makeDirectory(directory: string): Promise<void> {
   await chmod(directory, DIRECTORY_MODE);
 }
 
-/** Links the files of the payload and removes links of former ones. Files of other writers stay. */
+/** Links the files of the payload and removes links of former files. Files of other writers stay. */
 async function linkFiles(volume: string, names: ReadonlySet<string>, reader: VolumeReader): Promise<void> {
   for (const name of names) {
     const link = join(volume, name);

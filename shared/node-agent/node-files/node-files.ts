@@ -123,7 +123,7 @@ export function createNodeFiles({ rootDir, podLogsDir, containerLogsDir, resolvC
     },
 
     async readTerminationLog(path, bytesMax) {
-      // Most containers write no message, so the agent's own file is checked first. Other paths may be on a file system that blocks.
+      // A shortcut for an empty file, because most containers write no message. Paths other than the agent's may be on a file system that blocks.
       const [, containers, ...names] = relative(paths.pods, path).split(sep);
       if (containers === "containers" && names.length === 2 && isEmptyFile(path)) return "";
       const directory = await ifExists(realpath(dirname(path)));
@@ -139,7 +139,7 @@ function isEmptyFile(path: string): boolean {
   return found?.isFile() === true && found.size === 0;
 }
 
-/** Whether the file has exactly this content. Reads at most one byte more, because a container may enlarge the file. */
+/** Whether the file has exactly this content. Reads no more than the expected length, because a container may enlarge the file. */
 function holds(path: string, bytes: Buffer): boolean {
   const found = ifExistsSync(() => lstatSync(path));
   if (found?.isFile() !== true || found.size !== bytes.length) return false;

@@ -12,7 +12,7 @@ const COMPRESSED = ".gz";
 const DRAFT = ".tmp";
 
 /**
- * Renames `0.log` to `0.log.20261121-064805`, compresses earlier files and removes the oldest ones beyond the limit. The newest file stays
+ * Renames `0.log` to `0.log.20261121-064805`, compresses earlier files and removes the oldest files beyond the limit. The newest file stays
  * uncompressed, because the runtime and clients still have it open.
  *
  * Source: pkg/kubelet/logs/container_log_manager.go rotateLog.

@@ -54,8 +54,8 @@ export interface NodeFiles {
   /** Links `<container log root>/<name>` to `logPath`, if that file exists. */
   linkContainerLog(name: string, logPath: string): Promise<void>;
   /**
-   * Renames a log above `bytesMax`, compresses older ones and removes those beyond `filesMax` (including the live one).
-   * The runtime must then reopen the log. Undefined: not rotated, because the log is small, missing or outside the root.
+   * Renames a log above `bytesMax`, compresses older logs and removes logs beyond `filesMax` (including the live one). The runtime must
+   * then reopen the log. Returns undefined if the log was not rotated, because the log is small, missing or outside the root.
    */
   rotateLog(logPath: string, limits: LogLimits): Promise<RotatedLog | undefined>;
   /** Removes the log file, its rotated files, and the link `linkName` if it points to the log. */
@@ -117,7 +117,7 @@ export interface LogLimits {
 }
 
 export interface RotatedLog {
-  /** Renames the log back, because the runtime failed to open a new one. */
+  /** Renames the log back, because the runtime failed to open a new log. */
   undo(): Promise<void>;
 }
 

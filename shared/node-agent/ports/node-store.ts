@@ -90,7 +90,7 @@ export interface WorkerRecord {
   readonly observedRuntime?: true;
   /** The newest update that no sync iteration has taken. */
   readonly pending?: PendingUpdate;
-  /** Status changes that evictions and shutdowns request, in order of arrival; the last one applies. */
+  /** Status changes that evictions and shutdowns request, in order of arrival; the last change applies. */
   readonly abnormalTerminations: readonly AbnormalTermination[];
   /** Incremented by each sync iteration; only the holder of the newest token may write (§18.5). */
   readonly token: number;

@@ -22,7 +22,7 @@ const UNIMPLEMENTED = "12";
 const PREFIX_BYTES = 5;
 /** Limit of a response in bytes; a valid response has 0 or 2. */
 const ANSWER_BYTES_MAX = 1024;
-/** Limit of all frames on the connection, many times what a health server sends. */
+/** Limit of all frames on the connection, many times the size that a health server sends. */
 const RECEIVED_BYTES_MAX = 128 * 1024;
 
 interface Answer {

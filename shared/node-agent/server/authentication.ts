@@ -1,6 +1,6 @@
 /**
- * Authentication (node-agent §15): a client certificate of the configured CA, else a bearer token that the API server accepts; no
- * anonymous access.
+ * Authentication (node-agent §15): a client certificate of the configured CA, or a bearer token that the API server accepts; no anonymous
+ * access.
  *
  * Source: cmd/kubelet/app/auth.go BuildAuthn; apiserver pkg/authentication/{request/x509,request/bearertoken,token/cache}.
  */

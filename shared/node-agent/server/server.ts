@@ -38,7 +38,7 @@ export interface NodeApi {
   readonly port: number;
   /** The number of upgraded connections: exec, attach, port-forward. */
   streams(): number;
-  /** Replaces the certificate for new connections; open ones continue. */
+  /** Replaces the certificate for new connections; open connections continue. */
   show(certificate: KeyedCertificate): void;
   /** Closes all connections, including followed logs and streams. */
   stop(): Promise<void>;

@@ -125,7 +125,7 @@ async function memoryOf(folder: string, files: typeof MEMORY_FILES | typeof MEMO
   return { workingSetBytes: Math.max(0, Number(usage[0]) - inactive), ...(limitBytes <= LIMIT_MAX && { limitBytes }) };
 }
 
-/** The directory name of a hierarchy lists its controllers; symlinks with single names point to joined ones. */
+/** The directory name of a hierarchy lists its controllers; symlinks with single names point to joined directories. */
 function hierarchiesOf(mount: string): readonly Hierarchy[] {
   return subfolders(mount).map((name) => ({ folder: join(mount, name), controllers: name.split(",") }));
 }

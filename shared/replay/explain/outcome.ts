@@ -102,8 +102,7 @@ export class Outcomes {
   #created({ owner, count }: Extract<Write, { kind: "CreatePods" }>, atMs: number, saw: number | undefined): Answer {
     const all = this.#podsOf.get(owner.uid) ?? [];
     const appeared = from(all, atMs).filter(({ kind }) => kind === "appears");
-    // The sync had already observed some of the pods that were created in this millisecond, because it would not have decided this write
-    // otherwise.
+    // Some pods of this millisecond were created before the sync, which would otherwise not have decided this write.
     const now = appeared.filter((change) => change.atMs === atMs);
     const unseen = saw === undefined ? 0 : Math.min(now.length, Math.max(0, activeAt(all, atMs) - saw));
     const pods = [...now.slice(now.length - unseen), ...appeared.filter((change) => change.atMs > atMs)];

@@ -15,7 +15,7 @@ export interface Version {
   readonly object: Cached;
 }
 
-/** The version at that time, the one before, and the one after. */
+/** The version at that time, with the previous and the next version. */
 export interface Moment {
   readonly before?: Version;
   readonly now?: Version;

@@ -1,4 +1,4 @@
-/** Pods that the API server rejects. The newest rejection is in the Events; the condition ReplicaFailure keeps the first one. */
+/** Pods that the API server rejects. The newest rejection is in the Events; the condition ReplicaFailure keeps the first rejection. */
 import type { SeenOwner } from "../incident/seen.ts";
 import type { ListedMessage } from "../evidence/messages.ts";
 import { eventsOf, eventText, listed, timeOf } from "../incident/view.ts";

@@ -125,7 +125,7 @@ function typeOf(resource: RecordedResource): CapturedObject {
   return { kind: RESOURCES[resource].kind, apiVersion: RESOURCES[resource].apiVersion };
 }
 
-/** The first poll of each path is the initial state; later ones are compared with their predecessor. */
+/** The first poll of each path is the initial state; later polls are compared with their predecessor. */
 function watched(polls: readonly Poll[], report: ImportReport): Imported {
   const previous = new Map<string, ReadonlyMap<string, CapturedObject>>();
   const lists = new Map<RecordedResource, { readonly rv: string; readonly items: readonly Change["object"][] }>();

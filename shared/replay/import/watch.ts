@@ -25,7 +25,7 @@ interface Seen {
   type: ImportedEvent["type"] | "LISTED";
   readonly isGone: boolean;
   readonly kept: Kept;
-  /** The line's time, or the newest time in the object; never before the previous one. */
+  /** The line's time, or the newest time in the object; never before the time of the previous line. */
   atMs: number;
   readonly isTimed: boolean;
 }
@@ -70,7 +70,7 @@ function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, stri
   if (value["k"] !== undefined)
     throw new CaptureError(`${place}: is a line of a capture already; \`deltaloop replay\` reads this file without an import`);
   const { object: inner, t } = value;
-  // An Event and a Secret also have a field of this name.
+  // Events and Secrets also have a field `type`, so the form of the value is checked first.
   const type = isWatchEvent(value) ? value["type"] : undefined;
   if (Array.isArray(value["items"])) return yield* itemsOf(value["items"], place, report);
   if (type !== undefined && typeof type !== "string") throw new CaptureError(`${place}: type is not a string`);

@@ -51,7 +51,7 @@ const VERBS: Readonly<Record<string, UpstreamWrite["verb"]>> = { create: "create
 interface AuditOptions {
   /** Returns the controller for writes of other users. */
   readonly writerOf?: (event: AuditEvent) => Controller | undefined;
-  /** Called for a write whose objects the API server removed from its log; absent: such a log is an error. */
+  /** Called for a write whose objects the API server removed from its log; if absent, such a log is an error. */
   readonly onTruncated?: () => void;
 }
 

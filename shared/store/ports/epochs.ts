@@ -74,12 +74,12 @@ export interface EpochStore {
     readonly sent: Readonly<Partial<Record<View, string>>>;
     readonly beat: number;
     readonly answered: number;
-    /** The caller's clock, which reveals jumps of the Store's clock (informer §12.5). Absent: the Store uses its server's time. */
+    /** The caller's clock, which reveals jumps of the Store's clock (informer §12.5). If absent, the Store uses its server's time. */
     readonly nowMs?: number;
     /** LN3. `confirmed`: the greatest count of a term whose checkpoint the Store has answered. */
     readonly token?: TermToken;
     readonly confirmed?: number;
-    /** Published with the epoch (EpochRecord.release). Absent: unchanged. */
+    /** Published with the epoch (EpochRecord.release). If absent, the published release stays unchanged. */
     readonly release?: string;
   }): Promise<
     | { readonly kind: "ok"; readonly resources: readonly ResourceHealth[]; readonly full?: boolean }

@@ -41,7 +41,7 @@ export type Stop =
 
 /** The stop of everything, or of one namespace. */
 export interface StopState {
-  /** Absent: not stopped. */
+  /** Absent if not stopped. */
   readonly stop?: Stop;
   /** Time up to which writes are forgiven; 0 if none are. */
   readonly forgivenMs: number;
@@ -72,7 +72,7 @@ export interface GuardStore {
   guard(): Promise<GuardState>;
   /** Reports writes and returns the new state. `nowMs` is the time by the caller's clock. */
   reportForeignWrites(writes: ForeignWrites, nowMs: number): Promise<GuardState>;
-  /** Removes stops. `changed` means that the state is no longer the one that the caller has read, which must be read again. */
+  /** Removes stops. `changed` means that the state has changed since the caller read it and must be read again. */
   resume(request: ResumeRequest): Promise<"resumed" | "changed">;
 }
 
@@ -105,7 +105,7 @@ export function afterReport(state: GuardState, { everything, namespaces: writes 
   return { ...state, namespaces };
 }
 
-/** GD5. Returns undefined if the state is no longer the one that the caller has read. */
+/** GD5. Returns undefined if the state has changed since the caller read it. */
 export function afterResume(state: GuardState, { namespace, seen, forgivenMs }: ResumeRequest): GuardState | undefined {
   if (namespace === undefined) {
     if (!isSame(state, seen)) return undefined;

@@ -20,7 +20,7 @@ export interface Forged {
 /** The cached value of a key, for the audit (`readEntries`). */
 export interface CachedEntry {
   readonly key: ObjectKey;
-  /** Absent: the stored value fails its MAC. */
+  /** Absent if the stored value fails its MAC. */
   readonly row?: Row;
   /** Identifies the stored value. To replace it (A14), a caller passes it back together with the object read live. */
   readonly stands: Forged;

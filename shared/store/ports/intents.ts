@@ -49,7 +49,7 @@ export interface DecisionMark {
 export interface IntentStore {
   /**
    * Registers intents as pending for OP_DEADLINE_MS. Returns "stolen" without the lease, or if the key's uid is no longer `ownerUid`.
-   * `drawn`: the next `Snapshot.drawn` (IT5); absent: unchanged.
+   * `drawn`: the next `Snapshot.drawn` (IT5); if absent, it stays unchanged.
    */
   registerIntents(
     run: AnyTaken,

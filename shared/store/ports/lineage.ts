@@ -31,7 +31,7 @@ export interface Checkpoint {
 /** The Store's record of the epoch's leader. */
 export interface Lineage {
   readonly record: EpochRecord;
-  /** Absent: an older build, or a leader without a Lease, has opened the newest fence. */
+  /** Absent if an older build, or a leader without a Lease, has opened the newest fence. */
   readonly token?: TermToken;
   readonly checkpoint?: Checkpoint;
 }

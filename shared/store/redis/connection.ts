@@ -16,7 +16,7 @@ export type Reply = number | string | null | readonly Reply[];
 export interface Connection {
   /** Runs one script: one command, one step. Uses EVALSHA, or EVAL if the server does not have the script. */
   run(script: ScriptName, keys: readonly string[], args: readonly string[]): Promise<Reply>;
-  /** Fields of one hash; missing ones are null. */
+  /** Returns fields of one hash; missing fields are null. */
   fields(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
   /** WAIT: the number of replicas that have this connection's earlier writes, after `timeoutMs` at the latest. */
   replicated(replicas: number, timeoutMs: number): Promise<number>;

@@ -9,7 +9,7 @@ import type { Context } from "./context.ts";
 import { sliceName } from "./keys.ts";
 import { recordText, US } from "./rows.ts";
 
-/** A field that holds the number and deadline of a token's pending ops, not an op. */
+/** Prefix of a field that does not hold an op, but the number and deadline of a token's pending ops. */
 const TOKEN_FIELD = "t:";
 /** Attempts of `writeThrough` while the pods to flag as gone are in other slices than assumed. */
 const SLICE_ROUNDS_MAX = 8;

@@ -107,7 +107,7 @@ async function readCached(context: Context, resource: View): Promise<{ readonly 
   return { texts: cached, hidden: hidden.length };
 }
 
-/** Limit per call; the next one finds the remaining entries. */
+/** Limit per call; the next call finds the remaining entries. */
 const GHOSTS_MAX = 1_000;
 
 /** `readGhosts`: entries in readable slices, signed or not, that no row references. */

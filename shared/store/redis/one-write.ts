@@ -14,7 +14,7 @@ export function oneWritePerTurn(client: Redis | Cluster): () => void {
   return client instanceof Cluster ? () => undefined : corkPerTurn(client);
 }
 
-/** As oneWritePerTurn, for one connection. Order and replies do not change: the socket buffers writes until the turn ends. */
+/** Same as oneWritePerTurn, but for one connection. Order and replies do not change: the socket buffers writes until the turn ends. */
 export function corkPerTurn(client: Corkable): () => void {
   let corked = false;
   return () => {

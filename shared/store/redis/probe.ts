@@ -14,7 +14,7 @@ import { deploymentKeys } from "./keys.ts";
 import { serverFacts } from "./server.ts";
 import type { RedisServerFacts } from "./server.ts";
 
-/** The stream of one resource, from `m` and `l` (informer §11.1). Absent: not written yet. */
+/** The stream of one resource, from `m` and `l` (informer §11.1). Absent if it is not written yet. */
 export interface StreamFacts {
   readonly resource: View;
   readonly state: string;

@@ -63,7 +63,7 @@ export function openRow({ signer, epoch }: Seal, resource: View, key: ObjectKey,
   return { kind: "good", value: { key, uid, rv, ...(owner !== "" && { owner }), gone: flags !== "" } };
 }
 
-/** Verifies an entry of the slice of `owner` (undefined: the orphans of the key's namespace). */
+/** Verifies an entry of the slice of `owner` (undefined for the orphans of the key's namespace). */
 export function openEntry(
   { signer, epoch }: Seal,
   resource: View,

@@ -39,7 +39,7 @@ export function createStopStore(context: Context): GuardStore {
     await context.durable();
     return undefined;
   };
-  /** Writes the state that `decide` returns; undefined: writes nothing. Returns the resulting state. */
+  /** Writes the state that `decide` returns; writes nothing for undefined. Returns the resulting state. */
   const change = async (decide: (state: GuardState) => GuardState | undefined): Promise<GuardState | undefined> => {
     let texts = await read();
     for (let round = 0; round < ROUNDS_MAX; round++) {
@@ -75,7 +75,7 @@ function stateOf(context: Context, texts: Texts): GuardState {
   return { ...of(""), namespaces: new Map([...namespaces].map((namespace) => [namespace, of(`:${namespace}`)])) };
 }
 
-/** The texts of `next`; unchanged ones are reused. */
+/** Returns the texts of `next`, and reuses unchanged texts. */
 function textsOf(context: Context, { state, texts }: { readonly state: GuardState; readonly texts: Texts }, next: GuardState): Texts {
   const all = new Map<string, string>();
   const put = (field: string, isSame: boolean, value: object | undefined): void => {

@@ -5,7 +5,7 @@ import type { SQSClient } from "@aws-sdk/client-sqs";
 import { CALL_TIMEOUT_MS } from "./limits.ts";
 
 export interface QueueFacts {
-  /** As SQS names and formats them: `VisibilityTimeout: "30"`. */
+  /** Attributes with the names and formats of SQS: `VisibilityTimeout: "30"`. */
   readonly attributes: Readonly<Record<string, string | undefined>>;
   /** Approximate number of waiting messages; the next fields have the messages in flight and the delayed ones. */
   readonly waiting: number;

@@ -40,7 +40,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene): readonly 
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "middle";
   const x = (at: number): number => ((at - view.from) / (view.to - view.from)) * width;
-  // Nothing is known after the end of a recording; of a running cluster, the last state is the present one.
+  // Nothing is known after the end of a recording; for a running cluster, the last state is the present state.
   const frame = { view, x, palette, width, knownUntil: cluster === undefined ? endMs : Infinity };
   drawGrid(context, scene, x);
   const affected = new Set(finding?.objects.map((index) => shownLane(model.lanes[index], rows)));

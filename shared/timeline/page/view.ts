@@ -136,7 +136,7 @@ export function followed(view: View, before: Model, after: Model): View {
   const { finding: _, ...rest } = view;
   const index =
     chosen === undefined ? -1 : is.findings.findIndex(({ workload, cause }) => workload === chosen.workload && cause === chosen.cause);
-  // Node lanes come after the object lanes, so their indexes shift.
+  // Node lanes come after the object lanes, so new objects shift the indexes of node lanes.
   const moved = (lane: number): number => (lane < was.objects.length ? lane : lane + is.objects.length - was.objects.length);
   return {
     ...rest,

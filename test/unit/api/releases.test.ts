@@ -112,7 +112,7 @@ describe("a table of types", () => {
 
   it.each([
     { changes: "A{-X}", error: "changes A.X, which does not exist" },
-    { changes: "A{Y:s}", error: "has A twice" },
+    { changes: "A{Y:s}", error: "the table of types lists A twice" },
   ])("rejects $changes", ({ changes, error }) => {
     expect(() => typeTable(["A{Y:b}", changes])).toThrow(error);
   });

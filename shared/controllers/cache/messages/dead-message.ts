@@ -11,7 +11,7 @@ import type { Forged, SignerOf } from "./signed-body.ts";
 export interface DeadMessage {
   readonly kind: "dead";
   readonly cluster: string;
-  /** The resource that the message names; all if it is unknown; none for a view that this build does not know. */
+  /** The resource that the message names; all resources if it is unknown; empty for a view that this build does not know. */
   readonly resources: readonly View[];
   /** `pods, lane 3, sequence 42 of fence 812`, as far as it could be read. */
   readonly what: string;

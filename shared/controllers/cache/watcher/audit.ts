@@ -172,7 +172,7 @@ export interface AuditPorts {
 /** Lanes compared at a time, each with its own list; bounds memory (AU3). */
 const LANES_AT_ONCE = 4;
 const ENTRIES_PER_READ = 500;
-/** Watermarks move with heartbeats (every 15 s) and bookmarks. */
+/** Interval of checks of the watermarks, which move with heartbeats (every 15 s) and bookmarks. */
 const SETTLE_POLL_MS = 5_000;
 
 /**

@@ -29,7 +29,8 @@ export interface PackFlow {
 }
 
 /**
- * Batching window of own writes (own-write.ts): at least this long, and then until the clock reaches the next multiple of it.
+ * Batching window of own writes (own-write.ts): the minimum duration, after which the window lasts until the clock reaches the next
+ * multiple of it.
  */
 const OWN_WRITES_WINDOW_MS = 200;
 

@@ -33,7 +33,7 @@ export interface LaneSenderOptions {
   readonly lanes: number;
   readonly epoch: string;
   readonly fence: string;
-  /** Batching window of open packs of live events; absent: chosen by batching-window.ts. */
+  /** Batching window of open packs of live events; if absent, batching-window.ts chooses it. */
   readonly batchingWindowMs?: number;
   /** False if nothing is written through, so that own writes (own-write.ts) are new to the cache. Default true. */
   readonly knowsOwn?: boolean;
@@ -256,7 +256,7 @@ export class LaneSender implements DeltaSink {
     else this.#wait(lane.open, item);
   }
 
-  /** Starts the pack's batching window. Items of a list have none: their packs are sent when full, or before the manifest. */
+  /** Starts the pack's batching window. Items of a list have no window: their packs are sent when full, or before the manifest. */
   #wait(pack: Pack, { isOwn }: SinkItem): void {
     if (pack.kind === "L") return;
     pack.isNews ||= isOwn !== true || this.#options.knowsOwn === false;

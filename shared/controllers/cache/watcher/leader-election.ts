@@ -44,7 +44,7 @@ export interface LeaseOptions {
 /** A held Lease. Source: client-go tools/leaderelection: LeaseDuration 15 s, RenewDeadline 10 s, RetryPeriod 2 s. */
 export interface Leadership {
   readonly fence: () => string;
-  /** Whether sends are still allowed under this Lease (LE3, LE4). False has already aborted `lost`. */
+  /** Whether sends are still allowed under this Lease (LE3, LE4). A call that returns false has already aborted `lost`. */
   readonly holds: () => boolean;
   /**
    * Writes the Lease, begins a term and returns the new, greater fence. `forgets`: drops the earlier terms from the list. @throws if the

@@ -21,7 +21,7 @@ export const STILL_MS = 60_000;
 
 /** What identifies the epochs of this cluster: the terms in its Lease and those of this process. */
 export interface OwnLineage {
-  /** Absent: without a Lease, clusters cannot be distinguished. */
+  /** Absent if there is no Lease; clusters then cannot be distinguished. */
   readonly lease?: {
     /** Earlier terms, as the Lease lists them. */
     readonly listed: readonly TermToken[];

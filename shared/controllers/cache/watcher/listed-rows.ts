@@ -10,10 +10,10 @@ const CHUNK_BYTES = 64 * 1024;
 /** A double represents integers of up to 53 bits exactly. */
 const HASH_BYTES = 6;
 
-/** The rows of a manifest in insertion order, changed ones last; can be iterated more than once. */
+/** The rows of a manifest in insertion order, changed rows last; can be iterated more than once. */
 export class ListedRows implements Iterable<ManifestRow> {
   readonly #full: Buffer[] = [];
-  /** Changes during the list; few, so they are kept as objects. Undefined: deleted. */
+  /** Changes during the list, which are few and so are kept as objects. Undefined for a deleted object. */
   readonly #changed = new Map<ObjectKey, ManifestRow | undefined>();
   #chunk = Buffer.alloc(CHUNK_BYTES);
   #used = 0;
@@ -31,7 +31,7 @@ export class ListedRows implements Iterable<ManifestRow> {
     this.#used += this.#chunk.write(text, this.#used);
   }
 
-  /** Replaces the key's row; undefined if the object is gone. */
+  /** Replaces the key's row. `row` is undefined if the object no longer exists. */
   change(key: ObjectKey, row: ManifestRow | undefined): void {
     this.#changed.set(key, row);
   }

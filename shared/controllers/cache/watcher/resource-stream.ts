@@ -34,7 +34,7 @@ export interface ResourceStreamPorts {
   readonly kube: KubeWatch<Resource>;
   /** At least one. */
   readonly feeds: readonly Feed[];
-  /** Absent: the feeds are views of the built-in controllers. */
+  /** By default, the feeds are views of the built-in controllers. */
   readonly registry?: Pick<CacheRegistry, "views">;
   readonly clock: Clock;
   readonly random: Random;

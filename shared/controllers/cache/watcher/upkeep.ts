@@ -57,7 +57,7 @@ export interface UpkeepOptions {
 }
 
 const NAMED_MAX = 10;
-/** Objects that one audit reads live; repair.ts limits each call, and the next audit repairs the rest. */
+/** Number of objects that one audit reads live; repair.ts limits each call, and the next audit repairs the rest. */
 const REPAIRED_MAX = 500;
 
 /** Runs until `signal` aborts. */

@@ -61,11 +61,11 @@ export interface WatcherPorts {
   readonly metrics?: Metrics;
   /** Acquires the Lease. In shadow mode and replay it obtains a fence without a Lease. Returns undefined when `signal` aborts first. */
   readonly lead: (signal: AbortSignal) => Promise<Leadership | undefined>;
-  /** Looks for another controller's writes. Absent: disabled. */
+  /** Looks for another controller's writes. If absent, the guard is disabled. */
   readonly guard?: Pick<ForeignWriteGuard, "look" | "beforeTerm">;
   /** If absent, no release is published, as in a replay. */
   readonly release?: ClusterRelease;
-  /** The views to feed. Absent: those of the built-in controllers. */
+  /** The views to feed. By default, the views of the built-in controllers. */
   readonly registry?: Pick<CacheRegistry, "catalog" | "views">;
 }
 
@@ -80,7 +80,7 @@ export interface WatcherOptions {
   readonly batchingWindowMs?: number;
   /** False if nothing is written through, as in a replay; own writes then have the normal batching window. Default true. */
   readonly knowsOwn?: boolean;
-  /** Settings of resync and audit (informer §15); absent: both are off. */
+  /** Settings of resync and audit (informer §15); if absent, both are off. */
   readonly upkeep?: UpkeepTimes & Pick<UpkeepPorts, "reader" | "registry">;
 }
 
@@ -98,7 +98,7 @@ const VERSION_DIGITS = 15;
 
 const CORE: Pick<CacheRegistry, "catalog" | "views"> = { catalog: BUILT_IN, views: new Map() };
 
-/** Why a term ended, which decides how the next one starts. */
+/** Why a term ended, which decides how the next term starts. */
 type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "raise"; readonly why: string }
@@ -229,7 +229,8 @@ interface ChosenEpoch {
 }
 
 /**
- * The Store's epoch if a leader of this cluster opened it, else a new epoch that replaces it (WA4, WA8); undefined when `leading` aborted.
+ * Returns the Store's epoch if a leader of this cluster opened it, otherwise a new epoch that replaces it (WA4, WA8); undefined when
+ * `leading` aborted.
  * @throws {SharedCacheError}
  */
 async function chooseEpoch(

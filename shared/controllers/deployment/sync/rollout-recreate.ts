@@ -1,4 +1,4 @@
-/** Strategy Recreate: every old pod is gone before the first new one starts (deployment §12). */
+/** Strategy Recreate: no new pod starts before all old pods are removed (deployment §12). */
 import type { CachedPod } from "@deltaloop/kube/objects";
 import { podOwnerId } from "@deltaloop/kube/objects";
 import { matches } from "@deltaloop/kube/selectors";
@@ -12,7 +12,7 @@ import { syncRevision, syncRevisionOrCreate } from "./sync-revision.ts";
 import { finishRollout, syncRolloutStatus } from "./sync-status.ts";
 import { because, beforeStatus, type Known, listReplicaSets, resize, type DeploymentSync } from "./step.ts";
 
-/** Row limit of one write-through. One cached old pod is enough: its end enqueues the key. */
+/** Row limit of one write-through. One cached old pod is enough, because the end of this pod enqueues the key. */
 const PODS_WRITTEN_THROUGH_MAX = 500;
 
 /** Source: recreate.go rolloutRecreate. */
@@ -68,7 +68,7 @@ async function cachedPods({ session, selector }: DeploymentSync, { oldRSs }: Rep
   return session.release.behaviour.recreateAsksSelector ? pods.filter(({ labels }) => matches(selector, labels)) : pods;
 }
 
-/** Old pods from a live list. Running ones are written through, so that the end of each enqueues the key (S14). */
+/** Returns the old pods of a live list. Running pods are written through, so that the end of each enqueues the key (S14). */
 async function livePods({ session, selector }: DeploymentSync, { d }: Known, split: ReplicaSetSplit): Promise<readonly CachedPod[]> {
   const live = await session.list("pods", d.metadata.namespace, { selector });
   const pods = oldPods(

@@ -1,4 +1,4 @@
-/** One step of a rolling update (deployment §11): grows the new ReplicaSet or shrinks old ones. */
+/** One step of a rolling update (deployment §11): grows the new ReplicaSet or shrinks old ReplicaSets. */
 import type { SyncResult } from "../../kit/run.ts";
 import { activeReplicaSets, type ReplicaSetSplit, splitReplicaSets } from "../replica-sets.ts";
 import { cleanupUnhealthyReplicas, reconcileNewReplicaSet, scaleDownOldReplicaSets, shrinkBudget } from "../rolling.ts";
@@ -52,7 +52,7 @@ interface Stopped {
 }
 
 /**
- * Shrinks old ReplicaSets: first unavailable replicas, then, based on a live list, surplus ones (I3).
+ * Shrinks old ReplicaSets: first unavailable replicas, then, based on a live list, surplus replicas (I3).
  *
  * Differs from upstream: an error without a following event (no answer, 5xx) is swallowed here too, but requeues the key.
  * Source: rolling.go reconcileOldReplicaSets.

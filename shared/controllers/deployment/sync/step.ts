@@ -21,7 +21,7 @@ export interface DeploymentSync {
   tell(note: EventNote | undefined): void;
 }
 
-/** State of the sync; every response to a write makes a new one. */
+/** State of the sync, which every response to a write replaces. */
 export interface Known {
   readonly d: CachedDeployment;
   /** Claimed ReplicaSets. */
@@ -88,7 +88,7 @@ export async function beforeStatus(
   }
 }
 
-/** Deletes old ReplicaSets beyond the history limit. If one has changed or is gone, its own event handles it. */
+/** Deletes old ReplicaSets beyond the history limit. A ReplicaSet that has changed or no longer exists is handled by its own event. */
 export async function cleanup(sync: DeploymentSync, known: Known, oldRSs: readonly CachedReplicaSet[]): Promise<StepResult> {
   const { decided: writes, why } = cleanupDeployment(
     known.d,

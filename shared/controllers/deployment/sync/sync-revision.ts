@@ -28,7 +28,7 @@ import {
   type StepResult,
 } from "./step.ts";
 
-/** First step of a branch: splits the claimed ReplicaSets and updates the new one's annotations. */
+/** First step of a branch: splits the claimed ReplicaSets and updates the annotations of the new ReplicaSet. */
 export async function syncRevision(sync: DeploymentSync, known: Known): Promise<StepResult<{ readonly split: ReplicaSetSplit }>> {
   const split = splitReplicaSets(known.d, known.rss);
   const facts = { among: known.rss.length };
@@ -50,7 +50,7 @@ export interface WithNewReplicaSet extends ReplicaSetSplit {
   readonly newRS: CachedReplicaSet;
 }
 
-/** As syncRevision, but creates a missing new ReplicaSet, based on a live list (I2). */
+/** Same as syncRevision, but creates a missing new ReplicaSet, based on a live list (I2). */
 export async function syncRevisionOrCreate(sync: DeploymentSync, from: Known): Promise<StepResult<{ readonly split: WithNewReplicaSet }>> {
   const isMissing = splitReplicaSets(from.d, from.rss).newRS === undefined;
   const start: StepResult = isMissing && !from.listed ? await listReplicaSets(sync, from, "create") : { kind: "goOn", known: from };

@@ -41,7 +41,7 @@ export interface ListOptions {
  */
 type KnownRows = ReadonlyMap<CachedResource, Map<ObjectKey, Row | undefined>>;
 
-/** Lives from take to done, for one run. Each part is created on first use, because a sync without writes needs none. */
+/** The state of one run, from `take` to `done`. Each part is created on first use, because a sync without writes needs none. */
 export class RunCalls {
   readonly ports: SyncPorts;
   run: Run;
@@ -77,7 +77,7 @@ export class RunCalls {
     return (this.#live ??= this.#foreseenOwner(owner));
   }
 
-  /** As `liveOwner`, for pod creates. May return this invocation's own last write on the owner instead (HO1, HO2). */
+  /** Same as `liveOwner`, for pod creates. May return this invocation's own last write on the owner instead (HO1, HO2). */
   ownerToCreate(owner: Owner): Promise<LiveOwner> {
     const own = this.#live === undefined ? this.#ownResponse(owner) : undefined;
     return own ? Promise.resolve(own) : this.liveOwner(owner);
@@ -169,7 +169,7 @@ export class RunCalls {
   }
 
   /**
-   * The dependent with that key and uid as this run last saw it: in its responses, else in its snapshot. If a response showed another
+   * The dependent with that key and uid as this run last saw it: in its responses, otherwise in its snapshot. If a response showed another
    * object of that name, a decision may still refer to the snapshot's object; the API server then rejects the call by its uid precondition.
    */
   seenRow(namespace: string, { name, uid }: { readonly name: string; readonly uid: string }): SeenRow | undefined {
@@ -213,7 +213,7 @@ export class RunCalls {
     await this.ports.store.registerIntents(this.run, ownerUid, [], index).catch(() => undefined);
   }
 
-  /** As `save`, for a run that ends because its Store does not answer: does not wait for the response. */
+  /** Same as `save`, but does not wait for the response, for a run that ends because the Store does not answer. */
   saveLate(answers: AnswersOf<"pods">): void {
     this.save(answers).catch(() => undefined); // if this call also fails, the deadline of the intents releases the owner
   }

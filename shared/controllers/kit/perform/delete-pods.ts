@@ -1,4 +1,6 @@
-/** Pod deletes: a live read of the owner and intents before the first call, one write-through for all (informer §13). */
+/**
+ * Deletes pods: reads the owner live and registers intents before the first call, and writes all responses through together (informer §13).
+ */
 import { objectKey } from "@deltaloop/kube/objects";
 import type { KubeObject } from "@deltaloop/kube/objects";
 import { NotSentError, TerminalError, isConflict, isNotFound, isUnanswered } from "@deltaloop/kube/client";
@@ -66,7 +68,7 @@ type DeleteOutcome =
       /** The pod as read between the two attempts. */
       readonly live?: KubeObject;
     }
-  /** Not sent because the lease ends too soon; emits no failure Event. `live`: as above. */
+  /** Not sent because the lease ends too soon; emits no failure Event. `live` is the pod as read between the two attempts. */
   | { readonly kind: "notSent"; readonly live?: KubeObject };
 
 type Answered = Exclude<DeleteOutcome, { readonly kind: "skipped" }> | { readonly kind: "conflict"; readonly error: Error };
@@ -132,7 +134,7 @@ function refused(cause: Error): { readonly kind: "refused"; readonly error: Erro
   return { kind: "refused", error, text: cause.message };
 }
 
-/** Why the live pod must not be deleted; undefined if it is the chosen pod and still the owner's. */
+/** Returns the reason why the live pod must not be deleted; undefined if it is the chosen pod and the owner still controls it. */
 function whyNot(live: KubeObject | undefined, { owner, uid }: DeletePod): string | undefined {
   if (live === undefined) return "gone";
   if (live.metadata.uid !== uid) return "another pod has its name";

@@ -30,8 +30,8 @@ export type Standing =
   /** The owner is being deleted: creates nothing; the garbage collector deletes its pods. */
   | { readonly kind: "deleting"; readonly live: Sealed<KubeObject> }
   /**
-   * The sync ends: done if the owner is gone, else requeued because the decision was made on another generation, template, size or
-   * annotations. The requeue is immediate if the live object was written to the cache.
+   * The sync ends: done if the owner no longer exists, otherwise requeued because the decision was made on another generation, template,
+   * size or annotations. The requeue is immediate if the live object was written to the cache.
    */
   | { readonly kind: "ended"; readonly end: SyncResult };
 

@@ -32,7 +32,7 @@ export interface SyncSession
    * contradicted the cache too often. @throws {Error} when the list fails.
    */
   listPods(owner: Owner, selector: Selector): Promise<Snapshot | "suspect">;
-  /** The live status of the owner, as read for creates or deletes. Undefined if there is none; `perform` then reports why. */
+  /** The live status of the owner, as read for creates or deletes. Undefined if it could not be read; `perform` then reports the reason. */
   liveStatus(
     owner: Owner,
     purpose: "create" | "delete",
@@ -72,7 +72,7 @@ export interface OwnSync {
 /** How the keys of one controller are synced. */
 export interface KeySync {
   readonly sync: SyncHandler | OwnSync;
-  /** A key that has failed this often is dropped at its next failure. Absent: never. */
+  /** A key that has failed this often is dropped at its next failure. If absent, the key is never dropped. */
   readonly maxRetries?: number;
 }
 

@@ -54,7 +54,7 @@ export interface WorkerPorts extends SyncPorts {
 }
 
 export interface WorkerOptions {
-  /** When the invocation ends, by `clock`; absent: never. */
+  /** When the invocation ends, by `clock`; absent if it does not end. */
   readonly invocationEndsMs?: number;
   /** When the doorbell was sent. */
   readonly rungMs?: number;
@@ -278,7 +278,7 @@ async function believing(
 
 interface Ended {
   readonly outcome: Outcome;
-  /** Set if the Store already knows the result (WQ8). */
+  /** Set if the Store already has the result (WQ8). */
   readonly done?: DoneResult;
 }
 

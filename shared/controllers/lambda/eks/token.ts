@@ -47,7 +47,7 @@ export function eksTokens({
       query: { Action: "GetCallerIdentity", Version: "2011-06-15" },
       headers: { host: hostname, [CLUSTER_HEADER]: cluster },
     };
-    // Must stay a signed header: the authenticator sets it itself when it sends the request.
+    // The header must stay a signed header, because the authenticator sets it when it sends the request.
     const unhoistableHeaders = new Set([CLUSTER_HEADER]);
     const signingDate = new Date(now());
     const { query = {} } = await signer.presign(request, { expiresIn: EXPIRES_SECONDS, unhoistableHeaders, signingDate });
@@ -80,7 +80,7 @@ const ORDER = [
   "X-Amz-Signature",
 ];
 
-/** RFC 3986, which is stricter than encodeURIComponent. */
+/** Percent-encodes according to RFC 3986, which is stricter than encodeURIComponent. */
 function encoded(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`);
 }

@@ -50,7 +50,7 @@ function without(shortages: readonly Shortage[], pods: readonly NodePod[]): read
   });
 }
 
-/** Repeatedly takes the pod that covers most of the shortages; on ties the smaller, then the later one. */
+/** Repeatedly takes the pod that covers most of the shortages; in case of a tie the smaller, then the later pod. */
 function nearest(pods: readonly NodePod[], shortages: readonly Shortage[]): readonly NodePod[] {
   const rest = [...pods];
   const taken: NodePod[] = [];

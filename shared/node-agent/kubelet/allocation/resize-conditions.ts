@@ -20,7 +20,7 @@ export function withPending(allocation: PodAllocation, pod: NodePod, { reason, m
   return { ...allocation, pending: { reason, message, observedGeneration, sinceMs: was?.reason === reason ? was.sinceMs : nowMs } };
 }
 
-/** As upstream, emits an Event only for another reason or generation, not for other amounts. */
+/** Whether an Event must be emitted. As in upstream, only a different reason or generation counts, not different amounts. */
 export function isPendingChanged(before: PodAllocation, after: PodAllocation): boolean {
   const [was, is] = [before.pending, after.pending];
   return is !== undefined && (was?.reason !== is.reason || was.observedGeneration !== is.observedGeneration);

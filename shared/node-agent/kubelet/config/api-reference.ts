@@ -1,4 +1,7 @@
-/** References from a pod spec to API objects. Static pods must have none, or the API server rejects their mirrors (node-agent §2.1). */
+/**
+ * References from a pod spec to API objects. Static pods must have no such references, because the API server would reject their mirrors
+ * (node-agent §2.1).
+ */
 import type { ContainerSpec, PodSpec, VolumeSpec } from "../types/pod.ts";
 
 export interface ApiReference {

@@ -16,7 +16,7 @@ export class ReservedError extends Error {
 }
 
 /**
- * Parses a reservation; the last duplicate wins. CPU is rounded to the nearest millicore, others up.
+ * Parses a reservation; of duplicates the last one applies. CPU is rounded to the nearest millicore, other resources are rounded up.
  *
  *     cpu=200m,memory=500Mi,pid=1000 → { cpuMilli: 200, memoryBytes: 524288000, pids: 1000 }
  *     cpu=1400u                      → { cpuMilli: 1 }

@@ -57,7 +57,7 @@ export interface HousekeepingPlan {
   /** Full names to release, with the UID of the former holder. */
   readonly releaseFullNames: ReadonlyMap<string, string>;
   /**
-   * Desired pods without a scheduled sync, including syncing ones. Schedule them after a back-off (`requeueDelayMs` of an error); the end
+   * Desired pods without a scheduled sync, including pods in a sync. Schedule them after a back-off (`requeueDelayMs` of an error); the end
    * of a running sync replaces this schedule.
    */
   readonly schedule: readonly string[];

@@ -10,7 +10,7 @@ import { attempt } from "../node-ports/attempt.ts";
 /** Directories removed in parallel; they share one read of the mounts. */
 const LOGS_AT_ONCE = 32;
 
-/** `ofEnded`: also removes the last dead containers of ended pods, whose logs are then gone. */
+/** `ofEnded`: also removes the last dead containers of ended pods, including their logs. */
 export async function collectGarbage(
   ports: Pick<NodePorts, "cri" | "store" | "files" | "log" | "condition">,
   { ofEnded = false }: { readonly ofEnded?: boolean } = {},

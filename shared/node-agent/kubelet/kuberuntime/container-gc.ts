@@ -42,8 +42,8 @@ export function containersToRemove(
 }
 
 /**
- * Ids of sandboxes to remove, oldest first: not ready and without containers; keeps the newest of a live pod. Source: kuberuntime_gc.go
- * evictSandboxes. Differs from upstream: GC2 also for sandboxes.
+ * Ids of sandboxes to remove, oldest first: not ready and without containers; keeps the newest sandbox of a pod that still exists. Source:
+ * kuberuntime_gc.go evictSandboxes. Differs from upstream: GC2 also for sandboxes.
  */
 export function sandboxesToRemove(
   sandboxes: readonly PodSandbox[],

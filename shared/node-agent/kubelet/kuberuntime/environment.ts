@@ -35,7 +35,8 @@ export interface EnvironmentInput {
 }
 
 /**
- * Precedence: `env` over `envFrom` over service variables; later entries win. References see earlier entries and service variables.
+ * Precedence: `env` over `envFrom` over service variables; later entries take precedence. References may name earlier entries and service
+ * variables.
  *
  *     envFrom: ConfigMap {A: "1"}; env: A="$(A)2", B="$(A)$(C)", C="3" → A=12, B=12$(C), C=3
  *

@@ -1,6 +1,6 @@
 /**
- * Actions for init containers in a kept sandbox (node-agent §6.4). Plain ones run one after another to completion; after a sidecar has
- * started, the next one starts.
+ * Actions for init containers in a kept sandbox (node-agent §6.4). Plain init containers run one after another to completion; after a
+ * sidecar has started, the next container starts.
  */
 import { containerHash, initContainersOf, isSidecar, type ContainerSpec, type NodePod } from "../types/pod.ts";
 import {
@@ -18,7 +18,7 @@ export interface ContainerToKill {
   readonly name: string;
   /** Message of the Event. */
   readonly message: string;
-  /** Selects the grace period. Absent: the spec changed. */
+  /** Selects the grace period. Absent if the spec changed. */
   readonly reason?: KillReason;
 }
 

@@ -21,7 +21,7 @@ export interface KillOptions {
 
 export type EndOptions = KillOptions & { readonly name: string; /** If true, a failure emits no Event. */ readonly isSilent?: true };
 
-/** Aborted when the pod is gone. */
+/** An operation that is aborted when the pod no longer exists. */
 interface Abortable {
   readonly signal: AbortSignal;
 }

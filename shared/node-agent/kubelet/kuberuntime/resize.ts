@@ -26,7 +26,7 @@ interface Resizing {
   readonly ensureNotTerminating: () => Promise<void>;
 }
 
-/** Resizes running containers, or fits the pod's cgroup for starting ones. @returns the failure; other containers still start */
+/** Resizes running containers, or fits the pod's cgroup for starting containers. @returns the failure; other containers still start */
 export async function resizePod(
   ports: ResizePorts,
   resizing: Resizing,

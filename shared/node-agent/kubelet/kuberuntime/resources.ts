@@ -16,7 +16,7 @@ const HUGE_PAGES_PREFIX = "hugepages-";
 
 type Quantities = Readonly<Record<string, string>>;
 interface CpuAndMemory {
-  /** Millicores; absent: the limit. */
+  /** Millicores; if absent, the limit applies. */
   readonly cpuRequest: number | undefined;
   /** Millicores. */
   readonly cpuLimit: number;

@@ -27,7 +27,7 @@ const MASKED_PATHS = [
 ] as const;
 const READONLY_PATHS = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"] as const;
 
-/** User of an image that sets none. */
+/** User id for an image that sets no user. */
 const ROOT_UID = 0;
 
 export interface ContainerSecurityInput {

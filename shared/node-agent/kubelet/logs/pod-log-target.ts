@@ -9,7 +9,7 @@ export type PodLogTarget =
   /** `containerId` as in the status, `containerd://<id>`; `id` is the runtime's own. */
   { readonly kind: "container"; readonly containerId: string; readonly id: string } | { readonly kind: "refused"; readonly text: string };
 
-/** With `previous`, the last ended instance; otherwise the running or last one. `status` is the cached status. */
+/** With `previous`, the last ended instance; otherwise the running or last instance. `status` is the cached status. */
 export function podLogTarget(podName: string, status: PodStatus, container: string, previous: boolean): PodLogTarget {
   const entry = entryOf(status, container);
   const subject = `container "${container}" in pod "${podName}"`;

@@ -1,4 +1,4 @@
-/** The ports of the node agent, and state that lives as long as the host (node-agent §18). */
+/** The ports of the node agent, and state with the lifetime of the host (node-agent §18). */
 import type { KubeObject } from "@deltaloop/kube/objects";
 import type { KubeReader, KubeWriter } from "@deltaloop/kube/client";
 import type { Clock, Log, Random } from "@deltaloop/base";

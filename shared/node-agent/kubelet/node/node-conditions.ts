@@ -50,7 +50,10 @@ function pressureConditions(pressure: readonly PressureCondition[]): readonly Ob
   );
 }
 
-/** Updates the agent's conditions in place and keeps others; new ones come last. `lastTransitionTime` changes only with the status. */
+/**
+ * Updates the agent's conditions in place and keeps other conditions; new conditions come last. `lastTransitionTime` changes only with the
+ * status.
+ */
 export function nodeConditions(previous: readonly NodeCondition[], health: NodeHealth, nowMs: number): NodeCondition[] {
   const now = formatTime(nowMs);
   const own = [...pressureConditions(health.pressure ?? []), readyCondition(health)].map((observed) => dated(previous, observed, now));

@@ -80,7 +80,7 @@ export function nodeBody(input: NodeStatusInput): Wire<V1Node> {
   };
 }
 
-/** Configured labels override detected ones. */
+/** Returns the labels; configured labels override detected labels. */
 function nodeLabels({ options, facts }: Pick<NodeStatusInput, "options" | "facts">): Readonly<Record<string, string>> {
   return {
     "kubernetes.io/hostname": options.nodeName,
@@ -131,7 +131,7 @@ function nodeAddresses(
 }
 
 /**
- * The complete status; keeps fields, conditions and resources of others from `previous`. Source: kubelet_node_status.go
+ * The complete status; keeps fields, conditions and resources of other components from `previous`. Source: kubelet_node_status.go
  * defaultNodeStatusFuncs. Differs from upstream: no runtimeHandlers, which Cri does not report.
  */
 export function nodeStatus(input: NodeStatusInput): NodeStatus {

@@ -43,7 +43,7 @@ interface SyncResult {
   readonly outcome: (nowMs: number) => SyncOutcome;
 }
 
-/** Stores how the sync ended, and when the next one is due. */
+/** Stores the end of the sync, and the due time of the next sync. */
 export async function completeSync(
   ports: EnqueuePorts & Pick<NodePorts, "random" | "log">,
   { uid, update, end, failure, outcome }: SyncResult,

@@ -70,7 +70,7 @@ export interface ProbeNote {
   readonly message: string;
 }
 
-/** The Event of an outcome, independent of thresholds; none for a plain success. Source: prober.go probe. */
+/** The Event of an outcome, independent of thresholds; undefined for a plain success. Source: prober.go probe. */
 export function probeNote(kind: ProbeKind, { result, output, warning }: ProbeOutcome): ProbeNote | undefined {
   const title = TITLES[kind];
   switch (result) {

@@ -98,7 +98,7 @@ function cpuLimitOf({ cpuQuota = 0, cpuPeriod = 0 }: NonNullable<ContainerStatus
   return Math.trunc((cpuQuota * MILLI_PER_CPU) / cpuPeriod);
 }
 
-/** In the API server's canonical form, so that read values equal sent ones. */
+/** Returns the API server's canonical form, so that read values equal sent values. */
 function canonical({ requests, limits }: ContainerResources): ContainerResources {
   const all = (amounts: Amounts): Record<string, string> =>
     Object.fromEntries(Object.entries(amounts).map(([name, text]) => [name, canonicalQuantity(text) ?? text]));

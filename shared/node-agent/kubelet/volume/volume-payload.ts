@@ -120,8 +120,8 @@ function tokenSpec({ audience = "", expirationSeconds = TOKEN_EXPIRATION_SECONDS
 }
 
 /**
- * Owner and mode of a token file: the single user of all containers, else fsGroup, else the volume's mode. Source: pkg/volume/projected
- * collectData; pkg/volume/util FsUserFrom.
+ * Owner and mode of a token file: the single user of all containers, otherwise fsGroup, otherwise the volume's mode. Source:
+ * pkg/volume/projected collectData; pkg/volume/util FsUserFrom.
  */
 function tokenOwner(pod: NodePod, mode: number): { readonly mode: number; readonly uid?: number } {
   const containers = [...initContainersOf(pod), ...pod.spec.containers];

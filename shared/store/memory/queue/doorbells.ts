@@ -17,7 +17,7 @@ export interface DoorbellFaults extends QueueFaults {
 export interface MemoryDoorbellsOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** The controllers that have a queue. Absent: the built-in ones. */
+  /** The controllers that have a queue. Default: the built-in controllers. */
   readonly catalog?: Catalog;
   /** Cluster id. */
   readonly cluster: string;
@@ -25,7 +25,7 @@ export interface MemoryDoorbellsOptions {
   readonly visibilityMs?: number;
   /** Default 5. */
   readonly maxReceiveCount?: number;
-  /** Does not send doorbells with a long delay, as on SQS (DB3). Absent: sends all, for tests without a sweeper. */
+  /** Does not send doorbells with a long delay, as on SQS (DB3). If absent, sends all doorbells, for tests without a sweeper. */
   readonly leavesLate?: boolean;
   /** Evaluated at each use; none by default. `drop` loses a doorbell. */
   readonly faults?: () => DoorbellFaults;

@@ -29,7 +29,7 @@ import type { CheckedClock } from "./store-time.ts";
 export interface MemoryData {
   /** The controllers whose keys and views it has; all Stores of this memory share them. */
   readonly catalog: Catalog;
-  /** Identity of this memory: a new one models a failover to another primary (SL1, SL2). */
+  /** Identity of this memory: a new identity models a failover to another primary (SL1, SL2). */
   primary: string;
   epoch: EpochData | undefined;
   forgeries: readonly Forgery[];
@@ -131,7 +131,7 @@ export interface LaneData {
 }
 
 export interface QueueData {
-  /** Key to the earliest start of its next run. */
+  /** The earliest start of the next run, by key. */
   readonly ready: Map<ObjectKey, number>;
   /** `unended`: number of consecutive runs directly before this one that never ended. */
   readonly runs: Map<ObjectKey, { readonly token: string; readonly leaseUntilMs: number; readonly unended: number }>;

@@ -1,8 +1,8 @@
 /**
  * Intents: calls for an owner that were, may be or will be sent (informer §13 layers 1 and 4).
  *
- * A worker changes only ops of its own token, and a recovering run takes over the expired ones (IT1). They are stored under the
- * owner and removed with it (IT4).
+ * A worker changes only ops with its own token, and a recovering run takes over the expired ops (IT1). They are stored under the owner and
+ * removed with it (IT4).
  */
 import { deepFreeze, EXPECTATION_MS, MAY_LAND_MS, OP_DEADLINE_MS } from "@deltaloop/base";
 import type { OwnerId, ControllerName, ObjectKey } from "@deltaloop/kube/objects";

@@ -4,7 +4,7 @@ import { recentEpochs } from "../../ports/lineage.ts";
 import type { EpochStore, Lineage, Proof } from "../../ports/store.ts";
 import type { EpochData, MemoryData } from "./data.ts";
 
-/** LN1: whether the current epoch is the one that the caller wants to replace. */
+/** LN1: whether the caller wants to replace the current epoch. */
 export function isOver(epoch: EpochData | undefined, over: string | Lineage | undefined): boolean {
   if (over === undefined || typeof over === "string") return epoch?.record.epoch === over;
   return epoch !== undefined && lineageText(lineageOf(epoch)) === lineageText(over);

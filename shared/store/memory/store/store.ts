@@ -1,6 +1,6 @@
 /**
- * The Store in memory: the whole contract of shared/store/ports/store.ts in one process, for the demo without Redis, tests and replay.
- * Each verb is one synchronous step and therefore atomic; the files beside this one make the decisions.
+ * The Store in memory: the whole contract of shared/store/ports/store.ts in one process, for the demo without Redis, tests and replay. Each
+ * verb is one synchronous step and therefore atomic; the other files of this folder make the decisions.
  */
 import { ownerIdIn } from "@deltaloop/kube/objects";
 import type { ObjectKey } from "@deltaloop/kube/objects";

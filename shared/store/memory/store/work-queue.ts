@@ -142,7 +142,7 @@ export function takeKey(
   return begin(epoch, run, primary?.uid, leaseUntilMs, nowMs);
 }
 
-/** IT3: expired ops of a dead token are read live before any decision; younger ones requeue the key for their deadline. */
+/** IT3: expired ops of a dead token are read live before any decision; younger ops requeue the key for their deadline. */
 function begin(epoch: EpochData, run: AnyTaken, uid: string | undefined, leaseUntilMs: number, nowMs: number): TakeResult {
   const queue = queueOf(epoch, run.controller);
   const owner = uid === undefined ? undefined : ownerIdIn(epoch.catalog, run.controller, run.key, uid);

@@ -1,6 +1,6 @@
 /** The names of KEYS and ARGV of every script, as plain data: bundles contain it compressed (infra/build/inline-scripts.ts). */
 
-/** Keys that scripts use together. The first one is at the base itself and needs no constant. */
+/** Keys that scripts use together. The first key is at the base slot and needs no constant. */
 export const BLOCKS = {
   queue: ["q", "p", "f", "u", "b", "z"],
   lane: ["l", "v", "t", "h", "mp"],
