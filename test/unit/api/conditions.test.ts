@@ -35,16 +35,16 @@ describe("getCondition", () => {
 
 describe("setReplicaSetCondition", () => {
   it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
-    { name: "the first is added", conditions: undefined, condition: failure, want: [failure] },
+    { name: "adds the first condition", conditions: undefined, condition: failure, want: [failure] },
     { name: "appends next to another client's", conditions: [foreign], condition: failure, want: [foreign, failure] },
     {
-      name: "same type, other reason: replaced, at the end",
+      name: "replaces a condition of the same type and another reason, at the end",
       conditions: [failure, foreign],
       condition: { ...failure, reason: "FailedDelete", lastTransitionTime: NOW },
       want: [foreign, { ...failure, reason: "FailedDelete", lastTransitionTime: NOW }],
     },
     {
-      name: "same type, other status: replaced",
+      name: "replaces a condition of the same type and another status",
       conditions: [failure],
       condition: { ...failure, status: "False" },
       want: [{ ...failure, status: "False" }],
@@ -68,9 +68,9 @@ describe("removeCondition", () => {
   it.each([
     { name: "empty list", conditions: [], type: "ReplicaFailure", want: [] },
     { name: "no list", conditions: undefined, type: "ReplicaFailure", want: [] },
-    { name: "only it", conditions: [failure], type: "ReplicaFailure", want: [] },
+    { name: "a list with only this condition", conditions: [failure], type: "ReplicaFailure", want: [] },
     { name: "another client's type", conditions: [failure], type: "Available", want: [failure] },
-    { name: "others keep their order", conditions: [foreign, failure, available], type: "ReplicaFailure", want: [foreign, available] },
+    { name: "the other conditions keep their order", conditions: [foreign, failure, available], type: "ReplicaFailure", want: [foreign, available] },
   ])("[replicaset 87] $name", ({ conditions, type, want }) => {
     expect(removeCondition(conditions, type)).toEqual(want);
   });

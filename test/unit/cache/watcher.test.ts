@@ -610,7 +610,7 @@ describe("two watchers", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T30] the second watcher resumes from the least applied version, not from the last one sent, and misses nothing", async ({
+  it("[informer T30] the second watcher resumes from the lowest applied version, not from the last one sent, and misses no event", async ({
     s,
   }) => {
     const one = s.start("one");

@@ -29,7 +29,7 @@ function inspected(state: Partial<State>): Inspected {
 
 describe("a container as Docker shows it [node-agent 410]", () => {
   const cases: readonly { readonly name: string; readonly state: Partial<State>; readonly want: object }[] = [
-    { name: "was made", state: {}, want: { state: "CONTAINER_CREATED", exitCode: 0, reason: "" } },
+    { name: "was created", state: {}, want: { state: "CONTAINER_CREATED", exitCode: 0, reason: "" } },
     {
       name: "runs",
       state: { Running: true, StartedAt: START },

@@ -53,7 +53,7 @@ describe("create options of a container [node-agent 407]", () => {
     await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not UTF-8");
   });
 
-  it("join the sandbox's namespaces, with a cgroup beside the sandbox's, and log to Docker's own file", () => {
+  it("join the sandbox's namespaces, use a sibling cgroup of the sandbox's, and log to Docker's own file", () => {
     expect(container({}).HostConfig).toMatchObject({
       NetworkMode: "container:5a",
       IpcMode: "container:5a",
@@ -67,12 +67,12 @@ describe("create options of a container [node-agent 407]", () => {
   });
 
   const namespaces = [
-    { name: "the container's own processes", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
-    { name: "the pod's processes", given: { pid: "POD" }, want: { PidMode: "container:5a" } },
-    { name: "the node's processes", given: { pid: "NODE" }, want: { PidMode: "host" } },
-    { name: "another's processes", given: { pid: "TARGET", targetId: "77" }, want: { PidMode: "container:77" } },
-    { name: "the node's network", given: { network: "NODE" }, want: { NetworkMode: "container:5a", UTSMode: "host" } },
-    { name: "the node's IPC", given: { ipc: "NODE" }, want: { IpcMode: "host" } },
+    { name: "a PID namespace of the container", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
+    { name: "the PID namespace of the pod", given: { pid: "POD" }, want: { PidMode: "container:5a" } },
+    { name: "the PID namespace of the node", given: { pid: "NODE" }, want: { PidMode: "host" } },
+    { name: "the PID namespace of another container", given: { pid: "TARGET", targetId: "77" }, want: { PidMode: "container:77" } },
+    { name: "the network of the node", given: { network: "NODE" }, want: { NetworkMode: "container:5a", UTSMode: "host" } },
+    { name: "the IPC namespace of the node", given: { ipc: "NODE" }, want: { IpcMode: "host" } },
   ] as const;
   it.each(namespaces)("have $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
 
@@ -144,7 +144,7 @@ describe("create options of a container [node-agent 407]", () => {
 });
 
 describe("create options of a sandbox [node-agent 407]", () => {
-  it("set no network but CNI's, and namespaces that containers may join", () => {
+  it("leave the network to CNI, and set namespaces that containers may join", () => {
     expect(sandbox({})).toMatchObject({
       Image: "pause",
       Hostname: "web",

@@ -50,7 +50,7 @@ describe("a call of a starting command", () => {
     { title: "429", error: refusal(429, "TooManyRequests") },
     { title: "a refused connection", error: lost("ECONNREFUSED") },
     { title: "a closed connection", error: lost("ECONNRESET") },
-    { title: "a name that is not known yet", error: lost("ENOTFOUND") },
+    { title: "a host name that does not resolve yet", error: lost("ENOTFOUND") },
   ])("is repeated after $title until it succeeds", async ({ error }) => {
     const { answer, notices } = await start(error, { untilMs: 20_000 });
     expect(answer).toBe("answer");
@@ -96,7 +96,7 @@ describe("a call of a starting command", () => {
     expect(ended.thrown?.message).not.toContain("secret");
   });
 
-  it("that hangs is also reported after two seconds", async () => {
+  it("that gets no answer is reported after two seconds, too", async () => {
     const clock = createVirtualClock(0);
     const notices: string[] = [];
     const json = async (): Promise<unknown> => await clock.after(10_000).then(() => "answer");

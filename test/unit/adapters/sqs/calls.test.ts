@@ -94,8 +94,8 @@ describe("QC1 a call", () => {
       answer: says(400, '{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"sec-ret"}'),
       want: "QueueDoesNotExist",
     },
-    { name: "no right", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
-    { name: "no JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
+    { name: "a missing permission", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
+    { name: "an answer that is not JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
   ])("is not retried after a permanent error: $name (QC2)", async ({ answer, want }) => {
     const { send, asked } = await scripted(answer);
     const error: unknown = await send().catch((thrown: unknown) => thrown);
