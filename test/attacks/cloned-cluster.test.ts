@@ -149,7 +149,7 @@ describe("a clone of a living cluster", () => {
     await production.stop(scene.running);
   });
 
-  it("takes over while production is down; production then stops with an alarm, and converges once the clone is gone", async () => {
+  it("a clone takes over while production is down; production then stops with an alarm, and converges once the clone is gone", async () => {
     const scene = await productionAndClone(1n);
     const { production, clone, data, epoch, clock } = scene;
     await production.stop(scene.running);
@@ -174,7 +174,7 @@ describe("a clone of a living cluster", () => {
 });
 
 describe("a second watcher with another Lease in the same deployment", () => {
-  it("does not replace the epoch, and logs the reason", async () => {
+  it("a second watcher does not replace the epoch, and logs the reason", async () => {
     const { clock, data, cluster } = sharedCache();
     const production = await cluster(10, 1_000n);
     const running = production.start();

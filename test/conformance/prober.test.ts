@@ -452,7 +452,7 @@ describe("[node-agent 97] gRPC probes", () => {
       answer: (stream) => stream.respond({ ":status": 404 }, { endStream: true }),
       want: { result: "Failure", output: "error: health rpc probe failed: HTTP 404 " },
     },
-  ])("$name", async ({ answer, want }) => {
+  ])("a gRPC probe $name", async ({ answer, want }) => {
     const server = await grpc(answer);
     expect(await check(server.port)).toEqual(want);
     await allClosed(server);
@@ -550,7 +550,7 @@ describe("[node-agent 489] host names", () => {
       lookupUntil(signal, files)(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error))),
     );
 
-  it("are resolved without occupying a thread of the process", async () => {
+  it("host names are resolved without occupying a thread of the process", async () => {
     const server = await serve((_request, response) => response.end("ok"));
     const spy = vi.spyOn(dns, "lookup");
     const { port } = server;
@@ -565,7 +565,7 @@ describe("[node-agent 489] host names", () => {
     { name: "web.", want: ["10.0.0.7"] },
     { name: "db", want: [] },
     { name: "ghost", want: [] },
-  ])("in the hosts file: $name", ({ name, want }) => {
+  ])("a name in the hosts file is resolved: $name", ({ name, want }) => {
     const text = "127.0.0.1\tlocalhost\n::1 ip6 localhost # db\n10.0.0.7 shop WEB\n10.0.0 ghost\n";
     expect(hostsEntries(name, text).map(({ address }) => address)).toEqual(want);
   });
@@ -597,7 +597,7 @@ describe("[node-agent 489] host names", () => {
   }
   const QUERY_BYTES_MIN = 12;
 
-  it("are resolved by DNS", async () => {
+  it("host names are resolved by DNS", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
       // The header's flags and counts, the question as it came, and 10.1.2.3 for a question of type A.
       const question = query.subarray(QUERY_BYTES_MIN, query.indexOf(0, QUERY_BYTES_MIN) + 5);
@@ -610,7 +610,7 @@ describe("[node-agent 489] host names", () => {
     end();
   });
 
-  it("fail when they do not exist", async () => {
+  it("a lookup fails if the name does not exist", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
       const answer = Buffer.from(query);
       answer.writeUInt16BE(0x8183, 2);

@@ -44,7 +44,7 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
     process.stderr.write(`      measured: ${name}: upstream's writes among ours: ${counts.join(", ")}\n`);
   });
 
-  it("contains the expected number of upstream's writes", () => expect(recording.writes).toHaveLength(writes));
+  it("the recording contains the expected number of upstream's writes", () => expect(recording.writes).toHaveLength(writes));
 
   const numbered = recording.writes.map((write, index) => ({ index, label: labelOf(write), write }));
   it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write that our controllers decide too", async ({ write }) => {

@@ -229,7 +229,7 @@ describe("wrongValuesIn", () => {
 });
 
 describe("a file of parameters", () => {
-  it("is read as text, so that off, leading zeros and numbers keep their notation", () => {
+  it("a parameter file is read as text, so that off, leading zeros and numbers keep their notation", () => {
     const text = "guard: off\nclusterId: 012345670123\nnatGateway: false\nkubePort: 6443 # https\nvpcId:\nmode: 'act'\n";
     expect(parameterTexts(text)).toEqual({
       guard: "off",
@@ -292,7 +292,7 @@ describe("commands in the documents", () => {
     "cli/README.md",
   ];
 
-  it("use a parameter file whose names exist", () => {
+  it("documented commands use a parameter file whose names exist", () => {
     const [, block = ""] =
       /```yaml prod.yml\n([^`]+)```/.exec(readFileSync("docs/guides/deploy.md", "utf8").replace(/ `[^`\n]+`/g, "")) ?? [];
     const names = Object.keys(parameterTexts(block.replaceAll(/^ {3}/gm, "")));
@@ -300,7 +300,7 @@ describe("commands in the documents", () => {
     expect(names.filter((name) => !PARAMETERS.includes(name))).toEqual([]);
   });
 
-  it.each(DOCUMENTS)("use flags that exist, in %s", (document) => {
+  it.each(DOCUMENTS)("documented commands use flags that exist, in %s", (document) => {
     const text = readFileSync(document, "utf8").replaceAll(/\\\n\s*/g, "");
     const uses = [...text.matchAll(/(?:^|[ `])deltaloop ([a-z]+)((?: (?:--?[a-z-]+|[\w.:/,=$<>…-]+))*)/gm)];
     for (const [use, verb = "", rest = ""] of uses.filter(([, word]) => existsSync(`cli/${word}.ts`))) {

@@ -37,7 +37,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV3 uses at most 6 MiB for any number of Events of a controller", { timeout: 60_000 }, async () => {
+  it("EV3 Events use at most 6 MiB for any number of Events of a controller", { timeout: 60_000 }, async () => {
     const { store, close } = await open();
     const tell = (n: number, messages: number) =>
       Array.from({ length: messages }, (_, i) => {

@@ -60,7 +60,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   });
   afterEach(() => harness.close());
 
-  it("are rotated during operation without lost objects or additional writes", async () => {
+  it("MAC keys are rotated during operation without lost objects or additional writes", async () => {
     await create("web", 10);
     await everydayLife("old alone", 10);
     expect(await keys([OLD])).toMatchObject({ code: 0 });
@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
   });
 
-  it("are rotated during operation by `deltaloop rotate mac-key`, which changes the value of one secret", async () => {
+  it("`deltaloop rotate mac-key` rotates the MAC key during operation, and changes the value of one secret", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     try {

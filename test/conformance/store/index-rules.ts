@@ -105,7 +105,7 @@ export function indexCases(open: OpenStore): void {
       return harness;
     };
 
-    it("is applied if the object is new and has no row", async () => {
+    it("an item without a lookup is applied if the object is new and has no row", async () => {
       const harness = await started();
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect([outcomes(answer), rung(answer)]).toEqual([["changed"], ["replicaset shop/web"]]);
@@ -156,14 +156,14 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.row("pods", POD)).toBeUndefined();
     });
 
-    it("is not reported as cached if its owner differs, so that the applier reads the row", async () => {
+    it("an item without a lookup is not reported as cached if its owner differs, so that the applier reads the row", async () => {
       const harness = await started(put(pod("9")));
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0 });
       expect(answer).not.toHaveProperty("found");
     });
 
-    it("ends the call with the row found: earlier items stay applied, and this item and later ones are not", async () => {
+    it("an existing row ends the call: earlier items stay applied, and this item and later ones are not", async () => {
       const names = ["web-1", "web-2", "web-3"] as const;
       const of = (name: string, rv: string) => cachedPod({ name, uid: `uid-${name}`, resourceVersion: rv, owner });
       const harness = await started(put(of("web-2", "8")), put(of("web-3", "9")));

@@ -28,7 +28,7 @@ describe("getCondition", () => {
     { name: "present", conditions: [foreign, failure], type: "ReplicaFailure", want: failure },
     { name: "other type", conditions: [failure], type: "Available", want: undefined },
     { name: "no list", conditions: undefined, type: "ReplicaFailure", want: undefined },
-  ])("[replicaset 85] $name", ({ conditions, type, want }) => {
+  ])("[replicaset 85] getCondition: $name", ({ conditions, type, want }) => {
     expect(getCondition(conditions, type)).toBe(want);
   });
 });
@@ -49,7 +49,7 @@ describe("setReplicaSetCondition", () => {
       condition: { ...failure, status: "False" },
       want: [{ ...failure, status: "False" }],
     },
-  ])("[replicaset 86] $name", ({ conditions, condition, want }) => {
+  ])("[replicaset 86] setReplicaSetCondition: $name", ({ conditions, condition, want }) => {
     expect(setReplicaSetCondition(conditions, condition)).toEqual(want);
   });
 
@@ -70,8 +70,13 @@ describe("removeCondition", () => {
     { name: "no list", conditions: undefined, type: "ReplicaFailure", want: [] },
     { name: "a list with only this condition", conditions: [failure], type: "ReplicaFailure", want: [] },
     { name: "another client's type", conditions: [failure], type: "Available", want: [failure] },
-    { name: "the other conditions keep their order", conditions: [foreign, failure, available], type: "ReplicaFailure", want: [foreign, available] },
-  ])("[replicaset 87] $name", ({ conditions, type, want }) => {
+    {
+      name: "the other conditions keep their order",
+      conditions: [foreign, failure, available],
+      type: "ReplicaFailure",
+      want: [foreign, available],
+    },
+  ])("[replicaset 87] removeCondition: $name", ({ conditions, type, want }) => {
     expect(removeCondition(conditions, type)).toEqual(want);
   });
 
@@ -97,7 +102,7 @@ describe("setDeploymentCondition", () => {
       condition: { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: NOW },
       want: [progressing, { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: EARLIER }],
     },
-  ])("[deployment T127] $name", ({ conditions, condition, want }) => {
+  ])("[deployment T127] setDeploymentCondition: $name", ({ conditions, condition, want }) => {
     expect(setDeploymentCondition(conditions, condition)).toEqual(want);
   });
 
@@ -112,7 +117,7 @@ describe("setDeploymentCondition", () => {
     { name: "remove from empty", conditions: [], want: [] },
     { name: "remove a present type", conditions: [available, progressing], want: [progressing] },
     { name: "remove an absent type", conditions: [progressing], want: [progressing] },
-  ])("[deployment T127] $name", ({ conditions, want }) => {
+  ])("[deployment T127] removes a Deployment's condition: $name", ({ conditions, want }) => {
     expect(removeCondition(conditions, "Available")).toEqual(want);
   });
 });

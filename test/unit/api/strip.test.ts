@@ -113,7 +113,7 @@ describe("strip of a pod", () => {
       want: IDENTITY,
     },
     { name: "accepts absent spec and status", pod: { metadata: metadata({ creationTimestamp: undefined }) }, want: IDENTITY },
-  ])("$name", ({ pod, want }) => {
+  ])("strip of a pod $name", ({ pod, want }) => {
     const stripped = strip("pods", deepFreeze(pod), digester);
     expect(stripped).toStrictEqual(want);
     expect(strip("pods", deepFreeze(stripped), digester)).toStrictEqual(want);
@@ -191,7 +191,10 @@ describe("strip of a workload", () => {
     { name: "requests a rollback is kept in plain text", annotations: { "deprecated.deployment.rollback.to": "0" }, clear: true },
     { name: "belongs to a controller is kept in plain text", annotations: { "controller.kubernetes.io/x": "1" }, clear: true },
     { name: "only resembles a plain-text annotation is digested", annotations: { "deployment.kubernetes.io": "s3cret" } },
-    { name: "only ends in the key of a plain-text annotation is digested", annotations: { "x.deployment.kubernetes.io/revision": "s3cret" } },
+    {
+      name: "only ends in the key of a plain-text annotation is digested",
+      annotations: { "x.deployment.kubernetes.io/revision": "s3cret" },
+    },
     { name: "contains the change cause is digested", annotations: { "kubernetes.io/change-cause": "s3cret" } },
     {
       name: "holds a manifest is digested",
@@ -271,11 +274,11 @@ describe("strip of a workload", () => {
     expect(stripped.spec.template).toStrictEqual({ labels, digest: "d" });
   });
 
-  it.each([null, undefined, "s3cret", ["s3cret"]])("has no template when a ReplicationController's template is %j", (absent) => {
+  it.each([null, undefined, "s3cret", ["s3cret"]])("a ReplicationController has no template if its template is %j", (absent) => {
     expect(strip("replicationcontrollers", workload({ spec: { template: absent } }), digester).spec).toStrictEqual(spec);
   });
 
-  it("has an empty status when none was sent", () => {
+  it("a workload has an empty status if none was sent", () => {
     expect(strip("replicasets", { metadata: metadata(), spec: {} }, digester).status).toStrictEqual({});
   });
 });
@@ -301,7 +304,7 @@ describe("strip of a malformed object", () => {
       problem: "resourceVersion is not a decimal integer",
       key: "shop/web",
     },
-  ])("$name", ({ object, problem, key }) => {
+  ])("rejects an object with $name as malformed", ({ object, problem, key }) => {
     for (const resource of CACHED_RESOURCES) {
       const error = thrownBy(() => strip(resource, object, digester));
       expect(error).toBeInstanceOf(MalformedObjectError);

@@ -99,14 +99,24 @@ const ROWS: readonly Row[] = [
     own: own("a.5", { approved: "e1" }),
     want: { kind: "open" },
   },
-  { name: "does not replace an epoch that the user has not approved", store: at("x", 2), own: own("a.5", { approved: "e0" }), want: { kind: "wait" } },
+  {
+    name: "does not replace an epoch that the user has not approved",
+    store: at("x", 2),
+    own: own("a.5", { approved: "e0" }),
+    want: { kind: "wait" },
+  },
   {
     name: "replaces its own epoch if this leader has decided to",
     store: at("a", 4),
     own: own("a.4", { replaces: "e1" }),
     want: { kind: "open" },
   },
-  { name: "does not replace an epoch of an unlisted term even if this leader has decided to", store: at("x", 4), own: own("a.4", { replaces: "e1" }), want: { kind: "wait" } },
+  {
+    name: "does not replace an epoch of an unlisted term even if this leader has decided to",
+    store: at("x", 4),
+    own: own("a.4", { replaces: "e1" }),
+    want: { kind: "wait" },
+  },
   {
     name: "replaces its own epoch if another build opened it",
     store: at("a", 4),
@@ -125,7 +135,12 @@ const ROWS: readonly Row[] = [
     own: own(""),
     want: { kind: "resume", expected: undefined } as Partial<Decision>,
   },
-  { name: "treats an older build's epoch as unlisted if the Lease lists terms", store: at(undefined), own: own("a.4"), want: { kind: "wait" } },
+  {
+    name: "treats an older build's epoch as unlisted if the Lease lists terms",
+    store: at(undefined),
+    own: own("a.4"),
+    want: { kind: "wait" },
+  },
   { name: "treats no epoch as unlisted without a Lease", store: at("x", 4), own: { isSameIdentity: () => true }, want: { kind: "resume" } },
 ];
 

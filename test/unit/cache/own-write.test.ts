@@ -70,7 +70,7 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
     },
   );
 
-  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("is false for %j", (object) =>
+  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("isOwnWrite is false for %j", (object) =>
     expect(isOwnWrite("pods", "M", object)).toBe(false),
   );
 });

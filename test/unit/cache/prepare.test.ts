@@ -244,7 +244,12 @@ describe("prepareChanges", () => {
       after: undefined,
       want: ["uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
-    { name: "a terminating pod that is removed fulfils only its delete", before: dying, after: undefined, want: ["uid-rs-web d:uid-web-1"] },
+    {
+      name: "a terminating pod that is removed fulfils only its delete",
+      before: dying,
+      after: undefined,
+      want: ["uid-rs-web d:uid-web-1"],
+    },
     {
       name: "a replaced pod fulfils the old one's delete and the new one's create",
       before: owned,

@@ -752,7 +752,7 @@ describe("a restored etcd with older revisions", () => {
   const errors = (s: ReturnType<typeof scene>, text: string): number =>
     s.log.lines.filter(({ message, fields }) => message === "opening a new epoch" && String(fields["why"]).includes(text)).length;
 
-  it("[informer T52] [informer T52b] is detected when the watches are reopened, and the same leader opens a new epoch whose cache equals the server", async ({
+  it("[informer T52] [informer T52b] the rollback of etcd is detected when the watches are reopened, and the same leader opens a new epoch whose cache equals the server", async ({
     s,
   }) => {
     await s.create("a");

@@ -38,7 +38,7 @@ describe("a token for EKS", () => {
     expect(await eksTokens({ ...options, now: () => AT_MS })()).toBe(want);
   });
 
-  it("is used for 14 minutes, and renewed once after a 401", async () => {
+  it("a token for EKS is used for 14 minutes, and renewed once after a 401", async () => {
     let nowMs = AT_MS;
     let signed = 0;
     const token = eksTokens({
@@ -59,7 +59,7 @@ describe("a token for EKS", () => {
     expect([await token(second), signed]).toEqual([third, 3]);
   });
 
-  it("is requested again after credentials were missing", async () => {
+  it("a token for EKS is requested again after credentials were missing", async () => {
     let there = false;
     const found = () => (there ? Promise.resolve(credentials) : Promise.reject(new Error("no credentials")));
     const token = eksTokens({ cluster: "prod", region: "eu-central-1", credentials: found, now: () => AT_MS });

@@ -6,8 +6,16 @@ import { redisFailure } from "../../../../cli/cluster/redis-failure.ts";
 const AT = "--redis: the Redis at r.example:6379 cannot be used: ";
 
 it.each([
-  { name: "prints Redis' error message", error: new Error("WRONGPASS invalid username-password pair"), says: "WRONGPASS invalid username-password pair" },
-  { name: "prints the errors of several addresses", error: Object.assign(new AggregateError([]), { code: "ECONNREFUSED" }), says: "ECONNREFUSED" },
+  {
+    name: "prints Redis' error message",
+    error: new Error("WRONGPASS invalid username-password pair"),
+    says: "WRONGPASS invalid username-password pair",
+  },
+  {
+    name: "prints the errors of several addresses",
+    error: Object.assign(new AggregateError([]), { code: "ECONNREFUSED" }),
+    says: "ECONNREFUSED",
+  },
   { name: "prints a text for an error without a message", error: new Error(), says: "no reason was given" },
   {
     name: "explains a missing password",

@@ -103,7 +103,7 @@ describe("exits with code 2 from explain and capture on a permanent failure", ()
     { name: "a right that is missing", code: 403, body: "{}", says: /bind (?:it|the user) a role/i },
     { name: "an answer that is no JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
     { name: "another server", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
-  ])("$name", async ({ code, body, says }) => {
+  ])("exits with code 2: $name", async ({ code, body, says }) => {
     answer = { code, body };
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // of a TCP server
     for (const parameters of [

@@ -39,7 +39,7 @@ describe("healthAnswer, as upstream's components answer", () => {
       },
     },
   ];
-  it.each(table)("$name", ({ checked, verbose, excluded, want }) => {
+  it.each(table)("healthAnswer $name", ({ checked, verbose, excluded, want }) => {
     expect(healthAnswer("readyz", names, checked, { verbose, excluded })).toEqual(want);
   });
 });
