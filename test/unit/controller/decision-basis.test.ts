@@ -52,7 +52,7 @@ describe("the mark of an owner (what its last decision was based on)", () => {
     { name: "of our create, pods to adopt", mark: created, does: { ...create, adopts: true }, want: "pods to adopt" },
     { name: "of our create, an earlier owner of that name", mark: created, does: create, gone: "85", want: "earlier owner of that name" },
     { name: "of our create, every lane past it", mark: { ...created, version: "70" }, does: { ...create, adopts: true }, want: undefined },
-  ] as const)("$name", ({ mark, does, want, ...rest }) => {
+  ] as const)("an owner's mark $name", ({ mark, does, want, ...rest }) => {
     const snapshot = { pods, ...(mark && { mark }), ...("gone" in rest && { predecessorGone: rest.gone }) };
     expect(basisByMark(snapshot, does)).toBe(want);
   });
@@ -85,15 +85,18 @@ describe("the mark of an owner (what its last decision was based on)", () => {
   });
 
   it.each([listed, created, { ...listed, kind: "disputed", disputedMs: [1, 2] } as const])(
-    "is unchanged after being stored and read: %o",
+    "a mark is unchanged after being stored and read: %o",
     (mark) => {
       expect(parseMark(markText(mark))).toEqual(mark);
     },
   );
 
-  it.each([undefined, "", "listed 7 2", "other 7 2 90 1 ", "listed x 2 90 1 "])("is ignored when it cannot be parsed: %s", (text) => {
-    expect(parseMark(text)).toBeUndefined();
-  });
+  it.each([undefined, "", "listed 7 2", "other 7 2 90 1 ", "listed x 2 90 1 "])(
+    "a mark is ignored when it cannot be parsed: %s",
+    (text) => {
+      expect(parseMark(text)).toBeUndefined();
+    },
+  );
 });
 
 describe("whether a list contradicts a cache that has applied all events up to version 80", () => {

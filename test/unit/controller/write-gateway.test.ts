@@ -133,7 +133,7 @@ describe("the write gateway allows", () => {
       ),
     },
   ];
-  it.each(table)("$name of $controller", async ({ controller, ask }) => {
+  it.each(table)("allows $name of $controller", async ({ controller, ask }) => {
     const { gateway, sent } = gatewayOf(controller);
     await expect(ask(gateway)).resolves.toEqual({ kind: "stored", object });
     expect(sent).toHaveLength(1);
@@ -295,7 +295,7 @@ describe("the write gateway rejects", () => {
       says: "/metadata/labels may not be written",
     },
   ];
-  it.each(table)("GW1 GW2: $name", async ({ controller, ask, says }) => {
+  it.each(table)("GW1 GW2: rejects $name", async ({ controller, ask, says }) => {
     const { gateway, sent } = gatewayOf(controller);
     const refused = ask(gateway);
     await expect(refused).rejects.toThrow(TerminalError);
@@ -528,7 +528,7 @@ describe("a Deployment's status", () => {
       annotations,
     });
 
-  it("is patched with the revision annotation and with null for removed fields, and with no other annotation", async () => {
+  it("a Deployment's status is patched with the revision annotation and with null for removed fields, and with no other annotation", async () => {
     const { gateway, sent } = gatewayOf("deployment");
     await gateway.patch(statusOf({ "deployment.kubernetes.io/revision": "3" }));
     expect(sent).toMatchObject([{ body: { status: { terminatingReplicas: null, collisionCount: null, conditions: null } } }]);
@@ -547,7 +547,7 @@ describe("a rollback by the deprecated rollback annotation", () => {
   });
   const { gateway, sent } = gatewayOf("deployment");
 
-  it("may replace template and annotations of the Deployment", async () => {
+  it("a rollback may replace template and annotations of the Deployment", async () => {
     await gateway.patch(rollBack({ [REQUEST]: null, note: "n" }, { spec: { template: { spec: { containers: [] } } } }));
     expect(sent).toHaveLength(1);
   });
@@ -565,7 +565,7 @@ describe("a rollback by the deprecated rollback annotation", () => {
       says: "/spec/replicas may not be written",
     },
     { name: "it belongs to another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
-  ])("is rejected if $name", async ({ request, says }) => {
+  ])("a rollback is rejected if $name", async ({ request, says }) => {
     await expect(gateway.patch(request)).rejects.toThrow(says);
     expect(sent).toHaveLength(1);
   });
@@ -594,7 +594,7 @@ describe("the RBAC manifests", () => {
       expect(namespaceRules).toEqual(name === "deltaloop-watcher" ? [canary, ...leases("get", "create", "update")] : leases("get"));
   });
 
-  it("never grant secrets, nodes, wildcards or update of an object itself", () => {
+  it("the RBAC manifests never grant secrets, nodes, wildcards or update of an object itself", () => {
     expect(rbacYaml(REGISTRY)).not.toMatch(/secrets|configmaps|nodes|"\*"|escalate|impersonate|bind"/);
     for (const role of ROLES)
       for (const { resource, verbs } of role.clusterRules) expect(verbs.includes("update")).toBe(resource.endsWith("/finalizers"));

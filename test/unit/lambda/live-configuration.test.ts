@@ -61,7 +61,7 @@ describe("the first read", () => {
     expect([current.macKeys, current.digestKey, current.kube.token]).toEqual([[OLD], "CANARY-digest-of-16", "CANARY-token"]);
   });
 
-  it("LC4 fails with the secret store's error", async () => {
+  it("LC4 the first read fails with the secret store's error", async () => {
     fails = new SecretError(["mac: is not there"]);
     await expect(live()).rejects.toThrow("mac: is not there");
   });

@@ -116,7 +116,7 @@ describe("HP1 HP2 users", () => {
       want: [],
       left: ["labels of Pod shop/web"],
     },
-  ])("$name", ({ lines, want, left = [] }) => {
+  ])("user requests in a replay: $name", ({ lines, want, left = [] }) => {
     const { writes, left: counted } = userRequests(...lines);
     expect(writes.map((write) => [write.kind, write.resource, ...(write.kind === "delete" ? [write.propagation] : [])].join(" "))).toEqual(
       want,
@@ -143,7 +143,7 @@ describe("two final states", () => {
   const live = (...args: Parameters<typeof object>): LiveObject => object(...args) as unknown as LiveObject; // of one capture
   const available = { type: "Available", status: "True", reason: "MinimumReplicasAvailable", lastUpdateTime: T };
 
-  it("are equal if only random names, versions and times differ", () => {
+  it("final states are equal if only random names, versions and times differ", () => {
     const recorded = [
       live("Deployment", 1, { status: { replicas: 1, unavailableReplicas: 0, conditions: [available] } }),
       live("Pod", 2, { metadata: { ...byReplicaSet, name: "web-abcde" } }),

@@ -131,7 +131,7 @@ describe("a long integer in a template", () => {
 });
 
 describe("a watch", () => {
-  it("is ordered by version, across files", async () => {
+  it("a watch is ordered by version, across files", async () => {
     const { lines } = await imported([
       fileOf(json({ type: "ADDED", object: pod("a", 12) }, { type: "DELETED", object: pod("a", 15) })),
       fileOf(
@@ -157,7 +157,7 @@ describe("a watch", () => {
     expect(report.join("\n")).toMatch(/^invented: 2 times, a time/m);
   });
 
-  it("has monotonic times, even if a newer version has an older time", async () => {
+  it("a watch has monotonic times, even if a newer version has an older time", async () => {
     const { lines } = await imported([
       fileOf(
         json(
@@ -182,7 +182,7 @@ describe("a watch", () => {
     expect(report).toContain("lost: once, an object of a kind that no controller here watches");
   });
 
-  it("is read without event types, and the losses are reported", async () => {
+  it("a watch is read without event types, and the losses are reported", async () => {
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
     expect(report.join("\n")).toContain("its deletion cannot be detected");
@@ -217,7 +217,7 @@ describe("an audit log", () => {
     },
     { of: "EKS, by filter-log-events", files: [{ events: texts.map((message) => ({ timestamp: 1, message })), searchedLogStreams: [] }] },
     { of: "EKS, by a subscription", files: [{ logEvents: texts.map((message) => ({ id: "1", message })) }] },
-  ])("is read from the log service of $of", async ({ files }) => {
+  ])("an audit log is read from the log service of $of", async ({ files }) => {
     const { lines } = await imported([fileOf(json(...files))]);
     expect(events(lines)).toEqual(events((await imported([fileOf(texts.join("\n"))])).lines));
     expect(events(lines).length).toBeGreaterThan(0);
@@ -262,11 +262,14 @@ describe("an audit log", () => {
     expect(report.join("\n")).toContain(torn);
   });
 
-  it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])("is rejected by its first line when invalid: %j", async (text) => {
-    await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is not a JSON object$/);
-  });
+  it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])(
+    "an invalid audit log is rejected by its first line: %j",
+    async (text) => {
+      await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is not a JSON object$/);
+    },
+  );
 
-  it("with a write that the API server truncated loses that write only", async () => {
+  it("an audit log with a write that the API server truncated loses that write only", async () => {
     const cut = { annotations: { "audit.k8s.io/truncated": "true" }, requestObject: undefined, responseObject: undefined };
     const { lines, report } = await imported([
       fileOf(json(written("create", pod("a", 3), 1), written("patch", pod("a", 4), 2, cut), written("patch", pod("a", 5), 3))),
@@ -384,7 +387,7 @@ describe("messages of the queue", () => {
   it.each([
     { name: "as a Lambda is handed them", wrap: (body: string) => ({ Records: [{ messageId: "m", body }] }) },
     { name: "one by one", wrap: (body: string) => ({ MessageId: "m", Body: body }) },
-  ])("are read $name", async ({ wrap }) => {
+  ])("messages are read $name", async ({ wrap }) => {
     expect(events((await imported([fileOf(json(wrap(pack(1, { items: [item("A", "a", 3)] }))))])).lines)).toEqual(["ADDED a 3"]);
   });
 
@@ -465,7 +468,7 @@ describe("a .kshrk archive", () => {
     expect(report.join("\n")).toContain("a poll that the API server refused");
   });
 
-  it("is imported as the changes from poll to poll", async () => {
+  it("an archive is imported as the changes from poll to poll", async () => {
     const { lines, report } = await imported([
       fileOf(
         zipOf([
@@ -503,13 +506,13 @@ describe("a .kshrk archive", () => {
       ]),
     },
   ] as readonly { readonly name: string; readonly entries: readonly [string, Uint8Array][] }[])(
-    "$name is rejected",
+    "an archive with $name is rejected",
     async ({ entries }) => {
       await expect(imported([fileOf(zipOf(entries))])).rejects.toThrow(/MiB unpacked$/);
     },
   );
 
-  it("is rejected with an error wherever it is truncated", async () => {
+  it("an archive is rejected with an error wherever it is truncated", async () => {
     const whole = zipOf([poll(PODS, 1, 10, [pod("a", 3)])]);
     for (let length = 4; length < whole.length; length += 7)
       await expect(imported([fileOf(whole.subarray(0, length))])).rejects.toThrow(CaptureError);

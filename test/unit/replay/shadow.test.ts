@@ -101,7 +101,7 @@ describe("upstream's writes, derived from changes", () => {
       lines: [lineOf(rs(1, { metadata: owned }), { k: "item" }), lineOf(rs(2, { metadata: owned }), { type: "DELETED" })],
       want: ["deployment: delete replicasets shop/rs?"],
     },
-  ])("UW2 UW3 $name", ({ lines, want }) => expect(told(...lines)).toEqual(want));
+  ])("UW2 UW3 upstream's writes: $name", ({ lines, want }) => expect(told(...lines)).toEqual(want));
 
   it("UW1 rejects an audit log below RequestResponse, and counts writes that the API server truncated", () => {
     const event = {
@@ -119,7 +119,7 @@ describe("upstream's writes, derived from changes", () => {
 });
 
 describe("compared values", () => {
-  it("include long integers of a template, to the last digit", () => {
+  it("compared values include long integers of a template, to the last digit", () => {
     const said = (seconds: bigint): unknown => ({ spec: { template: { spec: { activeDeadlineSeconds: seconds } } } });
     const path = "spec.template.spec.activeDeadlineSeconds";
     expect(differencesOf(said(2n ** 53n), said(2n ** 53n + 1n), "ours")).toEqual([`${path}: not alike`]);
@@ -154,7 +154,7 @@ describe("compared values", () => {
     );
   });
 
-  it("need complete objects: rejects stripped ones, and omits and reports malformed ones", () => {
+  it("the comparison needs complete objects: rejects stripped ones, and omits and reports malformed ones", () => {
     const flat = { kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" };
     expect(() => changed(lineOf(flat))).toThrow(CaptureError);
     expect(() => changed(lineOf({ ...rs(1), spec: { replicas: 1, template: { labels: {}, digest: "d" } } }))).toThrow(
@@ -199,7 +199,7 @@ describe("streamed", () => {
   it.each([
     { name: "rolling-update", batch: 1, keptMax: 20 },
     { name: "owner-deleted", batch: 7, keptMax: 10 },
-  ])("RS1 RS2 CQ1 $name gives the same findings as a whole comparison", async ({ name, ...sizes }) => {
+  ])("RS1 RS2 CQ1 a streamed comparison of $name gives the same findings as a complete one", async ({ name, ...sizes }) => {
     const path = join(ROOT, `test/captures/${name}.watch.jsonl.gz`);
     const whole = await found(shadow(changesOf(parseCapture(gunzipSync(readFileSync(path)), path), options), place));
     expect(await found(streamed(path, sizes))).toEqual(whole);

@@ -311,7 +311,7 @@ describe("nextAvailabilityCheck", () => {
     expect(nextAvailabilityCheck(owner, status(2, 1), { claimed, ...at }).next).toEqual({ kind: "again", afterMs: 4000 });
   });
 
-  it("is due immediately if the time passed during the status write, and never without minReadySeconds", () => {
+  it("the check is due immediately if the time passed during the status write, and never without minReadySeconds", () => {
     expect(
       nextAvailabilityCheck(owner, status(1, 0), { claimed: [pod({ ready: ago(4) })], statusNowMs: NOW_MS, nowMs: NOW_MS + 3000 }).next,
     ).toEqual({ kind: "again", afterMs: 0 });

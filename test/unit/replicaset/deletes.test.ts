@@ -87,7 +87,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       },
       { name: "being deleted: leaves its pods to the garbage collector", spoil: () => harness.api.terminate(resource, "web") },
     ];
-    it.each(table)("$name", async ({ spoil, queuedInMs }) => {
+    it.each(table)("an owner that is $name", async ({ spoil, queuedInMs }) => {
       await spoil();
       await harness.sync();
       expect(harness.api.writes).not.toContain("delete pods");
@@ -250,7 +250,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "5xx twice: planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
       { name: "no answer twice: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no answer within 5s") },
     ];
-    it.each(table)("$name", async ({ first, second, sent: calls, want }) => {
+    it.each(table)("a second delete: $name", async ({ first, second, sent: calls, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
       await harness.sync();
       expect(sent()).toEqual(calls);
@@ -259,7 +259,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("is only planned if the lease ends first", async () => {
+    it("a delete is only planned if the lease ends first", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;

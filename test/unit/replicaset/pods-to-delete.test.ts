@@ -323,7 +323,7 @@ describe("deletionAgeRatios", () => {
     { name: "no other pod to compare with", pods: [aged("b", 1, false)], victims: ["b"], want: [] },
     { name: "one created just now has no age to divide by", pods: [aged("a", 8), aged("b", 0)], victims: ["a"], want: [] },
   ];
-  it.each(table)("$name", ({ pods, victims, want }) => {
+  it.each(table)("deletionAgeRatios has $name", ({ pods, victims, want }) => {
     expect(deletionAgeRatios(pods, new Set(victims), NOW_MS)).toEqual(want);
   });
 });

@@ -496,7 +496,7 @@ describe("intents", () => {
     else await harness.api.change("pods", name, ({ metadata }) => ({ metadata: { ...metadata, annotations: { seen: resourceVersion } } }));
   }
 
-  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are fulfilled only by the pod that they name", async () => {
+  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] intents are fulfilled only by the pod that they name", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
       { name: "pod1", owned: true },
       { name: "pod2", owned: true },
@@ -574,7 +574,7 @@ describe("intents", () => {
     expect(await waitedFor(harness)).toEqual([]);
   });
 
-  it("[replicaset 13] are fulfilled by a pod that is first seen while it is being deleted", async () => {
+  it("[replicaset 13] intents are fulfilled by a pod that is first seen while it is being deleted", async () => {
     const harness = await harnessOf({ replicas: 0 });
     await harness.api.put("pods", pod({ name: "pod1", owner: ownerIn(harness) }));
     await deletesOf(harness, ["pod1"]);

@@ -53,7 +53,7 @@ describe("the filter", () => {
     ["the title of a mark", { text: "failed" }, ["web", "web-a", "web-a-1"]],
     ["a kind and a text", { kind: "Pod", text: "a-2" }, ["web", "web-a", "web-a-2"]],
     ["a collapsed workload", { closed: new Set([1]) }, ["web", "web-a", "bare"]],
-  ])("by %s shows the matching objects with their owners", (_, view, names) => {
+  ])("the filter by %s shows the matching objects with their owners", (_, view, names) => {
     expect(shown(view)).toEqual(names);
   });
 });

@@ -50,7 +50,7 @@ describe("admit", () => {
       { name: "critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 2_000_000_000 }) }, want: undefined },
       { name: "static", given: { pressure: ["DiskPressure"], pod: staticPod }, want: undefined },
       { name: "before all else", given: { pressure: ["DiskPressure"], pod: pod({ nodeSelector: { disk: "hdd" } }) }, want: "Evicted" },
-    ])("[node-agent 211] $name", ({ given, want }) => expect(reason(given)).toBe(want));
+    ])("[node-agent 211] a node under pressure and a pod that $name", ({ given, want }) => expect(reason(given)).toBe(want));
   });
 
   describe("resources", () => {
@@ -77,7 +77,7 @@ describe("admit", () => {
       { name: "huge pages", requests: { "hugepages-2Mi": "4Mi" }, want: "OutOfhugepages-2Mi" },
       { name: "an extended resource that the node does not know", requests: { "example.com/gpu": "1" }, want: undefined },
       { name: "everything at once: the CPU decides", requests: { memory: "9Gi", cpu: "9" }, want: "OutOfcpu" },
-    ])("$name", ({ requests, want }) => {
+    ])("resources: $name", ({ requests, want }) => {
       expect(reason({ pod: nodePod({ containers: [asking(requests)] }), others: [other] })).toBe(want);
     });
 
@@ -136,7 +136,7 @@ describe("admit", () => {
         want: false,
       },
       { name: "selector and affinity disagree", spec: { nodeSelector: { disk: "hdd" }, ...required(field("In", "n1")) }, want: false },
-    ])("$name", ({ spec, want }) => {
+    ])("node selector and affinity: $name", ({ spec, want }) => {
       expect(reason({ pod: pod(spec) })).toBe(want ? undefined : "NodeAffinity");
     });
 
@@ -180,7 +180,7 @@ describe("admit", () => {
       { name: "container ports alone", one: onPort({}), other: onPort({}), want: true },
       { name: "a sidecar's port", one: sidecarOn, other: taken, want: false },
       { name: "an init container's port", one: initOn, other: taken, want: true },
-    ])("$name", ({ one, other, want }) => {
+    ])("host ports: $name", ({ one, other, want }) => {
       expect(reason({ pod: one, others: [other] })).toBe(want ? undefined : "NodePorts");
     });
   });

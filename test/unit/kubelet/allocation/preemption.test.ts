@@ -84,7 +84,7 @@ describe("candidates for pre-emption", () => {
       short: [cpu(100)],
       want: ["lower"],
     },
-  ])("[node-agent 471] $name", ({ active, short, want }) => {
+  ])("[node-agent 471] pre-emption selects $name", ({ active, short, want }) => {
     const preemption = preemptionFor(critical("new", {}, CRITICAL + 1_000), active, short);
     expect(preemption.kind === "preempts" && preemption.pods.map(({ metadata }) => metadata.name)).toEqual(want);
   });
@@ -110,7 +110,7 @@ describe("a critical pod with insufficient resources", () => {
       ...more,
     });
 
-  it("[node-agent 471] is admitted after its victims have ended, which are selected by the scarce resource first", () => {
+  it("[node-agent 471] a critical pod is admitted after its victims have ended, which are selected by the scarce resource first", () => {
     const others = [burstable("a", "600m"), burstable("b", "400m")];
     expect(admitting(critical("new", { cpu: "500m" }), others)).toEqual({
       admitted: true,
@@ -119,7 +119,7 @@ describe("a critical pod with insufficient resources", () => {
     });
   });
 
-  it("[node-agent 471] is rejected without victims when pre-emption cannot help", () => {
+  it("[node-agent 471] a critical pod is rejected without victims when pre-emption cannot help", () => {
     const others = [burstable("a", "1"), burstable("b", "1m")];
     const elsewhere = asking("new", { cpu: "1" }, {}, { priority: CRITICAL, nodeSelector: { disk: "ssd" } });
     expect(admitting(elsewhere, others)).toMatchObject({ admitted: false, reason: "NodeAffinity", rereadNode: true });
@@ -129,7 +129,7 @@ describe("a critical pod with insufficient resources", () => {
     });
   });
 
-  it("[node-agent 471] is rejected when all candidates together do not suffice", () => {
+  it("[node-agent 471] a critical pod is rejected when all candidates together do not suffice", () => {
     expect(admitting(critical("new", { cpu: "1100m" }), [burstable("a", "50m")])).toEqual({
       admitted: false,
       reason: "UnexpectedAdmissionError",

@@ -39,7 +39,7 @@ describe("[node-agent 164] PodResizePending", () => {
       sinceMs: NOW_MS,
       news: true,
     },
-  ])("$name", ({ pod, refusal, sinceMs, news, same = false }) => {
+  ])("PodResizePending: $name", ({ pod, refusal, sinceMs, news, same = false }) => {
     const after = withPending(WAITING, pod, refusal, NOW_MS);
     expect(after.pending?.sinceMs).toBe(sinceMs);
     expect(isPendingChanged(WAITING, after)).toBe(news);

@@ -46,14 +46,14 @@ describe("a certificate signing request [node-agent 420]", () => {
   test.each([
     { name: "of a client", pem: OF_CLIENT, template: clientTemplate("node-a") },
     { name: "of a server, with a name that is no printable string", pem: OF_SERVER, template: SERVER_TEMPLATE },
-  ])("$name equals Go's bytes except for the signature", ({ pem, template }) => {
+  ])("a certificate signing request $name equals Go's bytes except for the signature", ({ pem, template }) => {
     expect(isSameRequest(pem, template, PUBLIC)).toBe(true);
     expect(isSameRequest(certificateRequest(template, KEY, PUBLIC), template, PUBLIC)).toBe(true);
     expect(isSameRequest(pem, clientTemplate("node-c"), PUBLIC)).toBe(false);
     expect(isSameRequest(pem, { ...template, ipAddresses: ["10.0.0.8"] }, PUBLIC)).toBe(false);
   });
 
-  it("has upstream's name, which is constant for a key", () => {
+  it("a certificate signing request has upstream's name, which is constant for a key", () => {
     expect(joiningRequestName(clientTemplate("node-a"), PUBLIC)).toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
     expect(joiningRequestName(clientTemplate("node-b"), PUBLIC)).not.toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
   });
@@ -71,7 +71,7 @@ describe("replacement of a certificate [node-agent 421]", () => {
     { random: 0, wantMs: 71_000 },
     { random: 0.5, wantMs: 81_000 },
     { random: 0.999, wantMs: 90_980 },
-  ])("is due after 70 to 90 % of its life: $random", ({ random, wantMs }) => {
+  ])("a replacement is due after 70 to 90 % of the certificate's life: $random", ({ random, wantMs }) => {
     expect(rotationDeadlineMs(facts, random)).toBeCloseTo(wantMs, 3);
   });
 
@@ -81,9 +81,9 @@ describe("replacement of a certificate [node-agent 421]", () => {
     { name: "another name", template: clientTemplate("node-b"), want: false },
     { name: "an organization more", template: { ...clientTemplate("node-a"), organizations: ["system:nodes", "x"] }, want: false },
     { name: "an address more", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
-  ])("$name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
+  ])("a certificate's names: $name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
 
-  it("is due immediately when the certificate does not cover the required names and addresses", () => {
+  it("a replacement is due immediately when the certificate does not cover the required names and addresses", () => {
     const had = { ...facts, ...SERVER_TEMPLATE, ipAddresses: ["10.0.0.7", "2001:Db8:0:0:0:0:0:7", "10.0.0.8"] };
     expect(satisfies(had, SERVER_TEMPLATE)).toBe(true);
     expect(satisfies(had, { ...SERVER_TEMPLATE, dnsNames: ["node-c"] })).toBe(false);
@@ -114,7 +114,7 @@ describe("the alternative names of a serving certificate [node-agent 422]", () =
     },
     { name: "no address: nothing is asked for", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
     { name: "a Node without addresses", addresses: [], want: undefined },
-  ])("$name", ({ addresses, want }) => {
+  ])("the alternative names: $name", ({ addresses, want }) => {
     const template = servingTemplate("node-b", addresses);
     expect(template).toEqual(want && { commonName: "system:node:node-b", organizations: ["system:nodes"], ...want });
   });
@@ -141,9 +141,9 @@ describe("the result of a request [node-agent 423]", () => {
       object: request([{ type: "Approved" }, { type: "Failed", reason: "SignerValidationFailure", message: "no CN" }]),
       want: { kind: "refused", why: "certificate signing request failed, reason: SignerValidationFailure, message: no CN" },
     },
-  ])("$name", ({ object, want }) => expect(signingOutcome(object, "u1")).toEqual(want));
+  ])("a certificate signing request: $name", ({ object, want }) => expect(signingOutcome(object, "u1")).toEqual(want));
 
-  it("is rejected when the request has another uid", () => {
+  it("a certificate signing request is rejected when it has another uid", () => {
     expect(signingOutcome(request([{ type: "Approved" }], "PEM"), "u2")).toEqual({ kind: "refused", why: 'csr "csr-1" changed UIDs' });
   });
 });

@@ -119,7 +119,7 @@ describe("classify", () => {
       want: ["DELETE b"],
     },
   ];
-  it.each(table)("$name", ({ known, op, sent, want }) => {
+  it.each(table)("classify: $name", ({ known, op, sent, want }) => {
     expect(changes(knowing(...known), op, ...sent)).toEqual(want);
   });
 

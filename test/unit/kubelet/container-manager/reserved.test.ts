@@ -42,7 +42,7 @@ describe("allocatable", () => {
     hugePageBytes: { "2MB": 64 * MIB, "1GB": 0 },
   };
 
-  it("[node-agent 186] is capacity minus reservations, eviction thresholds and huge pages", () => {
+  it("[node-agent 186] allocatable is capacity minus reservations, eviction thresholds and huge pages", () => {
     expect(resourceQuantities(machine)).toMatchObject({ cpu: "4", memory: "1Gi", "hugepages-2Mi": "64Mi", "hugepages-1Gi": "0" });
     const { ephemeralStorageBytes } = allocatableOf(machine);
     expect(resourceQuantities(allocatableOf(machine))).toMatchObject({ cpu: "2500m", memory: "660Mi", "hugepages-2Mi": "64Mi" });

@@ -102,7 +102,7 @@ function podOf({ containers, init = [], sidecars = [], spec = {} }: Omit<Case, "
 }
 
 describe("resourceConfigForPod", () => {
-  it.each(table)("[node-agent 183] $name", ({ want, podMaxPids = -1, ...rest }) => {
+  it.each(table)("[node-agent 183] a pod's resource limits: $name", ({ want, podMaxPids = -1, ...rest }) => {
     expect(resourceConfigForPod(podOf(rest), { podMaxPids })).toEqual({ hugePageBytes: {}, ...want });
   });
 });
@@ -140,15 +140,15 @@ describe("kubepodsConfig", () => {
   };
   const hugePageBytes = { "2MB": BigInt(8 * MIB), "1GB": 0n };
 
-  it("[node-agent 185] is capacity minus reservations when enforced, without subtracting eviction thresholds", () => {
+  it("[node-agent 185] the limit of all pods is capacity minus reservations when enforced, without subtracting eviction thresholds", () => {
     const want = { memoryBytes: 7_000_000_000, cpuShares: 3584, pidsMax: 32_000, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: true })).toEqual(want);
   });
-  it("[node-agent 185] is the whole capacity when not enforced", () => {
+  it("[node-agent 185] the limit of all pods is the whole capacity when not enforced", () => {
     const want = { memoryBytes: 8_000_000_000, cpuShares: 4096, pidsMax: 32_768, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: false })).toEqual(want);
   });
-  it("[node-agent 185] is never below 0", () => {
+  it("[node-agent 185] the limit of all pods is never below 0", () => {
     const reserved = { cpuMilli: 5000, memoryBytes: 9_000_000_000, pids: 40_000 };
     expect(kubepodsConfig({ ...machine, reserved }, { enforced: true })).toMatchObject({ memoryBytes: 0, cpuShares: 2, pidsMax: 0 });
   });
@@ -159,7 +159,7 @@ describe("reservedConfig", () => {
   it.each([
     { name: "all of it", compressibleOnly: false, want: { memoryBytes: 100 * MIB, cpuShares: 256, pidsMax: 1000, cpus: "0-3" } },
     { name: "what can be squeezed alone", compressibleOnly: true, want: { cpuShares: 256, cpus: "0-3" } },
-  ])("[node-agent 185] $name", ({ compressibleOnly, want }) => {
+  ])("[node-agent 185] the limits of a reservation: $name", ({ compressibleOnly, want }) => {
     expect(reservedConfig(kept, "0-3", compressibleOnly)).toEqual({ ...want, hugePageBytes: {} });
   });
   it("[node-agent 185] sets no limit without a reservation", () => {

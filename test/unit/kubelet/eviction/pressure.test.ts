@@ -40,7 +40,7 @@ describe("a threshold is met", () => {
       thresholds: [{ ...MEMORY, minReclaim: { amount: 50 } }],
       want: 0,
     },
-  ])("[node-agent 203] $name", ({ figures, thresholds, want }) => {
+  ])("[node-agent 203] a threshold is met: $name", ({ figures, thresholds, want }) => {
     expect(thresholdsMet(thresholds, seen(figures), { withReclaim: false })).toHaveLength(want);
   });
 

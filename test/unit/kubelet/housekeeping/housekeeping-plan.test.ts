@@ -221,13 +221,13 @@ const NODES = fc.record({
 describe("[node-agent 480] needsCurrentList", () => {
   const steady = { name: "", desired: { a: POD }, records: { a: started() }, rest: { directories: ["a"], cgroups: ["a"] }, want: {} };
 
-  it("is false for a node without starting or ending pods", () => {
+  it("needsCurrentList is false for a node without starting or ending pods", () => {
     expect(needsCurrentList(input({ ...steady, running: ["a"] }))).toBe(false);
     expect(needsCurrentList(input({ ...steady, running: ["a", "x"] }))).toBe(true);
     expect(needsCurrentList(input({ ...steady, records: { a: started(), b: FINISHED }, rest: { directories: ["a", "b"] } }))).toBe(true);
   });
 
-  it("is true whenever the list can change the plan", () => {
+  it("needsCurrentList is true whenever the list can change the plan", () => {
     const uids = fc.subarray(["a", "b", "c", "x"]);
     const law = fc.property(NODES, uids, uids, (node, seen, now) => {
       const asSeen = input({ ...node, running: seen, name: "", want: {} });

@@ -95,7 +95,7 @@ describe("a docker configuration [node-agent 445]", () => {
   });
 
   test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
-    "is valid without auths, and then has no credentials: %s",
+    "a docker configuration is valid without auths, and then has no credentials: %s",
     (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
   );
 
@@ -119,7 +119,7 @@ describe("the response of a provider [node-agent 446]", () => {
       ...more,
     });
 
-  it("is requested in JSON", () => {
+  it("a provider's response is requested in JSON", () => {
     expect(JSON.parse(providerRequest(PROVIDER, repository))).toEqual({
       ...{ kind: "CredentialProviderRequest", apiVersion: PROVIDER.apiVersion, image: repository },
     });
@@ -146,7 +146,7 @@ describe("the response of a provider [node-agent 446]", () => {
     { name: "another kind", text: answer({ kind: "Secret" }), wrong: "error decoding" },
     { name: "another key", text: answer({ cacheKeyType: "Pod" }), wrong: "did not return a valid cacheKeyType: Pod" },
     { name: "no duration", text: answer({ cacheDuration: "soon" }), wrong: "error decoding" },
-  ])("is rejected without being printed: $name", ({ text, wrong }) => {
+  ])("a provider's response is rejected without being printed: $name", ({ text, wrong }) => {
     expect(() => providerAnswer(text, PROVIDER, repository)).toThrow(wrong);
     expect(() => providerAnswer(text, PROVIDER, repository)).not.toThrow("5ecret");
   });
@@ -158,7 +158,7 @@ describe("the response of a provider [node-agent 446]", () => {
     { text: "0", want: 0 },
     { text: "5", want: undefined },
     { text: "-1s", want: undefined },
-  ])("is cached for $text", ({ text, want }) => expect(durationMs(text)).toBe(want));
+  ])("a provider's response is cached for $text", ({ text, want }) => expect(durationMs(text)).toBe(want));
 });
 
 describe("a CredentialProviderConfig [node-agent 447]", () => {
@@ -199,5 +199,5 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
     { name: "a negative one", content: config({ ...given, defaultCacheDuration: "-1s" }), wrong: "must be greater than or equal to 0" },
     { name: "tokens", content: config({ ...given, tokenAttributes: {} }), wrong: "providers.tokenAttributes: Forbidden" },
     { name: "a slip", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers.matchImage"' },
-  ])("is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
+  ])("a CredentialProviderConfig is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
 });

@@ -69,7 +69,7 @@ describe("unused images", () => {
     { name: "[node-agent 140] 95 % used: two of 100 bytes for 150", free: 50, left: "c" },
     { name: "[node-agent 140] a part of a percent counts as a whole one", free: 109, left: "bc" },
     { name: "[node-agent 140] more free than there is: none goes", free: 2000, left: "abc" },
-  ])("$name", async ({ free, left }) => {
+  ])("image garbage collection: $name", async ({ free, left }) => {
     const node = machine();
     await node.collect();
     await node.wait(2 * MINUTE);

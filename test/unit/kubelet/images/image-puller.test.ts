@@ -162,7 +162,7 @@ describe("tokens", () => {
       want: [0, 0],
     },
   ] as const;
-  it.each(table)("[node-agent 231] $name", ({ times, want, ...more }) => {
+  it.each(table)("[node-agent 231] pull tokens: $name", ({ times, want, ...more }) => {
     expect(given(times, "of" in more ? more.of : rate)).toEqual(want);
   });
 });

@@ -138,7 +138,7 @@ describe("back-off", () => {
   const CAUSE = 'failed to pull and unpack image "bad:1": no such image';
   const BACK_OFF = `Back-off pulling image "bad:1": ErrImagePull: ${CAUSE}`;
 
-  test("[node-agent 240] is shared with its cause by the containers of one pod, but not between pods", async () => {
+  test("[node-agent 240] the back-off is shared with its cause by the containers of one pod, but not between pods", async () => {
     const node = await startedNode({ remoteImages: BAD });
     const second = { name: "second", image: "bad:1" };
     await node.create("p", { containers: [{ ...APP, image: "bad:1" }, second] });
@@ -153,7 +153,7 @@ describe("back-off", () => {
     expect(pulls(node)).toHaveLength(2);
   });
 
-  test("[node-agent 240] is reported within three seconds of each failure, and stays the reason until the next attempt", async () => {
+  test("[node-agent 240] the back-off is reported within three seconds of each failure, and stays the reason until the next attempt", async () => {
     const node = await startedNode({ remoteImages: BAD });
     await node.create("p", one("bad:1"));
     for (const tries of [1, 2, 3]) {
@@ -180,7 +180,7 @@ describe("back-off", () => {
     }
   });
 
-  test("[node-agent 243] keeps an unused entry for 10 min", async () => {
+  test("[node-agent 243] the back-off keeps an unused entry for 10 min", async () => {
     const node = await startedNode();
     const { store, clock } = node.agent.ports;
     const entry = { delayMs: 300_000, lastUpdateMs: clock.now(), cause: "ErrImagePull: no" };
@@ -264,7 +264,7 @@ describe("reported events", () => {
       reason: "ImageInspectError",
     },
   ];
-  test.each(table)("[node-agent 241] $name", async ({ image, policy = "IfNotPresent", want, reason }) => {
+  test.each(table)("[node-agent 241] pull Events: $name", async ({ image, policy = "IfNotPresent", want, reason }) => {
     const node = await startedNode({
       remoteImages: { "quick:1": { pullMs: 1500, sizeBytes: 77 }, "slow:1": { pullMs: 61 * SECONDS, sizeBytes: 77 } },
     });

@@ -50,7 +50,7 @@ describe("pull credentials", () => {
     },
     { name: "whole path parts only", image: "registry.test/teams/web", keys: ["registry.test/team"], want: [] },
     { name: "localhost is a registry", image: "localhost/web", keys: ["localhost", "index.docker.io"], want: ["localhost"] },
-  ])("$name", ({ image, keys, want }) => {
+  ])("pull credentials: $name", ({ image, keys, want }) => {
     expect(users(image, secret(...keys))).toEqual(want);
   });
 

@@ -42,7 +42,7 @@ describe("containerConfig", () => {
     expect(() => config({ container: { args: ["$(SEAL)"] }, more: { envs } })).toThrow("the value of variable SEAL is not UTF-8");
   });
 
-  it("is complete for a plain container", () => {
+  it("the configuration of a plain container is complete", () => {
     const envs = [{ key: "A", value: "1" }];
     const mounts = [{ containerPath: "/x", hostPath: "/y" }];
     const { linux, ...rest } = config({ pod: { labels: { app: "web" } }, more: { envs, mounts } });
@@ -132,7 +132,7 @@ function security(own: ContainerSecurity, ofPod?: PodSecurity, more: Given = {})
 }
 
 describe("security context", () => {
-  it("has defaults: the image's user, masked paths, privilege escalation allowed", () => {
+  it("the default security context has the image's user, masked paths, and privilege escalation allowed", () => {
     const { maskedPaths, readonlyPaths, ...rest } = security(undefined) ?? {};
     expect(rest).toEqual({
       privileged: false,

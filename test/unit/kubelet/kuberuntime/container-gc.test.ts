@@ -101,7 +101,7 @@ describe("containersToRemove", () => {
       given: { ...deleted, statusStored: () => false },
       want: ["pod/foo-0"],
     },
-  ])("$name", ({ containers, given, want }) => {
+  ])("containers to remove: $name", ({ containers, given, want }) => {
     expect(containersToRemove(containers, given)).toEqual(want);
   });
 
@@ -152,7 +152,7 @@ describe("sandboxesToRemove", () => {
       given: kept,
       want: [],
     },
-  ])("$name", ({ sandboxes, containers, given, want }) => {
+  ])("sandboxes to remove: $name", ({ sandboxes, containers, given, want }) => {
     expect(sandboxesToRemove(sandboxes, containers, given)).toEqual(want);
   });
 });

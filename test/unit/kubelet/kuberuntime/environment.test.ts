@@ -373,7 +373,7 @@ describe("makeEnvironment", () => {
   for (const [fieldPath, want] of Object.entries(fields))
     it(`[node-agent 107] resolves ${fieldPath}`, () => expect(field(fieldPath)).toBe(want));
 
-  it("[node-agent 107] is empty for an address while the pod has none", () =>
+  it("[node-agent 107] an address field is empty while the pod has no address", () =>
     expect(environment({ env: [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }], podIps: [] })).toEqual({ A: "" }));
 
   const own = { requests: { cpu: "250m", memory: "32Mi" }, limits: { cpu: "1250m", memory: "64Mi", "hugepages-2Mi": "4Mi" } };

@@ -33,7 +33,7 @@ describe("the order of stopping containers", () => {
     },
     { name: "what does not run is not waited for", init: [sidecar("s1"), sidecar("s2")], running: ["s1"], want: [["s1"]] },
     { name: "nothing runs", init: [sidecar("s1")], running: [], want: [] },
-  ])("$name", ({ init, running, want }) => {
+  ])("the stop order: $name", ({ init, running, want }) => {
     expect(terminationOrder(pod({ initContainers: init }), running)).toEqual(want);
   });
 });
@@ -67,7 +67,7 @@ describe("the grace period of a container", () => {
     },
     { name: "else the pod's", spec: { terminationGracePeriodSeconds: 30 }, given: { reason: "Unknown" }, want: 30 },
     { name: "else the least there is", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
-  ] as const)("$name", ({ spec, given, want, ...more }) => {
+  ] as const)("the grace period of a container is $name", ({ spec, given, want, ...more }) => {
     expect(killGraceSeconds(pod(spec, "deletion" in more ? more.deletion : undefined), probed, given)).toBe(want);
   });
 });

@@ -127,7 +127,7 @@ describe("isHostsFileManaged", () => {
     { name: "when the container mounts its own, in the host's network", container: own, ips: [], hostNetwork: true, want: false },
   ];
   for (const { container, hostNetwork, ips, name, want } of table)
-    it(`[node-agent 104] is ${want} ${name}`, () =>
+    it(`[node-agent 104] isHostsFileManaged is ${want} ${name}`, () =>
       expect(
         isHostsFileManaged(nodePod({ containers: [container], ...(hostNetwork !== undefined && { hostNetwork }) }), container, ips),
       ).toBe(want));
@@ -143,10 +143,10 @@ describe("hostsFile", () => {
   ];
   const aliases = "\n# Entries added by HostAliases.\n123.45.67.89\tfoo\tbar\n456.78.90.123\tpark\n";
 
-  it("[node-agent 104] contains the pod for each of its addresses", () =>
+  it("[node-agent 104] the hosts file contains the pod for each of its addresses", () =>
     expect(hostsFile(nodePod(), ["10.0.0.12", "fd00::12"], "machine", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\nfd00::12\tfoo\n`));
 
-  it("contains the FQDN if there is a subdomain", () =>
+  it("the hosts file contains the FQDN if there is a subdomain", () =>
     expect(hostsFile(nodePod({ spec: { hostname: "web-0", subdomain: "web" } }), ["10.0.0.12"], "", OPTIONS)).toBe(
       `${loopback}10.0.0.12\tweb-0.web.new.svc.cluster.local\tweb-0\n`,
     ));
@@ -154,7 +154,7 @@ describe("hostsFile", () => {
   it("[node-agent 103] adds the aliases, all names of an address in one line", () =>
     expect(hostsFile(nodePod({ spec: { hostAliases } }), ["10.0.0.12"], "", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\n${aliases}`));
 
-  it("[node-agent 104] is the node's file with another header on the host network", () =>
+  it("[node-agent 104] the hosts file is the node's file with another header on the host network", () =>
     expect(hostsFile(nodePod({ hostNetwork: true, spec: { hostAliases } }), ["10.0.0.12"], "127.0.0.1\tlocalhost\n", OPTIONS)).toBe(
       `# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n${aliases}`,
     ));

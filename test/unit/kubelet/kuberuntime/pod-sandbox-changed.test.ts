@@ -62,7 +62,7 @@ describe("podSandboxChanged", () => {
       want: { changed: false, attempt: 0, sandboxId: "sandbox-0" },
     },
   ];
-  it.each(table)("$name", ({ hostNetwork, sandboxes, want }) => {
+  it.each(table)("podSandboxChanged $name", ({ hostNetwork, sandboxes, want }) => {
     const pod = nodePod(hostNetwork === undefined ? {} : { hostNetwork });
     expect(podSandboxChanged(pod, observed({ sandboxes }))).toMatchObject(want);
   });

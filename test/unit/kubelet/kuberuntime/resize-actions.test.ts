@@ -84,7 +84,7 @@ describe("[node-agent 160] the actions for a running container", () => {
       want: [{ resource: "cpu", change: "increase", resources: { requests: { cpu: "1" } } }],
     },
   ];
-  it.each(table)("$name", ({ actuated, desired, policy, want }) => {
+  it.each(table)("a resize of a running container: $name", ({ actuated, desired, policy, want }) => {
     const spec = containerSpec("app", { resources: desired, ...(policy && { resizePolicy: policy }) });
     const step = resizeStep(spec, container({ name: "app", ...(actuated && { actuated }) }));
     if (want === "restart") expect(step).toEqual({ kill: { id: "app-0", name: "app", message: "Container app resize requires restart" } });
@@ -168,5 +168,7 @@ describe("[node-agent 164] a resize is in progress", () => {
       want: false,
     },
     { name: "[node-agent 173] not where nobody wrote it down", allocation: granted(), one: runs, want: false },
-  ])("$name", ({ allocation, one, want }) => expect(isResizeInProgress(allocation, observed({ containers: [one] }))).toBe(want));
+  ])("a resize is in progress $name", ({ allocation, one, want }) =>
+    expect(isResizeInProgress(allocation, observed({ containers: [one] }))).toBe(want),
+  );
 });

@@ -30,7 +30,8 @@ describe("cpuShares and cpuQuota", () => {
     { cpu: 300_000, shares: 262_144, quota: 30_000_000 },
   ];
   for (const { cpu, quota, shares } of table)
-    it(`[node-agent 89] are ${shares} and ${quota} for ${cpu}m`, () => expect([cpuShares(cpu), cpuQuota(cpu)]).toEqual([shares, quota]));
+    it(`[node-agent 89] cpuShares and cpuQuota are ${shares} and ${quota} for ${cpu}m`, () =>
+      expect([cpuShares(cpu), cpuQuota(cpu)]).toEqual([shares, quota]));
 });
 
 describe("containerResources", () => {
@@ -62,7 +63,8 @@ describe("containerResources", () => {
       want: { cpuShares: 11, cpuPeriod: 100_000, cpuQuota: 0, memoryLimitInBytes: 1001, oomScoreAdj: 999, hugepageLimits: [] },
     },
   ];
-  for (const { name, resources, want } of table) it(`are correct for ${name}`, () => expect(of(resources)).toEqual(want));
+  for (const { name, resources, want } of table)
+    it(`containerResources are correct for ${name}`, () => expect(of(resources)).toEqual(want));
 
   it("limit every huge page size of the node, to 0 without a request", () => {
     const machine = { ...MACHINE, hugePageSizes: ["2MB", "1GB", "64KB"] };
@@ -129,7 +131,7 @@ describe("oomScoreAdj", () => {
     },
   ];
   for (const { container: name = "foo1", name: title, pod: options, want } of table)
-    it(`is ${want} for ${title}`, () => {
+    it(`the OOM score adjustment is ${want} for ${title}`, () => {
       const pod = nodePod(options);
       const container = [...pod.spec.containers, ...(pod.spec.initContainers ?? [])].find((candidate) => candidate.name === name);
       expect(container && oomScoreAdj(pod, container, CAPACITY)).toBe(want);

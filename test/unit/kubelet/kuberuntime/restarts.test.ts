@@ -94,7 +94,7 @@ describe("restartsOf", () => {
     },
     { name: "not in the spec any more", containers: [container(), ...rest, exited("gone", 0, { endedForRestart })], want: undefined },
   ];
-  it.each(table)("[node-agent 127] $name", ({ policy = "Always", init = [], containers, dead, failing, ending, want }) => {
+  it.each(table)("[node-agent 127] restartsOf: $name", ({ policy = "Always", init = [], containers, dead, failing, ending, want }) => {
     const pod = nodePod({ restartPolicy: policy, initContainers: init });
     const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
     const answer = (id: string): ProbeAnswer => (id === failing ? "Failure" : undefined);

@@ -25,7 +25,7 @@ function config(pod: PodOptions = {}, options: Partial<NodeOptions> = {}): PodSa
 }
 
 describe("podSandboxConfig", () => {
-  it("is complete for a plain pod", () => {
+  it("the configuration of a plain pod's sandbox is complete", () => {
     expect(config({ labels: { app: "web", "io.kubernetes.pod.name": "forged" }, annotations: { note: "x" } })).toEqual({
       metadata: { name: "foo", namespace: "new", uid: "12345678", attempt: 2 },
       hostname: "foo",
@@ -63,9 +63,9 @@ describe("podSandboxConfig", () => {
     { name: "processes shared in the pod", spec: { shareProcessNamespace: true }, want: { network: "POD", ipc: "POD", pid: "POD" } },
   ];
   for (const { name, spec, want } of namespaces)
-    it(`sets ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
+    it(`a sandbox has ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
 
-  it("takes user, groups, SELinux options and sysctls from the pod, and is privileged if any container is", () => {
+  it("a sandbox has user, groups, SELinux options and sysctls of the pod, and is privileged if any container is", () => {
     const securityContext = {
       runAsUser: 65534,
       runAsGroup: 100,
@@ -109,7 +109,7 @@ describe("podSandboxConfig", () => {
       want: "db.example.com",
     },
   ];
-  for (const { name, pod, want } of hostnames) it(`has the hostname ${name}`, () => expect(config(pod).hostname).toBe(want));
+  for (const { name, pod, want } of hostnames) it(`a sandbox has the hostname ${name}`, () => expect(config(pod).hostname).toBe(want));
 
   it("rejects an FQDN of 65 characters and accepts one of 64", () => {
     const fqdn = (length: number): PodOptions => ({
@@ -196,14 +196,15 @@ describe("podDns", () => {
     },
   ];
   for (const { name, options = {}, spec, want } of table)
-    it(`is correct for ${name}`, () =>
+    it(`a pod's DNS configuration is correct for ${name}`, () =>
       expect(podDns(nodePod({ spec }), { ...OPTIONS, ...options }, RESOLV_CONF)).toEqual({
         config: want,
         problems: [],
         lacksClusterDns: name.endsWith("without DNS"),
       }));
 
-  it("is empty without a resolv.conf", () => expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
+  it("a pod's DNS configuration is empty without a resolv.conf", () =>
+    expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
 
   it("uses the loopback address when no resolv.conf is configured [node-agent 436]", () => {
     const options = { ...OPTIONS, hostIps: ["192.0.2.7", "2001:db8::7"] };

@@ -33,7 +33,7 @@ describe("a container log request", () => {
     },
     { name: "both streams by their name", query: "stream=All", want: NONE },
   ];
-  it.each(served)("$name [node-agent 114]", ({ query, want }) => {
+  it.each(served)("a log request for $name [node-agent 114]", ({ query, want }) => {
     expect(parseContainerLogRequest(new URLSearchParams(query), NOW_MS)).toEqual({ kind: "request", request: want });
   });
 
@@ -60,7 +60,7 @@ describe("a container log request", () => {
       },
     },
   ];
-  it.each(refused)("is rejected: $name", ({ query, want }) => {
+  it.each(refused)("a log request is rejected: $name", ({ query, want }) => {
     expect(parseContainerLogRequest(new URLSearchParams(query), NOW_MS)).toEqual(want);
   });
 });

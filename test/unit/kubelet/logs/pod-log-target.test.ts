@@ -87,12 +87,12 @@ describe("the instance of a log request", () => {
     { name: "is none in a state we do not know", state: {}, want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
     { name: "is none without any state", want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
   ];
-  it.each(cases)("$name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
+  it.each(cases)("the log's instance $name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
     const entry = { ...NOW, ...(state && { state }), ...(lastState && { lastState }) };
     expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
   });
 
-  it("is searched among regular, init and ephemeral containers", () => {
+  it("a container is searched among regular, init and ephemeral containers", () => {
     const entry = { ...NOW, state: running };
     expect(podLogTarget("p", { initContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
     expect(podLogTarget("p", { ephemeralContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
@@ -108,6 +108,8 @@ describe("a container of a pod", () => {
     metadata: { name: "p", namespace: "default", uid: "u" },
     spec: { containers: [{ name: "main" }], initContainers: [{ name: "init" }], ephemeralContainers: [{ name: "debug" }] },
   });
-  it.each(["main", "init", "debug"])("is any container in its spec: %s", (name) => expect(containerNamed(pod, name)?.name).toBe(name));
-  it("is not found under any other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
+  it.each(["main", "init", "debug"])("finds any container in the pod's spec: %s", (name) =>
+    expect(containerNamed(pod, name)?.name).toBe(name),
+  );
+  it("finds a container under no other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
 });

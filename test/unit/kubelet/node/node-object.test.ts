@@ -36,7 +36,7 @@ function image(id: string, sizeBytes: number, names: number): Image {
 const ready = (status: NodeStatus): unknown => conditionOf(status.conditions, "Ready");
 
 describe("nodeBody", () => {
-  it("[node-agent 179] contains the whole Node", () => {
+  it("[node-agent 179] the body of a Node is complete", () => {
     const condition = { lastHeartbeatTime: NOW, lastTransitionTime: NOW };
     expect(nodeBody(input())).toEqual({
       apiVersion: "v1",
@@ -112,7 +112,7 @@ describe("nodeStatus", () => {
       fields: { facts: { ...facts, resources: { ...facts.resources, memoryBytes: 0, ephemeralStorageBytes: 0 } } },
       message: "missing node capacity for resources: memory, ephemeral-storage",
     },
-  ])("is not Ready: $name", ({ fields, message }) => {
+  ])("a node is not Ready: $name", ({ fields, message }) => {
     expect(ready(nodeStatus(input(fields)))).toMatchObject({ status: "False", reason: "KubeletNotReady", message });
   });
 
@@ -215,7 +215,7 @@ describe("nodeStatusChanged", () => {
     expect(nodeStatusChanged(before, after)).toBe(want);
   });
 
-  it("is true for the first status", () => {
+  it("a node's status has changed if none was sent yet", () => {
     expect(nodeStatusChanged(undefined, before)).toBe(true);
   });
 });
@@ -232,7 +232,7 @@ describe("nodeEvents", () => {
       { name: "recovers", before: unwell, after: well, want: ["Normal NodeReady"] },
       { name: "boots", before: unwell, after: rebooted, want: ["Warning Rebooted", "Normal NodeReady"] },
     ],
-  )("$name", ({ before, after, want }) => {
+  )("Events of a node: $name", ({ before, after, want }) => {
     const events = nodeEvents("n1", before, after);
     expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual(want);
     for (const { involved } of events) expect(involved).toEqual({ kind: "Node", apiVersion: "v1", namespace: "", name: "n1", uid: "" });

@@ -52,7 +52,7 @@ describe("relist", () => {
       now: [sandbox("s", "SANDBOX_READY"), container("a", EXITED), container("a2", RUNNING), container("b", RUNNING)],
       want: ["Died a", "Started a2"],
     },
-  ] as const)("$name", ({ before, now, want }) => {
+  ] as const)("relist of $name", ({ before, now, want }) => {
     expect(events(before, ...now)).toEqual(want);
   });
 

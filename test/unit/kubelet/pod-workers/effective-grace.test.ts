@@ -21,11 +21,11 @@ describe("effectiveGrace", () => {
     { name: "a shorter wish", wishes: { recorded: 10, deletion: 4 }, seconds: 4, shortened: true },
     { name: "a wish of 0, shorter than what was recorded", wishes: { recorded: 10, override: 0 }, seconds: 1, shortened: true },
     { name: "a wish of 0, equal to what was recorded", wishes: { recorded: 1, override: 0 }, seconds: 1 },
-  ])("[node-agent 51] is $name", ({ wishes, seconds, shortened = false }) => {
+  ])("[node-agent 51] the effective grace period is $name", ({ wishes, seconds, shortened = false }) => {
     expect(effectiveGrace({ recorded: 0, spec: 30, ...wishes })).toEqual({ seconds, shortened });
   });
 
-  it("[node-agent 51] never increases once recorded, and reports a decrease", () => {
+  it("[node-agent 51] the grace period never increases once recorded, and a decrease is reported", () => {
     const seconds = fc.integer({ min: -5, max: 50 });
     const wish = fc.record({
       deletion: fc.option(seconds, { nil: undefined }),

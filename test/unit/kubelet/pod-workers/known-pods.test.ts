@@ -48,7 +48,7 @@ describe("syncKnownPod", () => {
         requeued: true,
       },
     ],
-  )("[node-agent 55] $name", ({ before, isDesired = false, want, requeued = false }) => {
+  )("[node-agent 55] syncKnownPod of $name", ({ before, isDesired = false, want, requeued = false }) => {
     const step = syncKnownPod(before, isDesired, NOW_MS);
     if (typeof want === "object") expect(step).toEqual({ kind: "change", record: { ...before, ...want }, requeue: requeued });
     else expect(step).toEqual({ kind: want === "purged" ? "purge" : "keep" });

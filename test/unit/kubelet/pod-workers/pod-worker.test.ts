@@ -365,7 +365,7 @@ describe("lost records", () => {
       works: ["terminating", "terminated"],
       grace: 30,
     },
-  ])("[node-agent 120] $name", ({ rest, works, grace }) => {
+  ])("[node-agent 120] after a record is lost, $name", ({ rest, works, grace }) => {
     const worker = new Worker();
     worker.update({ kind: "create", ...rest });
     expect(worker.record?.gracePeriodSeconds).toBe(grace);

@@ -30,7 +30,7 @@ describe("requeueDelayMs", () => {
     { name: "[node-agent 134] when a volume is tried again", outcome: volume(4_000), want: [4_000, 4_000] },
     { name: "[node-agent 134] after 60 s of a longer wait for it", outcome: volume(122_000), want: [60_000, 60_000] },
     { name: "at once when the back-off is over", outcome: error("CrashLoopBackOff", -1), want: [0, 0] },
-  ])("[node-agent 56] is requeued $name", ({ outcome, want }) => {
+  ])("[node-agent 56] a pod is requeued $name", ({ outcome, want }) => {
     expect([requeueDelayMs(outcome, 0), requeueDelayMs(outcome, 1)]).toEqual(want);
     expect(requeueDelayMs(outcome, 0.5)).toBe((want[0] + want[1]) / 2);
   });

@@ -112,7 +112,7 @@ describe("[node-agent 97] probeRequest", () => {
     { name: "no handler", spec: {}, want: invalid },
     { name: "no address", spec: { tcpSocket: { port: 1 } }, podIp: "", want: invalid },
   ];
-  it.each(table)("$name", ({ spec, podIp = POD_IP, want }) => {
+  it.each(table)("a probe request: $name", ({ spec, podIp = POD_IP, want }) => {
     expect(probeRequest(spec, container, podIp)).toEqual(want);
   });
 });
@@ -152,19 +152,19 @@ describe("[node-agent 98] hookRequest", () => {
     { name: "TCP", handler: { tcpSocket: { port: 1 } }, want: invalid },
     { name: "nothing", handler: {}, want: invalid },
   ];
-  it.each(table)("$name", ({ handler, podIp = POD_IP, want }) => {
+  it.each(table)("a hook request: $name", ({ handler, podIp = POD_IP, want }) => {
     expect(hookRequest(handler, { container, podIp, timeoutMs: 5000 })).toEqual(want);
   });
 });
 
 describe("outcomes", () => {
-  it("[node-agent 97] of a command contain its exit code and both its outputs, truncated", () => {
+  it("[node-agent 97] the outcome of a command contains its exit code and both its outputs, truncated", () => {
     expect(execOutcome({ exitCode: 0, stdout: "a", stderr: "b" })).toEqual({ result: "Success", output: "ab" });
     expect(execOutcome({ exitCode: 1, stdout: "x".repeat(10_000), stderr: "y".repeat(10_000) }).output).toHaveLength(10 * 1024);
     expect(execOutcome({ exitCode: 127, stdout: "", stderr: "" }).result).toBe("Failure");
   });
 
-  it("[node-agent 486] contain 10 KiB of a command's output in whole characters, and nothing else is kept in memory", () => {
+  it("[node-agent 486] the outcome contains 10 KiB of a command's output in whole characters, and nothing else is kept in memory", () => {
     const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
     expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
     setFlagsFromString("--expose-gc");

@@ -190,7 +190,7 @@ describe("beforeProbe", () => {
       want: { run: false, record: record("readiness"), published: "Failure" },
     },
   ];
-  it.each(table)("$name ($kind)", ({ kind, given, want }) => {
+  it.each(table)("before a probe: $name ($kind)", ({ kind, given, want }) => {
     expect(before(kind, given)).toEqual(want);
   });
 });
@@ -260,7 +260,7 @@ describe("afterProbe", () => {
       said: "..F",
     },
   ];
-  it.each(table)("$name ($kind)", ({ kind, outcomes, spec, said, ends = {} }) => {
+  it.each(table)("after a probe: $name ($kind)", ({ kind, outcomes, spec, said, ends = {} }) => {
     const played = play(kind, outcomes, spec);
     expect(played.said).toBe(said);
     expect(played.record).toMatchObject(ends);

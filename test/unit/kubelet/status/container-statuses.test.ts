@@ -71,7 +71,7 @@ describe("without an instance", () => {
       want: { state: { waiting: { reason: "ErrImagePull", message: "no such image" } }, lastState: {} },
     },
   ];
-  it.each(table)("$name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
+  it.each(table)("a container without an instance $name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
 });
 
 describe("with instances", () => {
@@ -157,7 +157,7 @@ describe("with instances", () => {
       want: { restartCount: 3 },
     },
   ];
-  it.each(table)("$name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
+  it.each(table)("a container's status: $name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
 });
 
 describe("a failed start", () => {
@@ -179,7 +179,7 @@ describe("a failed start", () => {
       name: "of a pod that is being deleted",
       given: { pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }), instances: [exited("a", 1)] },
     },
-  ])("is outdated $name", ({ given }) => {
+  ])("a failed start is outdated $name", ({ given }) => {
     expect(statusOf({ ...given, reason: CRASH })).toEqual(statusOf(given));
   });
 });
@@ -196,7 +196,7 @@ describe("init containers", () => {
     return containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous, isInit: true });
   }
 
-  it("[node-agent 92] keep an init container completed that exited with 0, even if its last start failed", () => {
+  it("[node-agent 92] an init container that exited with 0 stays completed, even if its last start failed", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     expect(initStatuses({ pod, instances: [exited("i", 0)] })[0]?.state?.terminated?.exitCode).toBe(0);
     expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
@@ -209,13 +209,13 @@ describe("init containers", () => {
     expect(sidecar?.state).toEqual({ waiting: { reason: "PodInitializing" } });
   });
 
-  it("keep the last status of an init container without an instance", () => {
+  it("an init container without an instance keeps its last status", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     const instances = [container({ name: "a" })];
     expect(initStatuses({ pod, instances, previous: [ended("i", 0)], reasons: {} })[0]).toEqual(ended("i", 0));
   });
 
-  it("are in spec order, and other containers are sorted by name", () => {
+  it("init containers are in spec order, and other containers are sorted by name", () => {
     const pod = nodePod({ initContainers: ["z", "b"], containers: ["y", "c", "a"], ephemeralContainers: ["e2", "e1"] });
     const known = { ...RUNTIME, pod, observed: observed({ containers: [] }), reasons: {} };
     const names = (containers: NodePod["spec"]["containers"], isInit: boolean): readonly string[] =>

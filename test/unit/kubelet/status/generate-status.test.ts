@@ -129,7 +129,7 @@ describe("the phase", () => {
       want: ["Failed"],
     },
   ];
-  it.each(table)("$name", ({ given, want }) => expect(phaseOf(generate(given))).toEqual([want[0], want[1], want[2]]));
+  it.each(table)("the phase $name", ({ given, want }) => expect(phaseOf(generate(given))).toEqual([want[0], want[1], want[2]]));
 });
 
 describe("an abnormal termination", () => {
@@ -167,7 +167,7 @@ describe("an abnormal termination", () => {
     expect(statusOf(status, "DisruptionTarget")).toBeUndefined();
   });
 
-  it("is ignored for a terminal pod", () => {
+  it("an abnormal termination is ignored for a terminal pod", () => {
     expect(phaseOf(generate({ pod: nodePod({ containers: ["a"], status: { phase: "Succeeded" } }), abnormal: evict }))).toEqual([
       "Succeeded",
       undefined,
@@ -183,7 +183,7 @@ describe("the active deadline", () => {
     { name: "not yet", startTime: ago(59), want: false },
     { name: "no start yet", want: false },
   ];
-  it.each(table)("[node-agent 100] $name → $want", ({ startTime, want }) => {
+  it.each(table)("[node-agent 100] the active deadline has $name → $want", ({ startTime, want }) => {
     const status: PodStatus = { phase: "Running", ...(startTime !== undefined && { startTime }) };
     expect(isPastActiveDeadline(pod, status, NOW_MS)).toBe(want);
     expect(isPastActiveDeadline({ ...pod, status }, undefined, NOW_MS)).toBe(want);

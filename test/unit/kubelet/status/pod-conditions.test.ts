@@ -54,7 +54,7 @@ describe("ContainersReady", () => {
     },
     { name: "[node-agent 92] failed", statuses: [ready("s"), ready("a"), ready("b")], phase: "Failed", want: ["False", "PodFailed"] },
   ];
-  it.each(table)("$name → $want", ({ statuses, phase, want }) => {
+  it.each(table)("ContainersReady: $name → $want", ({ statuses, phase, want }) => {
     expect(said("ContainersReady", pod, statuses, phase)).toEqual(want);
     expect(said("Ready", pod, statuses, phase)).toEqual(want);
   });
@@ -89,7 +89,7 @@ describe("Ready with gates", () => {
       ],
     },
   ];
-  it.each(table)("$name → $want", ({ conditions, want }) => {
+  it.each(table)("Ready with gates: $name → $want", ({ conditions, want }) => {
     expect(brief(podReadyCondition(pod, conditions, [ready("a")], "Running"))).toEqual(want);
   });
 
@@ -130,7 +130,7 @@ describe("Initialized", () => {
       want: ["False", "ContainersNotInitialized", "containers with incomplete status: [s]"],
     },
   ];
-  it.each(table)("$name → $want", ({ pod, statuses, phase = "Pending", want }) => {
+  it.each(table)("Initialized: $name → $want", ({ pod, statuses, phase = "Pending", want }) => {
     expect(said("Initialized", pod, statuses, phase)).toEqual(want);
   });
 });

@@ -58,7 +58,7 @@ describe("regular containers", () => {
     { name: "one of each", statuses: [succeeded("a"), failed("b")], want: ["Running", "Running", "Failed"] },
     { name: "all in a back-off", statuses: [backOff("a", 1), backOff("b", 1)], want: ["Running", "Running", "Failed"] },
   ];
-  it.each(byPolicy)("$name → $want under Always, OnFailure, Never", ({ name, statuses, want }) => {
+  it.each(byPolicy)("regular containers: $name → $want under Always, OnFailure, Never", ({ name, statuses, want }) => {
     expect(POLICIES.map((policy) => phase(pod(policy), { name, statuses, want: "" }))).toEqual(want);
   });
 
@@ -100,12 +100,12 @@ describe("with a plain init container x", () => {
     { name: "[node-agent 70] in a back-off after a failure", statuses: [backOff("x", 1)], want: ["Pending", "Pending", "Failed"] },
     { name: "[node-agent 70] in a back-off after 0", statuses: [backOff("x", 0)], want: ["Pending", "Pending", "Pending"] },
   ];
-  it.each(rows)("$name → $want under Always, OnFailure, Never", ({ statuses, want }) => {
+  it.each(rows)("init container x: $name → $want under Always, OnFailure, Never", ({ statuses, want }) => {
     const phases = POLICIES.map((policy) => podPhase(pod(policy), [...statuses, ...begun], NOTHING, false));
     expect(phases).toEqual(want);
   });
 
-  it("is Running after x succeeded while regular containers run", () => {
+  it("a pod is Running after its init container x succeeded while regular containers run", () => {
     expect(podPhase(pod("Always"), [succeeded("x"), running("a"), running("b")], NOTHING, false)).toBe("Running");
   });
 
@@ -201,7 +201,7 @@ describe("with a sidecar x", () => {
     expect(phase(nodePod({ initContainers: ["x", sidecarSpec("y")], containers: ["a"] }), row)).toBe(row.want);
   });
 
-  it("is Pending when the sandbox is not READY", () => {
+  it("a pod is Pending when its sandbox is not READY", () => {
     const pod = nodePod({ initContainers: [sidecarSpec("x")], containers: ["a"] });
     const dead = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [container({ name: "a" })] });
     expect(podPhase(pod, [running("x"), running("a")], dead, false)).toBe("Pending");

@@ -75,14 +75,14 @@ describe("init containers i, j, k and a waiting regular one", () => {
       want: [137, "-", "-", 137],
     },
   ];
-  it.each(table)("$name", ({ init, regular = waiting("a"), want }) => {
+  it.each(table)("a terminated pod: $name", ({ init, regular = waiting("a"), want }) => {
     const before: PodStatus = { phase: "Pending", initContainerStatuses: [...init], containerStatuses: [regular] };
     const status = terminatedStatus(withInit(), before, NOW_MS);
     expect([...codes(status.initContainerStatuses), ...codes(status.containerStatuses)]).toEqual(want);
     expect(status.phase).toBe("Failed");
   });
 
-  it("also counts starts that only the API status shows", () => {
+  it("gaps are also closed up to starts that only the API status shows", () => {
     const before: PodStatus = { initContainerStatuses: [waiting("i")], containerStatuses: [waiting("a")] };
     expect(codes(terminatedStatus(withInit({ containerStatuses: [started("a")] }), before, NOW_MS).containerStatuses)).toEqual([137]);
   });

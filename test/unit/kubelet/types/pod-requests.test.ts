@@ -36,7 +36,7 @@ describe("podRequests", () => {
     },
     { name: "less than a thousandth rounds up", given: nodePod({ containers: [cpu("a", "100u")] }), want: 1 },
     { name: "no quantity is nothing", given: nodePod({ containers: [cpu("a", "much")] }), want: 0 },
-  ])("$name", ({ given, want }) => {
+  ])("a pod's requests are $name", ({ given, want }) => {
     expect(wholeAmount(podRequests(given), "cpu")).toBe(want);
   });
 });

@@ -27,7 +27,7 @@ describe("podFieldText", () => {
     { name: "a label that is not there, called like a member of each object", fieldPath: "metadata.labels['constructor']", want: "" },
     { name: "such an annotation", fieldPath: "metadata.annotations['toString']", want: "" },
   ];
-  it.each(table)("$name", ({ fieldPath, want }) => {
+  it.each(table)("a pod field: $name", ({ fieldPath, want }) => {
     expect(podFieldText(pod, fieldPath)).toBe(want);
   });
 
@@ -35,7 +35,7 @@ describe("podFieldText", () => {
     expect(() => podFieldText(pod, "status.podIP")).toThrow(new VolumeError("unsupported fieldPath: status.podIP"));
   });
 
-  it("is empty for a pod without labels", () => {
+  it("labels are empty for a pod without labels", () => {
     expect(podFieldText(nodePod(), "metadata.labels")).toBe("");
   });
 });
@@ -66,7 +66,7 @@ describe("resourceFieldText", () => {
     { name: "huge pages that are not set", container: "bare", resource: "limits.hugepages-1Gi", want: "0" },
     { name: "a request that is not set", container: "bare", resource: "requests.memory", want: "0" },
   ];
-  it.each(table)("$name", ({ container = "sized", resource, divisor, want }) => {
+  it.each(table)("a resource field: $name", ({ container = "sized", resource, divisor, want }) => {
     expect(resourceFieldText(pod, { containerName: container, resource, ...(divisor !== undefined && { divisor }) }, allocatable)).toBe(
       want,
     );

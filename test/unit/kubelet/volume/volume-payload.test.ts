@@ -125,7 +125,7 @@ describe("volumePayload", () => {
       want: ["color 644 red"],
     },
   ];
-  it.each(table)("contains $name", ({ volume, pod, want }) => {
+  it.each(table)("a volume contains $name", ({ volume, pod, want }) => {
     expect(payload(volume, pod)).toEqual(want);
   });
 
@@ -168,7 +168,7 @@ describe("volumePayload", () => {
       want: "token 600",
     },
   ];
-  it.each(tokenTable)("[node-agent 109] has a token $name", ({ pod, want }) => {
+  it.each(tokenTable)("[node-agent 109] a volume has a token $name", ({ pod, want }) => {
     expect(payload(token, pod)).toEqual([`${want} token(vault,3600)`]);
   });
 

@@ -89,7 +89,7 @@ describe("volumePlans", () => {
       },
     },
   ];
-  it.each(table)("$name", ({ volume, want }) => {
+  it.each(table)("a volume plan of $name", ({ volume, want }) => {
     expect(volumePlans(nodePod({ spec: { volumes: [{ name: "v", ...volume }] } }))).toEqual([want]);
   });
 

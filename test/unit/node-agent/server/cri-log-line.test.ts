@@ -117,5 +117,5 @@ describe("a line of a container's log", () => {
       want: ["unreadable", "unreadable", "unreadable", "unreadable", "unreadable", "unreadable", "unreadable"],
     },
   ];
-  it.each(cases)("$name [node-agent 114]", ({ options, lines, want }) => expect(shown(options, lines)).toEqual(want));
+  it.each(cases)("a log line $name [node-agent 114]", ({ options, lines, want }) => expect(shown(options, lines)).toEqual(want));
 });

@@ -48,12 +48,12 @@ describe("a log file", () => {
     },
     { name: "few of very many", text: "line\n".repeat(200_000), tail: 3, want: "line\n".repeat(3) },
   ];
-  it.each(tails)("is read from its end: $name [node-agent 114]", async ({ text, tail, want }) => {
+  it.each(tails)("a log file is read from its end: $name [node-agent 114]", async ({ text, tail, want }) => {
     writeFileSync(path, text);
     expect((await all(await openLogFile(path, { podLogsDir: root }, tail))) === want).toBe(true);
   });
 
-  it("is read completely, including lines across blocks, and read further when it grows", async () => {
+  it("a log file is read completely, including lines across blocks, and read further when it grows", async () => {
     const text = Array.from({ length: 5_000 }, (_, index) => `${"y".repeat(index % 97)}${index}\n`).join("");
     writeFileSync(path, `${text}ha`);
     const file = await openLogFile(path, { podLogsDir: root });
@@ -65,7 +65,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("half\n");
   });
 
-  it("is reopened when another file has its name, and kept while no file has its name", async () => {
+  it("a log file is reopened when another file has its name, and kept while no file has its name", async () => {
     writeFileSync(path, "a\n");
     const file = await openLogFile(path, { podLogsDir: root });
     expect(await file.isReplaced()).toBe(false);
@@ -76,7 +76,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("a\n");
   });
 
-  it("is never outside of the pod log directory", async () => {
+  it("a log file is never outside of the pod log directory", async () => {
     const secret = join(directory, "secret");
     writeFileSync(secret, "secret\n");
     symlinkSync(secret, path);
@@ -90,14 +90,14 @@ describe("a log file", () => {
     await expect(openLogFile(join(root, "none.log"), { podLogsDir: root })).rejects.toThrow("failed to open log file");
   });
 
-  it("must be a regular file, and opening a FIFO does not block [node-agent 503]", async () => {
+  it("a log file must be a regular file, and opening a FIFO does not block [node-agent 503]", async () => {
     execFileSync("mkfifo", [path]);
     await expect(openLogFile(path, { podLogsDir: root })).rejects.toThrow("is not a regular file");
     mkdirSync(join(root, "1.log"));
     await expect(openLogFile(join(root, "1.log"), { podLogsDir: root })).rejects.toThrow("is not a regular file");
   });
 
-  it("is the target of the runtime's link, and is reachable only by a path below the pod log directory", async () => {
+  it("a log file is the target of the runtime's link, and is reachable only by a path below the pod log directory", async () => {
     const runtimeLogsDir = join(directory, "runtime");
     mkdirSync(runtimeLogsDir);
     writeFileSync(join(runtimeLogsDir, "1f-json.log"), "a\n");

@@ -332,7 +332,7 @@ describe("its requests and deliveries", () => {
     expect(asked.at(-1)?.query.resourceVersion).toBe("11");
   });
 
-  it("ends when it is stopped, even while it waits", async () => {
+  it("the source ends when it is stopped, even while it waits", async () => {
     const { kube, clock } = scripted([new UnansweredError("refused")], []);
     start({ kube, clock });
     await wait();

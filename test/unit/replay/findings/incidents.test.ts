@@ -314,7 +314,7 @@ describe("the first cause", () => {
       kind: "held by a finalizer",
       words: /finalizer example.com\/hold/,
     },
-  ])("$name", ({ objects, kind, words }) => {
+  ])("the first cause is $name", ({ objects, kind, words }) => {
     const verdict = verdictOn(...objects);
     const [first] = verdict.findings;
     expect(first?.kind).toBe(kind);
@@ -380,7 +380,7 @@ describe("no cause", () => {
         event("TriggeredScaleUp", "pod triggered scale-up: [{g 1->2 (max: 5)}]", { type: "Normal" }),
       ],
     },
-  ])("$name", ({ objects }) => {
+  ])("reports no cause $name", ({ objects }) => {
     const { findings, health } = verdictOn(...objects);
     expect(findings.filter(({ level }) => level === "cause")).toEqual([]);
     expect(health).toBe("progressing");
