@@ -36,7 +36,7 @@ describe("getCondition", () => {
 describe("setReplicaSetCondition", () => {
   it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
     { name: "adds the first condition", conditions: undefined, condition: failure, want: [failure] },
-    { name: "appends next to another client's", conditions: [foreign], condition: failure, want: [foreign, failure] },
+    { name: "appends the condition after another client's", conditions: [foreign], condition: failure, want: [foreign, failure] },
     {
       name: "replaces a condition of the same type and another reason, at the end",
       conditions: [failure, foreign],
@@ -66,10 +66,10 @@ describe("setReplicaSetCondition", () => {
 
 describe("removeCondition", () => {
   it.each([
-    { name: "empty list", conditions: [], type: "ReplicaFailure", want: [] },
-    { name: "no list", conditions: undefined, type: "ReplicaFailure", want: [] },
-    { name: "a list with only this condition", conditions: [failure], type: "ReplicaFailure", want: [] },
-    { name: "another client's type", conditions: [failure], type: "Available", want: [failure] },
+    { name: "removes nothing from an empty list", conditions: [], type: "ReplicaFailure", want: [] },
+    { name: "removes nothing if there is no list", conditions: undefined, type: "ReplicaFailure", want: [] },
+    { name: "removes the only condition of a list", conditions: [failure], type: "ReplicaFailure", want: [] },
+    { name: "keeps a condition of another client's type", conditions: [failure], type: "Available", want: [failure] },
     {
       name: "the other conditions keep their order",
       conditions: [foreign, failure, available],
@@ -88,16 +88,16 @@ describe("removeCondition", () => {
 
 describe("setDeploymentCondition", () => {
   it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
-    { name: "set on empty: added", conditions: undefined, condition: available, want: [available] },
-    { name: "another type: appended", conditions: [progressing], condition: available, want: [progressing, available] },
+    { name: "adds the first condition", conditions: undefined, condition: available, want: [available] },
+    { name: "appends a condition of another type", conditions: [progressing], condition: available, want: [progressing, available] },
     {
-      name: "same type, other status: replaced, with all times new",
+      name: "replaces a condition of the same type and another status, with new times",
       conditions: [available, progressing],
       condition: { ...available, status: "False", reason: "TooFew", lastUpdateTime: NOW, lastTransitionTime: NOW },
       want: [progressing, { ...available, status: "False", reason: "TooFew", lastUpdateTime: NOW, lastTransitionTime: NOW }],
     },
     {
-      name: "same status, other reason: replaced, with the old lastTransitionTime",
+      name: "replaces a condition of the same type, status and another reason, with the old lastTransitionTime",
       conditions: [available, progressing],
       condition: { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: NOW },
       want: [progressing, { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: EARLIER }],
@@ -114,9 +114,9 @@ describe("setDeploymentCondition", () => {
   });
 
   it.each([
-    { name: "remove from empty", conditions: [], want: [] },
-    { name: "remove a present type", conditions: [available, progressing], want: [progressing] },
-    { name: "remove an absent type", conditions: [progressing], want: [progressing] },
+    { name: "removes nothing from an empty list", conditions: [], want: [] },
+    { name: "removes a present type", conditions: [available, progressing], want: [progressing] },
+    { name: "removes nothing if the type is absent", conditions: [progressing], want: [progressing] },
   ])("[deployment T127] removes a Deployment's condition: $name", ({ conditions, want }) => {
     expect(removeCondition(conditions, "Available")).toEqual(want);
   });

@@ -112,10 +112,10 @@ describe("the write gateway allows", () => {
     { name: "a pod delete", controller: "replicaset", ask: remove(deletePod, ofSet) },
     { name: "an adoption", controller: "replicaset", ask: patch(adopt, orphan) },
     { name: "a release", controller: "replicationcontroller", ask: patch(release, ofRC) },
-    { name: "a status", controller: "replicaset", ask: patch(status) },
+    { name: "a status write", controller: "replicaset", ask: patch(status) },
     { name: "an Event", controller: "replicaset", ask: create(event) },
-    { name: "an Event's count", controller: "deployment", ask: patch(countEvent) },
-    { name: "a size", controller: "deployment", ask: patch(resize, ofDeployment) },
+    { name: "a count of an Event", controller: "deployment", ask: patch(countEvent) },
+    { name: "a change of size", controller: "deployment", ask: patch(resize, ofDeployment) },
     {
       name: "an adoption of a ReplicaSet",
       controller: "deployment",
@@ -199,7 +199,7 @@ describe("the write gateway rejects", () => {
       says: "/metadata/name is missing",
     },
     {
-      name: "a pod with an empty name",
+      name: "a pod with an empty name prefix",
       controller: "replicaset",
       ask: create({ ...createPod, body: body(({ metadata }) => Object.assign(metadata, { name: "" }), podBody) }),
       says: "/metadata/name is missing",
@@ -250,7 +250,7 @@ describe("the write gateway rejects", () => {
       says: "/metadata/uid is missing",
     },
     {
-      name: "a release that is none",
+      name: "a release that removes no reference",
       controller: "replicaset",
       ask: patch({
         ...release,
@@ -259,7 +259,7 @@ describe("the write gateway rejects", () => {
       says: "/metadata/ownerReferences/0/$patch is not delete",
     },
     {
-      name: "labels beside an adoption",
+      name: "a change of labels within an adoption",
       controller: "replicaset",
       ask: patch({ ...adopt, body: body(({ metadata }) => Object.assign(metadata, { labels: { a: "b" } }), adopt.body) }),
       says: "/metadata/labels/a may not be written",
@@ -271,25 +271,25 @@ describe("the write gateway rejects", () => {
       says: "/metadata/resourceVersion is missing",
     },
     {
-      name: "a status with a counter left out",
+      name: "a status without one of its counters",
       controller: "replicaset",
       ask: patch({ ...status, body: body(({ status: counters }) => delete counters["readyReplicas"], status.body) }),
       says: "/status/readyReplicas is missing",
     },
     {
-      name: "an annotation beside a ReplicaSet's status",
+      name: "an annotation within a ReplicaSet's status write",
       controller: "replicaset",
       ask: patch({ ...status, body: body(({ metadata }) => Object.assign(metadata, { annotations: { a: "b" } }), status.body) }),
       says: "/metadata/annotations/a may not be written",
     },
     {
-      name: "a template beside a size",
+      name: "a template within a size write",
       controller: "deployment",
       ask: patch({ ...resize, body: body(({ spec }) => Object.assign(spec, { template: {} }), resize.body) }),
       says: "/spec/template may not be written",
     },
     {
-      name: "labels wiped beside a size",
+      name: "a removal of labels within a size write",
       controller: "deployment",
       ask: patch({ ...resize, body: body(({ metadata }) => Object.assign(metadata, { labels: null }), resize.body) }),
       says: "/metadata/labels may not be written",

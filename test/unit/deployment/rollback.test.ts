@@ -34,15 +34,15 @@ describe("outcome of a request", () => {
   });
 
   it.each([
-    { name: "the last revision", requested: 0n, want: { write: to("b", "v2"), note: done(2) } },
-    { name: "a revision", requested: 1n, want: { write: to("a", "v1"), note: done(1) } },
+    { name: "the previous revision", requested: 0n, want: { write: to("b", "v2"), note: done(2) } },
+    { name: "a given revision", requested: 1n, want: { write: to("a", "v1"), note: done(1) } },
     {
-      name: "the current one",
+      name: "the current revision",
       requested: 3n,
       want: warning("DeploymentRollbackTemplateUnchanged", 'The rollback revision contains the same template as current deployment "web"'),
     },
     {
-      name: "one that does not exist",
+      name: "a revision that does not exist",
       requested: 9n,
       want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
     },

@@ -320,7 +320,7 @@ describe("rolloutStatus", () => {
       want: was("True", "NewReplicaSetAvailable"),
     },
     {
-      name: "progressing → again, transition kept",
+      name: "progressing → progressing again, transition time kept",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo,
       oldRSs: [bar],
@@ -346,7 +346,7 @@ describe("rolloutStatus", () => {
       want: { status: "True", reason: "ReplicaSetUpdated", lastUpdateTime: NOW, lastTransitionTime: NOW },
     },
     {
-      name: "complete → available, transition kept",
+      name: "complete → available, transition time kept",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo33,
       want: {
@@ -372,7 +372,7 @@ describe("rolloutStatus", () => {
       want: { status: "True", reason: "NewReplicaSetAvailable", message: 'Deployment "web" has successfully progressed.' },
     },
     {
-      name: "unmoved past the deadline → timed out",
+      name: "no progress until the deadline → timed out",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo,
       want: {

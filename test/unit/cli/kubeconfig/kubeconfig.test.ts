@@ -393,7 +393,7 @@ describe("a list of files, as KUBECONFIG has it", () => {
     },
     { title: "takes the first definition of a user", files: ["users: [{name: u, user: {token: first}}]\n", WHOLE], token: "first" },
     {
-      title: "takes a definition whole, also an empty one",
+      title: "takes a complete definition, even an empty one",
       files: [`clusters: [{name: c, cluster: {server: "https://first:1"}}]\n`, WHOLE],
       server: "https://first:1",
     },

@@ -186,7 +186,7 @@ describe("a rejected KubeletConfiguration [node-agent 441]", () => {
   test.each([
     { name: "another kind", content: '{"apiVersion": "v1", "kind": "Pod"}', wrong: "not a KubeletConfiguration" },
     { name: "no kind", content: '{"maxPods": 1}', wrong: "not a KubeletConfiguration" },
-    { name: "no YAML", content: "a: [", wrong: "not YAML" },
+    { name: "no valid YAML", content: "a: [", wrong: "not YAML" },
   ])("a KubeletConfiguration is rejected: $name", async ({ content, wrong }) => await expect(flagsOf(content)).rejects.toThrow(wrong));
 
   it("a missing file", async () => {

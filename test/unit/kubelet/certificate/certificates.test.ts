@@ -45,7 +45,7 @@ const SERVER_TEMPLATE: CertificateTemplate = {
 describe("a certificate signing request [node-agent 420]", () => {
   test.each([
     { name: "of a client", pem: OF_CLIENT, template: clientTemplate("node-a") },
-    { name: "of a server, with a name that is no printable string", pem: OF_SERVER, template: SERVER_TEMPLATE },
+    { name: "of a server, whose name needs another string type", pem: OF_SERVER, template: SERVER_TEMPLATE },
   ])("a certificate signing request $name equals Go's bytes except for the signature", ({ pem, template }) => {
     expect(isSameRequest(pem, template, PUBLIC)).toBe(true);
     expect(isSameRequest(certificateRequest(template, KEY, PUBLIC), template, PUBLIC)).toBe(true);
@@ -76,11 +76,15 @@ describe("replacement of a certificate [node-agent 421]", () => {
   });
 
   test.each([
-    { name: "for the same", template: clientTemplate("node-a"), want: true },
-    { name: "nothing is asked for yet", template: undefined, want: true },
-    { name: "another name", template: clientTemplate("node-b"), want: false },
-    { name: "an organization more", template: { ...clientTemplate("node-a"), organizations: ["system:nodes", "x"] }, want: false },
-    { name: "an address more", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
+    { name: "no replacement for the same names", template: clientTemplate("node-a"), want: true },
+    { name: "no replacement while no names are wanted yet", template: undefined, want: true },
+    { name: "replacement for another name", template: clientTemplate("node-b"), want: false },
+    {
+      name: "replacement for an additional organization",
+      template: { ...clientTemplate("node-a"), organizations: ["system:nodes", "x"] },
+      want: false,
+    },
+    { name: "replacement for an additional address", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
   ])("a certificate's names: $name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
 
   it("a replacement is due immediately when the certificate does not cover the required names and addresses", () => {
@@ -108,11 +112,11 @@ describe("the alternative names of a serving certificate [node-agent 422]", () =
       want: { dnsNames: ["node-b", "node-b.example.com"], ipAddresses: ["10.0.0.7", "192.0.2.7", "2001:db8::7"] },
     },
     {
-      name: "a host name that is an address",
+      name: "a host name that is an IP address",
       addresses: [{ type: "Hostname", address: "10.0.0.7" }],
       want: { dnsNames: [], ipAddresses: ["10.0.0.7"] },
     },
-    { name: "no address: nothing is asked for", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
+    { name: "no names, so no request is made, without an address", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
     { name: "a Node without addresses", addresses: [], want: undefined },
   ])("the alternative names: $name", ({ addresses, want }) => {
     const template = servingTemplate("node-b", addresses);
@@ -127,8 +131,8 @@ describe("the result of a request [node-agent 423]", () => {
   });
 
   test.each([
-    { name: "nobody looked at it", object: { metadata: { name: "csr-1", uid: "u1" } }, want: { kind: "waiting" } },
-    { name: "approved, not signed yet", object: request([{ type: "Approved" }]), want: { kind: "waiting" } },
+    { name: "pending without a condition", object: { metadata: { name: "csr-1", uid: "u1" } }, want: { kind: "waiting" } },
+    { name: "approved, but not signed yet", object: request([{ type: "Approved" }]), want: { kind: "waiting" } },
     { name: "signed, but not approved", object: request([], "PEM"), want: { kind: "waiting" } },
     { name: "approved and signed", object: request([{ type: "Approved" }], "PEM"), want: { kind: "issued", certificate: "PEM" } },
     {

@@ -129,7 +129,7 @@ describe("the response of a provider [node-agent 446]", () => {
     { name: "for a registry", more: {}, want: { cacheKey: ECR, cacheMs: 12 * 3_600_000 } },
     { name: "for an image", more: { cacheKeyType: "Image", cacheDuration: "0s" }, want: { cacheKey: repository, cacheMs: 0 } },
     {
-      name: "for all, as long as is configured",
+      name: "for all images, for the configured duration",
       more: { cacheKeyType: "Global", cacheDuration: null },
       want: { cacheKey: "<global>", cacheMs: 60_000 },
     },
@@ -183,8 +183,8 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
     { name: "another kind", content: { ...config(given), kind: "Pod" }, wrong: 'failed to decode "Pod" (wrong Kind)' },
     { name: "another group", content: { ...config(given), apiVersion: "v1" }, wrong: "unexpected Group: v1" },
     { name: "none", content: config(), wrong: "at least 1 item in plugins is required" },
-    { name: "a path for a name", content: config({ ...given, name: "../p" }), wrong: "provider name cannot contain '/'" },
-    { name: "a dot", content: config({ ...given, name: ".." }), wrong: "provider name cannot be '..'" },
+    { name: "a path instead of a name", content: config({ ...given, name: "../p" }), wrong: "provider name cannot contain '/'" },
+    { name: "a name of two dots", content: config({ ...given, name: ".." }), wrong: "provider name cannot be '..'" },
     {
       name: "an unknown version",
       content: config({ ...given, apiVersion: "x/v1" }),
@@ -196,8 +196,12 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
       content: config({ ...given, defaultCacheDuration: undefined }),
       wrong: "providers.defaultCacheDuration: Required value",
     },
-    { name: "a negative one", content: config({ ...given, defaultCacheDuration: "-1s" }), wrong: "must be greater than or equal to 0" },
+    {
+      name: "a negative duration",
+      content: config({ ...given, defaultCacheDuration: "-1s" }),
+      wrong: "must be greater than or equal to 0",
+    },
     { name: "tokens", content: config({ ...given, tokenAttributes: {} }), wrong: "providers.tokenAttributes: Forbidden" },
-    { name: "a slip", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers.matchImage"' },
+    { name: "a misspelt field", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers.matchImage"' },
   ])("a CredentialProviderConfig is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
 });

@@ -218,7 +218,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "pulled within a turn",
+      name: "an image pulled within one iteration",
       image: "quick:1",
       want: [
         'Normal Pulling: Pulling image "quick:1"',
@@ -227,7 +227,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "pulled over turns",
+      name: "an image pulled over several iterations",
       image: "slow:1",
       want: [
         'Normal Pulling: Pulling image "slow:1"',
@@ -236,7 +236,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "never pulled",
+      name: "an image that is never pulled",
       image: "quick:1",
       policy: "Never",
       want: [
@@ -246,7 +246,7 @@ describe("reported events", () => {
       reason: "ErrImageNeverPull",
     },
     {
-      name: "no image name",
+      name: "an invalid image name",
       image: "Foo",
       want: [
         'Warning InspectFailed: Failed to apply default image tag "Foo": couldn\'t parse image name "Foo": invalid reference format: repository name (library/Foo) must be lowercase',
@@ -255,7 +255,7 @@ describe("reported events", () => {
       reason: "InvalidImageName",
     },
     {
-      name: "the runtime does not say what it has",
+      name: "a runtime that does not report its image",
       image: "unsaid:1",
       want: [
         'Warning InspectFailed: Failed to inspect image "": rpc error: code = Unknown desc = no',

@@ -19,7 +19,7 @@ describe("[node-agent 454] periods", () => {
   test.each<{ name: string; settings: Partial<ShutdownSettings>; want: readonly (readonly [number, number])[] }>([
     { name: "nothing", settings: {}, want: [] },
     {
-      name: "all the same",
+      name: "all for regular pods",
       settings: { totalMs: 30_000 },
       want: [
         [0, 30],
@@ -27,7 +27,7 @@ describe("[node-agent 454] periods", () => {
       ],
     },
     {
-      name: "some for critical pods",
+      name: "a part for critical pods",
       settings: { totalMs: 30_000, criticalMs: 10_000 },
       want: [
         [0, 20],
@@ -43,7 +43,7 @@ describe("[node-agent 454] periods", () => {
       ],
     },
     {
-      name: "by priority, in whichever order",
+      name: "by priority, in any order",
       settings: {
         byPriority: [
           { priority: 100, seconds: 5 },

@@ -60,7 +60,7 @@ describe("versions", () => {
 describe("unchanged statuses", () => {
   const table: readonly { name: string; before?: Partial<PodStatus>; next: Partial<PodStatus>; isNews: boolean }[] = [
     { name: "absent, null and empty", before: { reason: "" }, next: { ephemeralContainerStatuses: [] }, isNews: false },
-    { name: "conditions of others", next: { conditions: [ready("True"), { type: "example.com/g", status: "False" }] }, isNews: false },
+    { name: "other clients' conditions", next: { conditions: [ready("True"), { type: "example.com/g", status: "False" }] }, isNews: false },
     {
       name: "the order of conditions",
       before: { conditions: [ready("True"), { type: "PodScheduled", status: "True" }] },
@@ -71,7 +71,7 @@ describe("unchanged statuses", () => {
     { name: "a condition's generation alone", next: { conditions: [ready("True", { observedGeneration: 9 })] }, isNews: false },
     { name: "a condition's status", next: { conditions: [ready("False")] }, isNews: true },
     { name: "a condition's message", next: { conditions: [ready("True", { message: "m" })] }, isNews: true },
-    { name: "a condition of ours that went", next: { conditions: [] }, isNews: true },
+    { name: "a removed condition of the kubelet", next: { conditions: [] }, isNews: true },
     { name: "DisruptionTarget", next: { conditions: [ready("True"), { type: "DisruptionTarget", status: "True" }] }, isNews: true },
     { name: "the generation", next: { observedGeneration: 2 }, isNews: true },
     { name: "a container", next: { containerStatuses: [running("a")] }, isNews: true },

@@ -43,25 +43,25 @@ describe("without an instance", () => {
       pod: nodePod({ initContainers: ["i"], containers: ["a"] }),
       want: { state: { waiting: { reason: "PodInitializing" } } },
     },
-    { name: "stays as it was, once it ended", previous: ended("a", 3), want: ended("a", 3) },
+    { name: "keeps its state once it has ended", previous: ended("a", 3), want: ended("a", 3) },
     {
-      name: "keeps count and last end while it waits",
+      name: "keeps restart count and last termination while it waits",
       previous: backOff("a", 1),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 1, lastState: backOff("a", 1).lastState ?? {} },
     },
     {
-      name: "ended unseen if it ran: one restart more, and the pod does not look new",
+      name: "ended unobserved if it ran: one restart more, and the pod does not look new",
       previous: running("a", { restartCount: 2 }),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 3, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "ended unseen while the pod is being deleted: no restart to come",
+      name: "ended unobserved while the pod is being deleted: no restart is expected",
       pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }),
       previous: running("a", { restartCount: 2 }),
       want: { restartCount: 2, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "ran before and after an end that is known: that end is told",
+      name: "ran before and after a known termination: reports that termination",
       previous: running("a", { restartCount: 2, lastState: ended("a", 7).state ?? {} }),
       want: { restartCount: 2, lastState: ended("a", 7).state ?? {} },
     },
@@ -124,7 +124,7 @@ describe("with instances", () => {
       want: { state: { terminated: UNSEEN }, restartCount: 5 },
     },
     {
-      name: "[node-agent 92] the newest is the state, the one before the last state",
+      name: "[node-agent 92] the newest instance is the state, the previous one the last state",
       instances: [container({ name: "a", restartCount: 2 }), exited("a", 1, { restartCount: 1 }), exited("a", 9)],
       want: {
         restartCount: 2,
@@ -133,25 +133,25 @@ describe("with instances", () => {
       },
     },
     {
-      name: "the end of one that was removed since is not lost",
+      name: "the termination of a removed instance is not lost",
       instances: [container({ name: "a", restartCount: 1 })],
       previous: ended("a", 5),
       want: { restartCount: 1, lastState: ended("a", 5).state ?? {} },
     },
     {
-      name: "nor the one before that, while the same one runs",
+      name: "the termination before a removed instance is not lost while the same instance runs",
       instances: [container({ name: "a", restartCount: 1 })],
       previous: running("a", { containerID: "containerd://a-1", lastState: ended("a", 5).state ?? {} }),
       want: { lastState: ended("a", 5).state ?? {} },
     },
     {
-      name: "one that ended just now has no last state of its own making",
+      name: "an instance that just ended has no last state of its own",
       instances: [exited("a", 1)],
       previous: ended("a", 1, { containerID: "containerd://a-0" }),
       want: { lastState: {} },
     },
     {
-      name: "the count never goes back",
+      name: "the restart count never decreases",
       instances: [container({ name: "a", restartCount: 0 })],
       previous: running("a", { restartCount: 3 }),
       want: { restartCount: 3 },
@@ -170,9 +170,9 @@ describe("a failed start", () => {
   });
 
   it.each([
-    { name: "of one that runs", given: { instances: [container({ name: "a" })] } },
+    { name: "of a running container", given: { instances: [container({ name: "a" })] } },
     {
-      name: "of one that is not to be started again",
+      name: "of a container that is not restarted",
       given: { pod: nodePod({ containers: ["a"], restartPolicy: "Never" }), instances: [exited("a", 1)] },
     },
     {

@@ -35,22 +35,27 @@ function patched(api: PodStatus | undefined, merged: PodStatus): PodStatus {
 
 describe("conditions", () => {
   const table: readonly { name: string; api: PodCondition[]; cached: PodCondition[]; want: PodCondition[] }[] = [
-    { name: "ours from the cache", api: [ready("False")], cached: [ready("True")], want: [ready("True")] },
+    { name: "the kubelet's from the cache", api: [ready("False")], cached: [ready("True")], want: [ready("True")] },
     {
-      name: "[node-agent 79] others' from the API server",
+      name: "[node-agent 79] other clients' from the API server",
       api: [foreign("True")],
       cached: [foreign("False"), ready("True")],
       want: [foreign("True"), ready("True")],
     },
-    { name: "[node-agent 79] others' that are gone stay gone", api: [], cached: [foreign("True"), ready("True")], want: [ready("True")] },
     {
-      name: "ours that are gone go",
+      name: "[node-agent 79] removed ones of other clients stay removed",
+      api: [],
+      cached: [foreign("True"), ready("True")],
+      want: [ready("True")],
+    },
+    {
+      name: "removed ones of the kubelet are removed",
       api: [ready("True"), { type: "PodResizePending", status: "True" }],
       cached: [ready("True")],
       want: [ready("True")],
     },
     { name: "no DisruptionTarget while the pod runs", api: [], cached: [disruption("m")], want: [] },
-    { name: "DisruptionTarget of others stays", api: [disruption("api")], cached: [disruption("cache")], want: [disruption("api")] },
+    { name: "DisruptionTarget of other clients stays", api: [disruption("api")], cached: [disruption("cache")], want: [disruption("api")] },
   ];
   it.each(table)("merged conditions: $name", ({ api, cached, want }) => {
     expect(merge({ phase: "Running", conditions: api }, { phase: "Running", conditions: cached }).conditions).toEqual(want);
@@ -219,7 +224,7 @@ describe("[node-agent 82] canBeDeleted", () => {
     { name: "not finished", cached: unfinished, want: false },
     { name: "finished, but the API server says Running", phase: "Running", want: false },
     { name: "finished and terminal", want: true },
-    { name: "the same, and Succeeded", phase: "Succeeded", want: true },
+    { name: "finished and Succeeded", phase: "Succeeded", want: true },
     { name: "not being deleted", deleting: false, want: false },
     { name: "a mirror pod", mirror: true, want: false },
   ];

@@ -58,18 +58,22 @@ describe("init containers i, j, k and a waiting regular one", () => {
     want: readonly (number | "-")[];
   }[] = [
     {
-      name: "[node-agent 81] initialisation never began: the first is marked, the regular one still waits",
+      name: "[node-agent 81] initialisation never started: the first is marked, the regular container still waits",
       init: [waiting("i"), waiting("j"), waiting("k")],
       want: [137, "-", "-", "-"],
     },
-    { name: "gaps up to the last that ever started", init: [waiting("i"), backOff("j", 1), waiting("k")], want: [137, 137, "-", "-"] },
+    { name: "gaps up to the last one that ever started", init: [waiting("i"), backOff("j", 1), waiting("k")], want: [137, 137, "-", "-"] },
     { name: "the last one failed", init: [succeeded("i"), succeeded("j"), failed("k")], want: [0, 0, 1, "-"] },
     { name: "the last one ended with 0", init: [succeeded("i"), succeeded("j"), succeeded("k")], want: [0, 0, 0, 137] },
-    { name: "the last one ended with 0 before", init: [succeeded("i"), succeeded("j"), backOff("k", 0)], want: [0, 0, 137, 137] },
+    {
+      name: "the last one ended with 0 in an earlier instance",
+      init: [succeeded("i"), succeeded("j"), backOff("k", 0)],
+      want: [0, 0, 137, 137],
+    },
     { name: "the regular one ran", init: [waiting("i"), waiting("j"), waiting("k")], regular: started("a"), want: [137, "-", "-", 137] },
     { name: "the regular one ended", init: [succeeded("i"), succeeded("j"), waiting("k")], regular: ended("a", 3), want: [0, 0, "-", 3] },
     {
-      name: "the regular one ran before",
+      name: "the regular one ran in an earlier instance",
       init: [waiting("i"), waiting("j"), waiting("k")],
       regular: backOff("a", 1),
       want: [137, "-", "-", 137],

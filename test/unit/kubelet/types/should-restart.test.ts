@@ -26,8 +26,8 @@ describe("shouldContainerBeRestarted", () => {
     { name: "EXITED 0", restarts: ["Always"] },
     { name: "EXITED 1", restarts: ["Always", "OnFailure"] },
     { name: "EXITED 1, then RUNNING", restarts: [] },
-    { name: "EXITED 0, ended for it", restarts: ["Always", "OnFailure", "Never"] },
-    { name: "EXITED 0, the one before ended for it", restarts: ["Always"] },
+    { name: "EXITED 0, stopped for a restart", restarts: ["Always", "OnFailure", "Never"] },
+    { name: "EXITED 0, the previous one stopped for a restart", restarts: ["Always"] },
   ];
   it.each(table)("$name: restarts under $restarts", ({ name, restarts }) => {
     const spec = containerSpec("foo1");
