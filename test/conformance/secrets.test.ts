@@ -57,13 +57,13 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
 
   it.each([
     {
-      name: "one of several",
+      name: "one of several secrets",
       references: ["a", "b"],
       refuse: ["b", "AccessDeniedException"],
       want: "b: may not be used: allow secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
     },
     {
-      name: "the call itself",
+      name: "the call itself is denied",
       references: ["a"],
       refuse: ["BatchGetSecretValue", "AccessDeniedException"],
       want: "a: may not be used: allow secretsmanager:BatchGetSecretValue (on *) and secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
@@ -75,13 +75,13 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
       want: "ssm:/c: may not be used: allow ssm:GetParameters on it, and kms:Decrypt if its key is your own",
     },
     {
-      name: "the key behind it",
+      name: "the KMS key of the secret",
       references: ["a", "b"],
       refuse: ["a", "DecryptionFailure"],
       want: "a: cannot be decrypted: the KMS key is disabled, or kms:Decrypt on it is not allowed (DecryptionFailure)",
     },
     {
-      name: "an unknown code",
+      name: "an unknown error code",
       references: ["a"],
       refuse: ["a", "InternalServiceErrorException"],
       want: "a: failed with InternalServiceErrorException",

@@ -597,7 +597,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       return answer["status"] as Review; // the answer to a TokenReview
     }
 
-    it("waits for a missing ConfigMap, and reports it, until it exists [node-agent 108]", async () => {
+    it("waits for a missing ConfigMap until that exists, and reports the wait [node-agent 108]", async () => {
       await cluster.apply(
         podOf("waits", {
           containers: [shell("main", STAY, { volumeMounts: [{ name: "late", mountPath: "/late" }] })],
@@ -831,7 +831,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await podGone(cluster, "by-hand");
     });
 
-    it("attaches to a waiting shell, detaches and returns to the same one [node-agent 460]", async () => {
+    it("attaches to a waiting shell, detaches and attaches to the same shell again [node-agent 460]", async () => {
       await cluster.apply(
         podOf("shell", { containers: [{ name: "main", image: IMAGES.busybox, command: ["sh"], stdin: true, tty: true }] }),
       );

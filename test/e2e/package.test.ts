@@ -119,7 +119,7 @@ describe("zips", () => {
     }
   });
 
-  it("a node's agent has no fetch either, to save memory", async () => {
+  it("the node agent contains no fetch either, to save memory", async () => {
     const command = join(scratch, "cli");
     await bundleCli(ROOT, command);
     await symlink(join(ROOT, "node_modules"), join(scratch, "node_modules"));

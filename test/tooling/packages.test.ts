@@ -56,7 +56,7 @@ describe.each(PACKAGES)("$manifest.name", ({ folder, manifest, readme }) => {
   });
 });
 
-it("cannot be imported by a file path", () => {
+it("a package cannot be imported by a file path", () => {
   const code = 'import("@deltaloop/kube/objects/wire.ts").catch((error) => process.stdout.write(error.code));';
   expect(execFileSync(process.execPath, ["--input-type=module", "--eval", code], { encoding: "utf8" })).toBe(
     "ERR_PACKAGE_PATH_NOT_EXPORTED",

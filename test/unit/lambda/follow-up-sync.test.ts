@@ -89,7 +89,7 @@ it("GO2: sends a doorbell at once for a key whose Store was unavailable, and log
   expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
 });
 
-it("ends when all follow-up syncs have ended, including those that they started", async () => {
+it("the invocation ends when all follow-up syncs have ended, including those that they started", async () => {
   const { looked, ended } = harness([due()], {
     look: async ({ key }, doorbells) => {
       await new Promise(setImmediate);
@@ -273,8 +273,8 @@ describe("GO6: a key that a write is about to make due", () => {
   });
 
   it.each([
-    { what: "of a controller whose code it lacks", expected: [due({ controller: "replicationcontroller" })] },
-    { what: "that is being synced", expected: [{ ...FIRST }] },
+    { what: "of a controller whose code the function lacks", expected: [due({ controller: "replicationcontroller" })] },
+    { what: "that is being synced already", expected: [{ ...FIRST }] },
   ])("a key is not taken early if it is a key $what", async ({ expected }) => {
     const { clock, did, ended } = stepRig(expected, []);
     await clock.advance(100);

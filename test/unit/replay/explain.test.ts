@@ -118,13 +118,21 @@ describe("the recorded outcome of a decision", () => {
   } as const;
 
   it.each<{ name: string; write: Write; want: object | undefined }>([
-    { name: "a matching size", write: { kind: "PatchReplicaSet", ...of, replicas: 4 }, want: { kind: "same", afterMs: 1000 } },
     {
-      name: "another size",
+      name: "matches if the size is the same",
+      write: { kind: "PatchReplicaSet", ...of, replicas: 4 },
+      want: { kind: "same", afterMs: 1000 },
+    },
+    {
+      name: "differs if the size differs",
       write: { kind: "PatchReplicaSet", ...of, replicas: 2 },
       want: { kind: "other", afterMs: 1000, what: "replicas 4" },
     },
-    { name: "annotations alone are ignored", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
+    {
+      name: "none is expected for annotations alone",
+      write: { kind: "PatchReplicaSet", ...of, annotations: {} },
+      want: undefined,
+    },
     { name: "one pod of one", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
     {
       name: "one pod of two, because fewer are wanted meanwhile",
@@ -241,21 +249,21 @@ describe("the author of a change", () => {
 
   it.each([
     {
-      name: "the manager with a new entry, though another lost the fields",
+      name: "the manager with a new entry, although another one lost the fields",
       before: [entry("create", "a", { "f:spec": { "f:replicas": {}, "f:template": {} } })],
       after: [entry("create", "a", template), entry("scale", "b", size)],
       changed: { spec: { replicas: 5 } },
       want: "scale",
     },
     {
-      name: "the manager that owns the fields, when two writes share a second",
+      name: "the manager that owns the fields if two writes have the same second",
       before: [entry("create", "a", size), entry("manager", "b", status, "status")],
       after: [entry("create", "a", size), entry("manager", "b", status, "status")],
       changed: { status: { readyReplicas: 2 } },
       want: "manager",
     },
     {
-      name: "none, when several own them",
+      name: "unknown if several managers own the fields",
       before: [entry("create", "a", size), entry("apply", "a", size)],
       after: [entry("create", "a", size), entry("apply", "a", size)],
       changed: { spec: { replicas: 5 } },

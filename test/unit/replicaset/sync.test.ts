@@ -171,9 +171,9 @@ describe("creating", () => {
   });
 
   it.each([
-    { title: "created by the second call", refused: 1, stored: false, pods: 1, failures: 0 },
-    { title: "stored by the first call, and found under its name", refused: 1, stored: true, pods: 1, failures: 0 },
-    { title: "refused twice", refused: 2, stored: false, pods: 0, failures: 1 },
+    { title: "success in the second call", refused: 1, stored: false, pods: 1, failures: 0 },
+    { title: "the name exists because the first call succeeded", refused: 1, stored: true, pods: 1, failures: 0 },
+    { title: "rejected twice", refused: 2, stored: false, pods: 0, failures: 1 },
   ])(
     "[replicaset 128] sends a create that was answered 503 once more, under the same name: $title",
     async ({ refused, stored, pods, failures }) => {
@@ -379,7 +379,7 @@ describe("creating", () => {
     expect(harness.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
   });
 
-  it("adopts more orphans than one write-through can contain", async () => {
+  it("adopts more orphans than fit into one write-through", async () => {
     const pods = Array.from({ length: 1_100 }, (_, i) => ({ name: `orphan-${i}` }));
     const harness = await harnessOf({ replicas: 1_100 }, pods);
     harness.storeCalls.length = 0;

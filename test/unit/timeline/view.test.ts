@@ -87,7 +87,7 @@ it.each(["#lane=99&finding=7&kind=Node&mark=x&from=abc&at=1e99&closed=99", "#%E0
   },
 );
 
-it("draws dense marks as one, and separates them when zoomed in", () => {
+it("draws dense marks as one mark, and separate marks when zoomed in", () => {
   const marks = MODEL.lanes[2]?.marks ?? [];
   const times = (from: number, to: number): readonly (readonly number[])[] =>
     clustersOf(marks, { from, to }, (to - from) / 50).map((cluster) => cluster.map(({ at }) => at));

@@ -163,14 +163,14 @@ describe("a malicious client [node-agent 497]", () => {
     );
   const opening = (block: Buffer): Buffer => frame(0x8003_0001, 0, Buffer.concat([uint32(1), uint32(0), Buffer.alloc(2), block]));
 
-  it("closes the connection of a client that sends invalid headers", async () => {
+  it("closes a client's connection if its headers are invalid", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     socket.write(opening(Buffer.from("no zlib at all")));
     await closed(socket);
     expect((await run(await execAt(daemon(0)), Buffer.from("x")))["stdout"]).toBe("x|");
   });
 
-  it("closes the connection of a client whose headers inflate to megabytes", async () => {
+  it("closes a client's connection if its headers inflate to megabytes", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     const ends = closed(socket);
     await open(socket, [{ streamtype: "x".repeat(10_000_000) }]);
@@ -184,7 +184,7 @@ describe("a malicious client [node-agent 497]", () => {
     expect(read(await collect(socket))["stdout"]).toBe("x|");
   });
 
-  it("closes the connection of a client that opens too many streams", async () => {
+  it("closes a client's connection if it opens too many streams", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     const ends = closed(socket);
     await open(

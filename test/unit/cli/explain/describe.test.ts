@@ -68,7 +68,7 @@ it.each([
   expect(said(statusWrite(to), was && { status: was })).toBe(want);
 });
 
-it("shows removed counters and the revision of a status", () => {
+it("shows removed counters and the revision in a status change", () => {
   const write = statusWrite({ replicas: 2 }, { absent: ["readyReplicas", "availableReplicas"], annotations: { [REVISION]: "2" } });
   const replaced = { status: { replicas: 2, readyReplicas: 2 }, annotations: { [REVISION]: "1" } };
   expect(said(write, replaced)).toBe("status: ready 2 → 0, revision 1 → 2");

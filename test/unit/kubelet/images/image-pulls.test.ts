@@ -165,7 +165,7 @@ describe("back-off", () => {
     }
   });
 
-  test("[node-agent 240] doubles up to 5 min, and continues if nothing is reported in between", async () => {
+  test("[node-agent 240] the back-off doubles up to 5 min, even if nothing is reported in between", async () => {
     const node = await startedNode({ remoteImages: BAD });
     await node.create("p", one("bad:1"));
     await node.advance(25 * MINUTES);

@@ -325,7 +325,7 @@ describe("joining [node-agent 429]", () => {
     };
   };
 
-  it("finds its own request after an interruption", async () => {
+  it("joining continues with its own request after an interruption", async () => {
     const kube = signer("forget");
     const pending = pendingKey();
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pending, clock, log: recordingLog() };

@@ -33,20 +33,20 @@ describe("a log file", () => {
   const long = "x".repeat(BLOCK_BYTES);
   const tails: readonly { readonly name: string; readonly text: string; readonly tail: number; readonly want: string }[] = [
     { name: "its last lines", text: "a\nb\nc\n", tail: 2, want: "b\nc\n" },
-    { name: "all its lines, when there are no more", text: "a\nb\n", tail: 2, want: "a\nb\n" },
-    { name: "all its lines, when there are fewer", text: "a\nb\n", tail: 9, want: "a\nb\n" },
-    { name: "no line", text: "a\nb\n", tail: 0, want: "" },
-    { name: "an incomplete line beside those asked for", text: "a\nb\nhalf", tail: 1, want: "b\n" },
+    { name: "all its lines, if it has exactly as many", text: "a\nb\n", tail: 2, want: "a\nb\n" },
+    { name: "all its lines, if it has fewer", text: "a\nb\n", tail: 9, want: "a\nb\n" },
+    { name: "no lines on request", text: "a\nb\n", tail: 0, want: "" },
+    { name: "an incomplete last line in addition to the requested ones", text: "a\nb\nhalf", tail: 1, want: "b\n" },
     { name: "empty lines, which count", text: "\n\n\n", tail: 2, want: "\n\n" },
-    { name: "nothing of nothing", text: "", tail: 3, want: "" },
+    { name: "an empty file", text: "", tail: 3, want: "" },
     { name: "lines longer than a block", text: `a\n${long}1\n${long}2\n`, tail: 2, want: `${long}1\n${long}2\n` },
     {
-      name: "a line that begins where a block does",
+      name: "a line that begins at a block boundary",
       text: `${"x".repeat(9)}\n${"y".repeat(BLOCK_BYTES - 1)}\n`,
       tail: 1,
       want: `${"y".repeat(BLOCK_BYTES - 1)}\n`,
     },
-    { name: "few of very many", text: "line\n".repeat(200_000), tail: 3, want: "line\n".repeat(3) },
+    { name: "a few of many lines", text: "line\n".repeat(200_000), tail: 3, want: "line\n".repeat(3) },
   ];
   it.each(tails)("a log file is read from its end: $name [node-agent 114]", async ({ text, tail, want }) => {
     writeFileSync(path, text);

@@ -190,8 +190,8 @@ describe("a command that cannot be run", () => {
       path: "/exec/shop/web/main?command=true",
       want: { code: 400, body: "you must specify at least 1 of stdin, stdout, stderr" },
     },
-    { name: "in a pod that there is not", path: "/exec/shop/api/main?output=1", want: { code: 404, body: "pod does not exist" } },
-    { name: "in a pod of another uid", path: "/exec/shop/web/u2/main?output=1", want: { code: 404, body: "pod does not exist" } },
+    { name: "in a pod that does not exist", path: "/exec/shop/api/main?output=1", want: { code: 404, body: "pod does not exist" } },
+    { name: "in a pod with another uid", path: "/exec/shop/web/u2/main?output=1", want: { code: 404, body: "pod does not exist" } },
   ];
   it.each(refused)("a command is rejected with upstream's message: $name", async ({ path, want }) => {
     const { answer } = await fixture.upgrade(path);

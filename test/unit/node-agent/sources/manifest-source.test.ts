@@ -113,7 +113,7 @@ describe("a directory", () => {
     { priority: "priorityClassName: high", want: [/no effect without priority/u] },
     { priority: "priority: 5", want: [/without priorityClassName/u] },
     { priority: "priority: 5\n  priorityClassName: high", want: [/set priority 2000001000 and priorityClassName system-node-critical/u] },
-  ])("logs a doubtful priority once, and runs the pod: $priority", async ({ priority, want }) => {
+  ])("logs an inconsistent priority once, and runs the pod: $priority", async ({ priority, want }) => {
     await writeFile(join(directory, "a.yaml"), `${YAML("a")}  ${priority}\n`);
     const clock = createVirtualClock(0);
     const source = start(directory, clock);
