@@ -136,7 +136,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     agent = undefined;
   }
 
-  describe("a machine", () => {
+  describe("a machine that joins as a node", () => {
     it("joins, and is Ready with a certificate that upstream's controllers approved and signed [node-agent 430 431]", async () => {
       await putProvider();
       await follow("1.");

@@ -145,7 +145,7 @@ describe("pods", () => {
     expect(podEffects(mine, pod("p", {}))).toEqual([wake]);
     expect(podEffects(mine, pod("p", { rs: "other" }))).toEqual([wake]);
   });
-  it("[deployment T18] enqueues nothing if its ReplicaSet is unknown, replaced, or has no controller", () => {
+  it("[deployment T18] a deleted pod enqueues nothing if its ReplicaSet is unknown, replaced, or has no controller", () => {
     expect(podEffects(pod("p", { rs: "unknown" }), undefined)).toEqual([]);
     expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name: "rs", uid: "before" } }), undefined)).toEqual([]);
     expect(podEffects(mine, undefined, lookups([recreate], [orphan()]))).toEqual([]);

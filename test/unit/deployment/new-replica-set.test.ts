@@ -74,7 +74,7 @@ describe("revisions", () => {
     expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
     expect(newReplicaSet(deployment(), [adopted]).decided.annotations[REVISION]).toBe("3546343826724305833");
   });
-  it("overflow as int64: a new ReplicaSet after the maximum has no revision, and the Deployment has the minimum", () => {
+  it("revisions overflow as int64: a new ReplicaSet after the maximum has no revision, and the Deployment has the minimum", () => {
     const old = replicaSet("old", { revision: "9223372036854775807", template: "v0" });
     const { decided: write } = newReplicaSet(deployment(), [old]);
     expect(write.annotations).not.toHaveProperty([REVISION]);
@@ -86,7 +86,7 @@ describe("revisions", () => {
     const low = replicaSet("low", { revision: "5" });
     expect(existingReplicaSetAnnotations(deployment(), low, nextRevision([old])).changed).toBe(false);
   });
-  it("count as 0 if missing, and are skipped if not an int64", () => {
+  it("missing revisions count as 0, and revisions that are not an int64 are skipped", () => {
     expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
       0n,
     );

@@ -273,7 +273,7 @@ describe("progressRecheckMs", () => {
     ["18:50:00", 1],
     ["18:50:01", 0],
     ["18:51:00", 0],
-  ] as const)("[deployment T123] at %s is %d ms", (time, want) => {
+  ] as const)("[deployment T123] the recheck delay at %s is %d ms", (time, want) => {
     expect(recheck(stuck(60, "ReplicaSetUpdated"), time)).toBe(want);
   });
 

@@ -195,7 +195,7 @@ async function* streamed(path: string, { batch, keptMax }: { readonly batch: num
   for await (const changes of changesIn({ firstLists, batches }, options)) yield* recorded.take(changes);
 }
 
-describe("streamed", () => {
+describe("a streamed comparison", () => {
   it.each([
     { name: "rolling-update", batch: 1, keptMax: 20 },
     { name: "owner-deleted", batch: 7, keptMax: 10 },

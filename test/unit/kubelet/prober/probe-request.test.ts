@@ -186,7 +186,7 @@ describe("outcomes", () => {
     expect(kept).toHaveLength(20);
   });
 
-  it("[node-agent 85] emit events for a failure, an error and a warning, and none for a success", () => {
+  it("[node-agent 85] outcomes emit Events for a failure, an error and a warning, and none for a success", () => {
     expect(probeNote("liveness", { result: "Success", output: "ok" })).toBeUndefined();
     const note = { type: "Warning", reason: "Unhealthy" };
     expect(probeNote("liveness", { result: "Failure", output: "no" })).toEqual({ ...note, message: "Liveness probe failed: no" });
