@@ -87,7 +87,7 @@ test("a Secret is copied unchanged, and its copies are kept while the original i
   expect(await decide(pullSecret, { object })).toEqual({ again: "5m" });
 });
 
-test("a Deployment is scaled by its annotation, until the next time in it", async () => {
+test("a Deployment is scaled to the size in its annotation, until the next time listed there", async () => {
   const annotations = { "example.com/replicas": "07:00=10 20:00=2" };
   const object = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "a", namespace: "shop", annotations } };
   expect(await decide(scheduledScaler, { object })).toEqual({
@@ -97,7 +97,7 @@ test("a Deployment is scaled by its annotation, until the next time in it", asyn
   await expect(decide(scheduledScaler, { object: { ...object, metadata: { name: "a" } } })).rejects.toThrow("takes times");
 });
 
-test("a pod is deleted an hour after it ended", async () => {
+test("a pod is deleted an hour after its end", async () => {
   const metadata = { name: "a", namespace: "shop", creationTimestamp: "2026-03-01T09:00:00Z" };
   const pod = (finishedAt: string) => ({
     object: { apiVersion: "v1", kind: "Pod", metadata, status: { containerStatuses: [{ state: { terminated: { finishedAt } } }] } },

@@ -132,8 +132,8 @@ describe("a clone of a living cluster", () => {
   it.each([
     { name: "with lower versions", firstRevision: 1n, functions: false },
     { name: "with a raised revision", firstRevision: 9_000_000n, functions: false },
-    { name: "with lower versions and functions of its own", firstRevision: 1n, functions: true },
-    { name: "with a raised revision and functions of its own", firstRevision: 9_000_000n, functions: true },
+    { name: "with lower versions and its own functions", firstRevision: 1n, functions: true },
+    { name: "with a raised revision and its own functions", firstRevision: 9_000_000n, functions: true },
   ])("$name changes nothing in production, and reports why it does not act", async ({ firstRevision, functions }) => {
     const scene = await productionAndClone(firstRevision);
     const { production, clone, data, epoch, clock } = scene;
@@ -149,7 +149,7 @@ describe("a clone of a living cluster", () => {
     await production.stop(scene.running);
   });
 
-  it("takes over while production is down; production then stops with an alarm, and converges once the clone is gone", async () => {
+  it("a clone takes over while production is down; production then stops with an alarm, and converges once the clone is gone", async () => {
     const scene = await productionAndClone(1n);
     const { production, clone, data, epoch, clock } = scene;
     await production.stop(scene.running);
@@ -174,7 +174,7 @@ describe("a clone of a living cluster", () => {
 });
 
 describe("a second watcher with another Lease in the same deployment", () => {
-  it("does not replace the epoch, and logs the reason", async () => {
+  it("a second watcher does not replace the epoch, and logs the reason", async () => {
     const { clock, data, cluster } = sharedCache();
     const production = await cluster(10, 1_000n);
     const running = production.start();
@@ -197,8 +197,8 @@ describe("a second watcher with another Lease in the same deployment", () => {
 
 describe("a cluster that is restored in place", () => {
   it.each([
-    { name: "under a living leader", restarts: false },
-    { name: "and whose watcher is restarted", restarts: true },
+    { name: "under a running leader", restarts: false },
+    { name: "whose watcher is restarted", restarts: true },
   ])("$name opens a new epoch and keeps its pods", async ({ restarts }) => {
     const scene = sharedCache();
     const { clock, data } = scene;

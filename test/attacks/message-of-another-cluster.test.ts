@@ -12,8 +12,8 @@ const OTHER = "0123456789ab";
 const LANE = laneOf("shop/foreign", LANES.pods);
 
 it.each([
-  { name: "as it is", disguise: (body: string) => body },
-  { name: "under our cluster id", disguise: (body: string) => body.replace(OTHER, CLUSTER) },
+  { name: "unchanged", disguise: (body: string) => body },
+  { name: "with our cluster id in place of the first", disguise: (body: string) => body.replace(OTHER, CLUSTER) },
   { name: "with our cluster id everywhere", disguise: (body: string) => body.replaceAll(OTHER, CLUSTER) },
   { name: "bare, with our cluster id", disguise: (body: string) => payloadOf(body).replaceAll(OTHER, CLUSTER) },
 ])("a genuine message of another cluster changes nothing in this cluster's cache: $name", async ({ disguise }) => {

@@ -10,10 +10,10 @@ import { namesOf, pod, referenceTo, startSmallCluster, VICTIM, workload } from "
 import type { Reference, SmallCluster } from "./cluster.ts";
 
 const PARTIAL: readonly { readonly name: string; readonly change: Partial<Reference> }[] = [
-  { name: "another kind", change: { kind: "ReplicationController", apiVersion: "v1" } },
-  { name: "a kind of somebody else's", change: { kind: "Rollout", apiVersion: "example.com/v1" } },
+  { name: "another built-in kind", change: { kind: "ReplicationController", apiVersion: "v1" } },
+  { name: "a custom resource's kind", change: { kind: "Rollout", apiVersion: "example.com/v1" } },
   { name: "another name", change: { name: "web2" } },
-  { name: "the name in other letters", change: { name: "WEB" } },
+  { name: "the name in upper case", change: { name: "WEB" } },
   { name: "another uid", change: { uid: "00000000-0000-4000-8000-000000000000" } },
 ];
 

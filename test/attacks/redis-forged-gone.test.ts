@@ -20,7 +20,7 @@ describe.skipIf(NO_REDIS !== undefined)("a forged flag `gone`", () => {
     for (const [key, entry] of Object.entries(await harness.redis.hgetall(slice))) await harness.redis.hset(slice, key, `g${atMs}${entry}`);
   };
 
-  it("on all 5 pods of an owner causes 5 surplus pods, for at most 61 s", async () => {
+  it("a forged flag on all 5 pods of an owner causes 5 surplus pods, for at most 61 s", async () => {
     const harness = rigOf();
     const before = (await harness.pods()).length;
     const owner = await harness.replicaSet("web", 5);

@@ -12,7 +12,7 @@ describe.skipIf(NO_REDIS !== undefined)("a forged row of a ReplicaSet", () => {
   it.each([
     { name: "its size", isRow: false },
     { name: "its size and its version row", isRow: true },
-  ])("with 40 replicas and a far future version creates no pod and is repaired: $name", async ({ isRow }) => {
+  ])("a forged row with 40 replicas and a far future version creates no pod and is repaired: $name", async ({ isRow }) => {
     const harness = rigOf();
     await harness.replicaSet("web", 2);
     const slice = harness.slice("replicasets", "-shop");

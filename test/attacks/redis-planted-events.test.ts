@@ -25,7 +25,7 @@ async function told(harness: AttackedSync): Promise<readonly Told[]> {
 describe.skipIf(NO_REDIS !== undefined)("forged Event records in Redis", () => {
   const rigOf = useAttackedSync();
 
-  it("that refer to an Event of another object do not change that Event", async () => {
+  it("forged records that refer to an Event of another object do not change that Event", async () => {
     const harness = rigOf();
     await harness.person.request("POST", EVENTS, {
       metadata: { name: "web.2.ff" },
@@ -48,7 +48,7 @@ describe.skipIf(NO_REDIS !== undefined)("forged Event records in Redis", () => {
     expect(ours(after).length).toBeGreaterThan(ours(before).length);
   });
 
-  it("with exhausted budgets suppress Events only", async () => {
+  it("forged records with exhausted budgets suppress Events only", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 1);
     const before = await told(harness);

@@ -11,7 +11,7 @@ const MERGE = "application/merge-patch+json";
 describe.skipIf(NO_REDIS !== undefined)("an old, validly signed slice entry that was restored in Redis", () => {
   const rigOf = useAttackedSync();
 
-  it("of a deleted pod prevents the creation of one pod, until `deltaloop keys --resign` finds that it has no row", async () => {
+  it("an old entry of a deleted pod prevents the creation of one pod, until `deltaloop keys --resign` finds that the entry has no row", async () => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);
     const slice = harness.slice("pods", owner);
@@ -33,7 +33,7 @@ describe.skipIf(NO_REDIS !== undefined)("an old, validly signed slice entry that
     expect(await harness.store.keyUse("pods", false)).toMatchObject({ ghosts: 0 });
   });
 
-  it("of a ReplicaSet with a greater size creates no pod", async () => {
+  it("an old entry of a ReplicaSet with a greater size creates no pod", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 5);
     const slice = harness.slice("replicasets", "-shop");
@@ -56,7 +56,7 @@ describe.skipIf(NO_REDIS !== undefined)("an old, validly signed slice entry that
     expect(await harness.pods()).toHaveLength(2);
   });
 
-  it("of a ReplicaSet with a smaller size deletes no pod", async () => {
+  it("an old entry of a ReplicaSet with a smaller size deletes no pod", async () => {
     const harness = rigOf();
     await harness.replicaSet("web", 2);
     const slice = harness.slice("replicasets", "-shop");

@@ -13,7 +13,7 @@ describe.skipIf(NO_REDIS !== undefined)("a damaged part of a manifest", () => {
   it.each([
     { name: "that lists nothing any more", spoil: (part: string) => part.slice(0, part.indexOf("\n") + 1) },
     { name: "whose signature is gone", spoil: (part: string) => part.slice(part.indexOf("\n") + 1) },
-    { name: "that was taken away", spoil: () => undefined },
+    { name: "that was removed", spoil: () => undefined },
   ])("$name sweeps nothing: the resource is suspect until it is listed again", async ({ spoil }) => {
     const harness = rigOf();
     const owner = await harness.replicaSet("web", 3);

@@ -63,7 +63,7 @@ export function cgroupsConformance(name: string, open: () => Promise<CgroupsUnde
       expect(await read(at(B), "pids", "pids.max")).not.toBe("18");
     });
 
-    it("CG3 reports the file it could not write, and stops", async () => {
+    it("CG3 reports the file that cannot be written, and stops", async () => {
       const { cgroups, read } = underTest;
       await cgroups.create(at(A));
       const files = [

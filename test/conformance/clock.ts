@@ -35,7 +35,7 @@ export function clockConformance(name: string, factory: () => ClockUnderTest): v
       for (const [index, least] of [10, 20.5, 30].entries()) expect(ends[index]).toBeGreaterThanOrEqual(least);
     });
 
-    it("CL2 ends a delay of 0 or less in a later turn of the event loop", async () => {
+    it("CL2 ends a delay of 0 or less in a later tick of the event loop", async () => {
       const { clock, elapse } = factory();
       for (const ms of [0, -5]) {
         let ended = false;

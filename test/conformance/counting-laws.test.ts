@@ -97,7 +97,7 @@ it("while idle for five minutes, runs no sync and writes only Leases and node st
 });
 
 /** Upstream's controller-manager sends 33 POSTs and PATCHes of Events for the same. */
-it("[informer T81] a rolling update of 200 pods: no more writes of Events than upstream", async () => {
+it("[informer T81] a rolling update of 200 pods writes no more Events than upstream", async () => {
   const { clock, server, person, stop } = await startSystem();
   await createDeployment(person, 200);
   await clock.advance(2 * MINUTE_MS);

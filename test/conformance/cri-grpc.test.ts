@@ -218,14 +218,18 @@ describe("cri over gRPC", () => {
   /** Invalid behaviour of a gRPC server. */
   it.each<{ readonly name: string; readonly code: string; readonly act: (stream: ServerHttp2Stream) => void }>([
     { name: "compresses", code: "Internal", act: answering([1, 0, 0, 0, 0]) },
-    { name: "announces more than it sends", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
+    { name: "announces more bytes than it sends", code: "Internal", act: answering([0, 0, 0, 0, 2, 0x0a]) },
     { name: "sends an undecodable message", code: "Internal", act: answering([0, 0, 0, 0, 1, 0x0f]) },
     { name: "sends nothing, with status OK", code: "Internal", act: answering([]) },
     { name: "sends more than the limit", code: "ResourceExhausted", act: answering(Buffer.alloc(17 * 1024 * 1024)) },
     { name: "sends no status", code: "Internal", act: (stream) => (stream.respond(), stream.end()) },
-    { name: "is no gRPC server", code: "Unknown", act: (stream) => (stream.respond({ ":status": 404 }), stream.end()) },
-    { name: "knows a code that we do not", code: "Unknown", act: (stream) => stream.respond({ "grpc-status": "77" }, { endStream: true }) },
-    { name: "takes no more calls", code: "Unavailable", act: (stream) => stream.close(7) },
+    { name: "is not a gRPC server", code: "Unknown", act: (stream) => (stream.respond({ ":status": 404 }), stream.end()) },
+    {
+      name: "returns an unknown status code",
+      code: "Unknown",
+      act: (stream) => stream.respond({ "grpc-status": "77" }, { endStream: true }),
+    },
+    { name: "accepts no more calls", code: "Unavailable", act: (stream) => stream.close(7) },
     { name: "cancels", code: "Canceled", act: (stream) => stream.close(8) },
     { name: "breaks the connection", code: "Unavailable", act: (stream) => stream.session?.destroy() },
   ])("reports the runtime as the cause when it $name", async ({ code, act }) => {

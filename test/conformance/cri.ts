@@ -295,7 +295,7 @@ export function criConformance(name: string, open: () => Promise<CriUnderTest>):
       await expect(cri.execSync(id, underTest.failingCommand, 10)).rejects.toThrow("CONTAINER_EXITED");
     });
 
-    it("finds its images by name and id, and reports why a pull failed", async () => {
+    it("the runtime finds its images by name and id, and reports why a pull failed", async () => {
       const { image } = underTest.programs.serve;
       const status = await cri.imageStatus(image);
       expect(status).toMatchObject({ id: expect.stringMatching(/^sha256:/), sizeBytes: expect.any(Number) });

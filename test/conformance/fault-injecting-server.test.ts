@@ -47,7 +47,7 @@ const CALLS: readonly Verb[] = ["get", "list", ...WRITES];
 const SUITES: readonly { readonly name: string; readonly rules: readonly FaultRule[] }[] = [
   { name: "without faults", rules: [] },
   {
-    name: "with those that client-go hides",
+    name: "with the faults that client-go hides",
     rules: [
       rule({ kind: "refuse", with: tooManyRequests(0) }, { every: 3 }, { verbs: CALLS }),
       rule({ kind: "refuse", with: unavailable(0) }, { every: 5 }, { verbs: CALLS }),
@@ -134,7 +134,7 @@ describe("a fault-injecting API server", () => {
       want: { code, text: expect.stringMatching(/"admission webhook \\"policy.example.com\\" denied the request: /), done: false },
     })),
     {
-      name: "a namespace that ends",
+      name: "a terminating namespace",
       fault: { kind: "refuse", with: namespaceTerminating("default") },
       want: { code: 403, text: expect.stringContaining('"causes":[{"reason":"NamespaceTerminating"'), done: false },
     },
@@ -142,18 +142,18 @@ describe("a fault-injecting API server", () => {
     { name: "a lost request", fault: { kind: "loseRequest" }, want: { text: "", broke: true, done: false } },
     { name: "a lost answer", fault: { kind: "loseAnswer" }, want: { text: "", broke: true, done: true } },
     {
-      name: "half an answer",
+      name: "a response that breaks off",
       fault: { kind: "cutAnswer" },
       want: { code: 201, text: expect.stringMatching(/^\{.*[^}]$/s), broke: true, done: true },
     },
     {
-      name: "a refusal of what is done",
+      name: "a rejection of an executed request",
       fault: { kind: "refuseAfter", with: INTERNAL_ERROR },
       want: { code: 500, broke: false, done: true },
     },
     { name: "slow admission", fault: { kind: "admitSlowly", ms: 300 }, want: { code: 201, broke: false, done: true } },
     {
-      name: "admission beyond the request's own time",
+      name: "admission beyond the request's timeout",
       fault: { kind: "admitSlowly", ms: 60_000 },
       query: "?timeout=200ms",
       want: { code: 504, text: expect.stringContaining('"reason":"Timeout"'), broke: false, done: false },
@@ -212,8 +212,8 @@ describe("rules", () => {
   const create = askedOf("POST", "/api/v1/namespaces/shop/pods", "deltaloop/1 (x)");
 
   it.each([
-    { name: "every third", often: { every: 3 }, want: "..x..x..x" },
-    { name: "the first two", often: { first: 2 }, want: "xx......." },
+    { name: "to every third", often: { every: 3 }, want: "..x..x..x" },
+    { name: "to the first two", often: { first: 2 }, want: "xx......." },
     { name: "always", often: "always", want: "xxxxxxxxx" },
     { name: "by a seed", often: { share: 0.5, random: createSeededRandom(3) }, want: draws(3) },
   ] satisfies readonly { name: string; often: Often; want: string }[])(

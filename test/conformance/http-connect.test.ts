@@ -105,7 +105,7 @@ describe("a streamed answer", () => {
     expect(await all(answer)).toEqual({ text: "abc" });
   });
 
-  it("fails if its response head is late; its body has no timeout", async () => {
+  it("a call fails if the response head is late; the body has no timeout", async () => {
     const silent = exchangesOf({ port: await listen(createServer()) });
     await expect(silent.stream(GET, { ...LATE, timeoutMs: 30 })).rejects.toThrow("too late");
     const port = await writing(CHUNKED, ...Array<string>(20).fill("1\r\na\r\n"), "0\r\n\r\n");
@@ -144,7 +144,7 @@ describe("a streamed answer", () => {
     await expect.poll(() => received).toBeGreaterThan(paused[0] ?? 0);
   });
 
-  it("ends its connection when it is destroyed", async () => {
+  it("a streamed answer closes its connection when the reader destroys the stream", async () => {
     let closed = false;
     const port = await listen(
       createServer((socket) => void socket.once("data", () => socket.write(CHUNKED)).once("close", () => (closed = true))),
@@ -232,18 +232,18 @@ describe("a proxy", () => {
       says: /through the proxy 127\.0\.0\.1:\d+: the response does not start with HTTP/,
     },
     { does: "never answers", answer: "", says: /^too late$/ },
-  ])("fails the call with the reason when it $does", async ({ answer, says }) => {
+  ])("a call fails with the reason if the proxy $does", async ({ answer, says }) => {
     const proxy = await startProxy(answer);
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: proxy.port } });
     await expect(exchanges.ask(GET, { ...CALL, timeoutMs: 300 })).rejects.toThrow(says);
   });
 
-  it("fails the call with the reason if no proxy listens at the address", async () => {
+  it("a call fails with the reason if no proxy listens at the address", async () => {
     const exchanges = exchangesOf({ port: 1, tls: { ca }, proxy: { host: LOOPBACK, port: 1 } });
     await expect(exchanges.ask(GET, CALL)).rejects.toThrow(/through the proxy 127\.0\.0\.1:1: .*ECONNREFUSED/);
   });
 
-  it("is read from the environment for calls and watches, even if only the proxy can resolve the server's name", async () => {
+  it("the proxy is read from the environment for calls and watches, even if only the proxy can resolve the server's name", async () => {
     const proxy = await startProxy("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
     vi.stubEnv("HTTPS_PROXY", `http://${LOOPBACK}:${proxy.port}`);
     vi.stubEnv("NO_PROXY", "");

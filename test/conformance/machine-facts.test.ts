@@ -59,6 +59,6 @@ it("[node-agent 138] ends the whole container on an OOM kill when all cgroups ar
   expect((await readMachineFacts(tmpdir(), { singleProcessOomKill: true })).resources.killsGroupOnOom).toBeUndefined();
 });
 
-it("reports a missing root", async () => {
+it("reports a missing root directory", async () => {
   await expect(readMachineFacts("/no/such/root")).rejects.toThrow("ENOENT");
 });

@@ -101,7 +101,7 @@ describe("virtual clock", () => {
     expect(clock.nextDueMs()).toBeUndefined();
   });
 
-  it("throws if each timer sets another one, without end", async () => {
+  it("throws if each timer endlessly sets another one", async () => {
     const clock = createVirtualClock(START_MS);
     const abort = new AbortController();
     const restless = (async () => {
@@ -267,7 +267,7 @@ describe("the memory delta queue with injected faults", () => {
     await expect(queue.send([1, 2].map((id) => ({ group: `${id}`, id: `${id}`, body: half })))).rejects.toThrow(RangeError);
   });
 
-  it("returns from a waiting receive when a visibility timeout ends", async () => {
+  it("a waiting receive returns when a visibility timeout ends", async () => {
     const { clock, queue } = open({});
     await queue.send(entries(1));
     await queue.receive(NOW);
@@ -290,7 +290,7 @@ describe("memory doorbells with injected faults", () => {
     return createMemoryDoorbells({ clock, random: createSeededRandom(5), cluster: "c", faults: () => faults });
   };
 
-  it("loses and repeats doorbells, and fails a call after sending some of its doorbells", async () => {
+  it("loses and repeats doorbells, and fails a call after only some doorbells were sent", async () => {
     const losing = open({ drop: 0.5 });
     await losing.ring(bells);
     expect(losing.size("replicaset")).toBeLessThan(18);

@@ -510,7 +510,7 @@ describe.each(machines)("volumes $machine", ({ path, mounts }) => {
   });
 });
 
-describe.runIf(ALLOWS_MOUNTS)("mounts that change", () => {
+describe.runIf(ALLOWS_MOUNTS)("changing mounts", () => {
   let r: NodeFilesUnderTest;
   beforeEach(() => {
     r = nodeFiles();
@@ -620,7 +620,7 @@ describe("hostPath", () => {
   });
 });
 
-describe("files of the pod", () => {
+describe("pod files", () => {
   it("creates a pod's directories without access for other users", async () => {
     const { files, root } = nodeFiles();
     await files.makePodDirectories(UID);
@@ -629,7 +629,7 @@ describe("files of the pod", () => {
     expect([pod, join(pod, "volumes"), join(pod, "plugins")].map(mode)).toEqual(["750", "750", "750"]);
   });
 
-  it("has no pods at first", async () => {
+  it("returns no pods for an empty root", async () => {
     expect(await nodeFiles().files.podsWithDirectories()).toEqual([]);
   });
 
@@ -735,7 +735,7 @@ describe("files of the pod", () => {
     await expect(failed).rejects.not.toThrow(/hunter2|in the way/u);
   });
 
-  it.each(["", ".", "..", "../..", "a/b", "/etc", "a\0b"])("rejects the name %j", async (name) => {
+  it.each(["", ".", "..", "../..", "a/b", "/etc", "a\0b"])("rejects the log name %j", async (name) => {
     const { files, root } = nodeFiles();
     const calls = [
       files.makePodDirectories(name),
@@ -768,25 +768,25 @@ describe("container logs", () => {
   });
 
   const tails: { name: string; log: string; linesMax?: number; bytesMax?: number; want: string }[] = [
-    { name: "all of a short one", log: line("a") + line("b", "F", "stderr"), want: "a\nb\n" },
+    { name: "completely if it is short", log: line("a") + line("b", "F", "stderr"), want: "a\nb\n" },
     { name: "the last lines", log: line("a") + line("b") + line("c"), linesMax: 2, want: "b\nc\n" },
-    { name: "the last bytes of these", log: line("aaaa") + line("bbbb"), bytesMax: 7, want: "aa\nbbbb\n".slice(-7) },
-    { name: "lines that the runtime broke as one", log: line("a", "P") + line("b", "P") + line("c"), want: "abc\n" },
+    { name: "up to the last bytes of its last lines", log: line("aaaa") + line("bbbb"), bytesMax: 7, want: "aa\nbbbb\n".slice(-7) },
+    { name: "with lines that the runtime split as one line each", log: line("a", "P") + line("b", "P") + line("c"), want: "abc\n" },
     { name: "a message without a newline at its end", log: line("DONE", "P"), want: "DONE" },
-    { name: "more tags than one", log: line("a", "F:x"), want: "a\n" },
+    { name: "with more than one tag per line", log: line("a", "F:x"), want: "a\n" },
     { name: "a line that is still being written", log: line("a") + line("b").trimEnd(), linesMax: 1, want: "a\nb\n" },
-    { name: "nothing of what is no log line", log: `rubbish\n${line("a")}`, want: "a\n" },
+    { name: "without lines that are not in the log format", log: `rubbish\n${line("a")}`, want: "a\n" },
     { name: "spaces and empty lines", log: line("  a  ") + line(""), want: "  a  \n\n" },
-    { name: "nothing of an empty one", log: "", want: "" },
+    { name: "as empty if it is empty", log: "", want: "" },
     {
-      name: "lines as Docker has them",
+      name: "in Docker's format",
       log: ["a\n", "b", "c\n"].map((log) => `${JSON.stringify({ log, stream: "stdout", time: "2026-03-01T10:00:00Z" })}\n`).join(""),
       linesMax: 2,
       want: "bc\n",
     },
-    { name: "a character that was cut as a mark", log: line("aü"), bytesMax: 2, want: "\ufffd\n" },
+    { name: "with a truncated character as a replacement mark", log: line("aü"), bytesMax: 2, want: "\ufffd\n" },
     {
-      name: "the end of one that is longer than a block",
+      name: "up to the end of a message that is longer than a block",
       log: line("x".repeat(16_000)).repeat(20) + line("end"),
       linesMax: 2,
       bytesMax: 8,
@@ -800,7 +800,7 @@ describe("container logs", () => {
     expect(await files.tailLog(path, { linesMax, bytesMax })).toBe(want);
   });
 
-  it("[node-agent 93] reads no log that is missing or elsewhere", async () => {
+  it("[node-agent 93] returns nothing for a log that is missing or outside of the log directory", async () => {
     const { files, logs } = nodeFiles();
     const limits = { linesMax: 80, bytesMax: 2048 };
     writeFileSync(join(TOP, "other.log"), line("a"));

@@ -279,7 +279,7 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "silence", greet: () => {} },
     { name: "headers that trickle", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n", "X: y\r\n") },
     { name: "a body that trickles", greet: (socket) => trickle(socket, "HTTP/1.1 200 OK\r\n\r\n", "x") },
-    { name: "a redirect to itself that takes its time", greet: (socket) => redirectSlowly(socket) },
+    { name: "a slow redirect to itself", greet: (socket) => redirectSlowly(socket) },
   ])("[PR1] ends within its timeout: $name", async ({ greet }) => {
     const server = await raw(greet);
     const startedAt = Date.now();
@@ -296,7 +296,7 @@ describe("[node-agent 97] HTTP probes", () => {
 
   it.each<{ readonly name: string; readonly greet: (socket: Socket) => void }>([
     { name: "a connection that is reset", greet: (socket) => socket.resetAndDestroy() },
-    { name: "something that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
+    { name: "an answer that is not HTTP", greet: (socket) => socket.end("SSH-2.0-x\r\n\r\n") },
     { name: "a body that breaks off", greet: (socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx") },
     { name: "an unrequested protocol", greet: (socket) => socket.end("HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n") },
   ])("[PR2] treats $name as a failure", async ({ greet }) => {
@@ -315,8 +315,8 @@ describe("[node-agent 97] HTTP probes", () => {
     { name: "a host with a space", fields: { host: "a b" } },
     { name: "a host that is a path", fields: { host: "a/b" } },
     { name: "no host", fields: { host: "" } },
-    { name: "a header's name", fields: { headers: [{ name: "a b", value: "" }] } },
-    { name: "a header's value", fields: { headers: [{ name: "a", value: "x\r\ny: z" }] } },
+    { name: "a space in a header's name", fields: { headers: [{ name: "a b", value: "" }] } },
+    { name: "a line break in a header's value", fields: { headers: [{ name: "a", value: "x\r\ny: z" }] } },
     { name: "a port", fields: { port: 70_000 } },
   ])("[PR2] returns an error for an invalid request: $name", async ({ fields }) => {
     const server = await serve((_request, response) => response.end());
@@ -452,7 +452,7 @@ describe("[node-agent 97] gRPC probes", () => {
       answer: (stream) => stream.respond({ ":status": 404 }, { endStream: true }),
       want: { result: "Failure", output: "error: health rpc probe failed: HTTP 404 " },
     },
-  ])("$name", async ({ answer, want }) => {
+  ])("a gRPC probe $name", async ({ answer, want }) => {
     const server = await grpc(answer);
     expect(await check(server.port)).toEqual(want);
     await allClosed(server);
@@ -516,8 +516,8 @@ describe("[node-agent 486] a server that never stops sending", () => {
   const frame = (type: number, flags: number, stream: number, ...payload: number[]): Buffer =>
     Buffer.from([0, 0, payload.length, type, flags, 0, 0, 0, stream, ...payload]);
   const FRAMES = [
-    { name: "windows that grow", piece: frame(8, 0, 0, 0, 0, 0, 1) },
-    { name: "headers that inform", piece: frame(1, 4, 1, 0x08, 3, ...Buffer.from("100")) },
+    { name: "growing flow-control windows", piece: frame(8, 0, 0, 0, 0, 0, 1) },
+    { name: "informational headers", piece: frame(1, 4, 1, 0x08, 3, ...Buffer.from("100")) },
     { name: "pings", piece: frame(6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8) },
   ];
   it.each(FRAMES)("gRPC: $name fail the probe", async ({ piece }) => {
@@ -550,7 +550,7 @@ describe("[node-agent 489] host names", () => {
       lookupUntil(signal, files)(name, { all: true }, (error, found) => (error === null ? resolve(found) : reject(error))),
     );
 
-  it("are resolved without occupying a thread of the process", async () => {
+  it("host names are resolved without occupying a thread of the process", async () => {
     const server = await serve((_request, response) => response.end("ok"));
     const spy = vi.spyOn(dns, "lookup");
     const { port } = server;
@@ -565,7 +565,7 @@ describe("[node-agent 489] host names", () => {
     { name: "web.", want: ["10.0.0.7"] },
     { name: "db", want: [] },
     { name: "ghost", want: [] },
-  ])("in the hosts file: $name", ({ name, want }) => {
+  ])("a name in the hosts file is resolved: $name", ({ name, want }) => {
     const text = "127.0.0.1\tlocalhost\n::1 ip6 localhost # db\n10.0.0.7 shop WEB\n10.0.0 ghost\n";
     expect(hostsEntries(name, text).map(({ address }) => address)).toEqual(want);
   });
@@ -597,7 +597,7 @@ describe("[node-agent 489] host names", () => {
   }
   const QUERY_BYTES_MIN = 12;
 
-  it("are resolved by DNS", async () => {
+  it("host names are resolved by DNS", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
       // The header's flags and counts, the question as it came, and 10.1.2.3 for a question of type A.
       const question = query.subarray(QUERY_BYTES_MIN, query.indexOf(0, QUERY_BYTES_MIN) + 5);
@@ -610,7 +610,7 @@ describe("[node-agent 489] host names", () => {
     end();
   });
 
-  it("fail when they do not exist", async () => {
+  it("a lookup fails if the name does not exist", async () => {
     const { files, end } = await dnsServer((socket, query, port) => {
       const answer = Buffer.from(query);
       answer.writeUInt16BE(0x8183, 2);

@@ -5,7 +5,7 @@ import type { Random } from "../../shared/base/random.ts";
 
 export function randomConformance(name: string, factory: () => Random): void {
   describe(`randomness on ${name}`, () => {
-    it("RN1 is uniform in [0, 1)", () => {
+    it("RN1 a random number is uniform in [0, 1)", () => {
       const random = factory();
       const counts = Array.from({ length: 10 }, () => 0);
       for (let draw = 0; draw < 20_000; draw++) {
@@ -17,7 +17,7 @@ export function randomConformance(name: string, factory: () => Random): void {
       for (const count of counts) expect(Math.abs(count - 2_000)).toBeLessThan(424);
     });
 
-    it("RN1 does not repeat itself", () => {
+    it("RN1 the random numbers do not repeat", () => {
       const random = factory();
       expect(new Set(Array.from({ length: 1_000 }, () => random.next())).size).toBeGreaterThan(990);
     });

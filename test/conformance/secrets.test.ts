@@ -46,7 +46,7 @@ secretsConformance("files", async (values) => {
 });
 
 describe("secrets over HTTP, in addition to the port's suite", () => {
-  it("are read by one call of each service", async () => {
+  it("all secrets are read by one call of each service", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2", "/c": "3", "/d": "4" });
     await secrets.read(["a", "ssm:/c", "b", "ssm:/d"]);
     expect(server.asked.toSorted((one, other) => one.action.localeCompare(other.action))).toEqual([
@@ -57,13 +57,13 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
 
   it.each([
     {
-      name: "one of several",
+      name: "one of several secrets",
       references: ["a", "b"],
       refuse: ["b", "AccessDeniedException"],
       want: "b: access is denied: allow secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
     },
     {
-      name: "the call itself",
+      name: "the call itself is denied",
       references: ["a"],
       refuse: ["BatchGetSecretValue", "AccessDeniedException"],
       want: "a: access is denied: allow secretsmanager:BatchGetSecretValue (on *) and secretsmanager:GetSecretValue on it, and kms:Decrypt if its key is your own",
@@ -75,13 +75,13 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
       want: "ssm:/c: access is denied: allow ssm:GetParameters on it, and kms:Decrypt if its key is your own",
     },
     {
-      name: "the key behind it",
+      name: "the KMS key of the secret",
       references: ["a", "b"],
       refuse: ["a", "DecryptionFailure"],
       want: "a: cannot be decrypted: the KMS key is disabled, or kms:Decrypt on it is not allowed (DecryptionFailure)",
     },
     {
-      name: "an unknown code",
+      name: "an unknown error code",
       references: ["a"],
       refuse: ["a", "InternalServiceErrorException"],
       want: "a: failed with InternalServiceErrorException",
@@ -101,7 +101,7 @@ describe("secrets over HTTP, in addition to the port's suite", () => {
     await expect(secrets.read(["empty"])).rejects.toThrow("empty: does not exist, or has no value yet (ResourceNotFoundException)");
   });
 
-  it("fail with not found if the response lacks one of the requested secrets (SR1, SR2)", async () => {
+  it("the read fails with not found if the response lacks one of the requested secrets (SR1, SR2)", async () => {
     const { server, secrets } = await standIn({ a: "1", b: "2" });
     server.passedOver.add("b");
     await expect(secrets.read(["a", "b"])).rejects.toThrow(/^b: does not exist, or has no value yet \(ResourceNotFoundException\)$/);
@@ -136,7 +136,7 @@ describe("a secret in a file", () => {
     return { folder, path, write: () => createSecrets().write(`file:${path}`, "two") };
   }
 
-  it("is replaced atomically: a concurrent reader reads the complete old value, and no temporary file remains", async () => {
+  it("a secret file is replaced atomically: a concurrent reader reads the complete old value, and no temporary file remains", async () => {
     const { folder, path, write } = await place();
     const old = await open(path);
     await write();
@@ -144,13 +144,13 @@ describe("a secret in a file", () => {
     await old.close();
   });
 
-  it("keeps its old value when there is no space for the new one", async () => {
+  it("a secret file keeps its old value when there is no space for the new one", async () => {
     const { path, write } = await place("k".repeat(250)); // and none for a longer name beside it
     await expect(write()).rejects.toThrow(`file:${path}: `);
     expect(await readFile(path, "utf8")).toBe("one");
   });
 
-  it("[informer T113] always has the complete value of one of several concurrent writers, and no write fails", async () => {
+  it("[informer T113] a secret file always has the complete value of one of several concurrent writers, and no write fails", async () => {
     const { folder, path } = await place();
     const values = Array.from({ length: 40 }, (_, index) => String.fromCodePoint(0x41 + index).repeat(100_000));
     const seen = new Set<string>(["one"]);
@@ -189,14 +189,17 @@ describe("a secret in a file", () => {
     expect(((await stat(path)).mode & 0o777).toString(8)).toBe(is);
   });
 
-  it.skipIf(process.getuid?.() !== 0)("keeps its owner when root writes it (only root can change a file's owner)", async () => {
-    const { path, write } = await place();
-    await chown(path, 65_534, 65_533);
-    await write();
-    expect(await stat(path)).toMatchObject({ uid: 65_534, gid: 65_533 });
-  });
+  it.skipIf(process.getuid?.() !== 0)(
+    "a secret file keeps its owner when root writes it (only root can change a file's owner)",
+    async () => {
+      const { path, write } = await place();
+      await chown(path, 65_534, 65_533);
+      await write();
+      expect(await stat(path)).toMatchObject({ uid: 65_534, gid: 65_533 });
+    },
+  );
 
-  it("is replaced at the target of a link, and the link remains", async () => {
+  it("a linked secret file is replaced at the target of its link, and the link remains", async () => {
     const { folder, path, write } = await place("target");
     const link = join(folder, "link");
     await symlink("target", link);
@@ -208,14 +211,14 @@ describe("a secret in a file", () => {
     await write();
   });
 
-  it("is created if missing, but its directory is not created", async () => {
+  it("a missing secret file is created, but its directory is not created", async () => {
     const { folder } = await place();
     await createSecrets().write(`file:${join(folder, "new")}`, "first");
     expect((await stat(join(folder, "new"))).mode & 0o777).toBe(0o600);
     await expect(createSecrets().write(`file:${join(folder, "no/new")}`, "first")).rejects.toThrow("could not be reached (ENOENT)");
   });
 
-  it("is never a device", async () => {
+  it("a secret is never read from or written to a device", async () => {
     await expect(createSecrets().write("file:/dev/null", "lost")).rejects.toThrow("file:/dev/null: is not a regular file");
     expect((await stat("/dev/null")).isCharacterDevice()).toBe(true);
   });

@@ -17,7 +17,7 @@ export function secretsConformance(
       expect(Object.fromEntries(got)).toEqual(Object.fromEntries(names.map((each) => [reference(each), values[each]])));
     });
 
-    it("SR1 SR2 fails as a whole, and reports missing secrets without values", async () => {
+    it("SR1 SR2 a read of several secrets fails as a whole, and reports missing secrets without values", async () => {
       const { secrets, reference } = await make({ good: "CANARY-good-s3cret" });
       const error: unknown = await secrets.read(["good", "gone", "away"].map(reference)).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(SecretError);
@@ -25,7 +25,7 @@ export function secretsConformance(
       expect(String(error)).not.toContain("CANARY");
     });
 
-    it("SR2 does not quote an invalid reference: it may be a secret in the wrong place", async () => {
+    it("SR2 an error does not quote an invalid reference, because that may be a secret in the wrong place", async () => {
       const { secrets } = await make({});
       const error: unknown = await secrets.read(["rediss://user:CANARY-url@host"]).catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(SecretError);

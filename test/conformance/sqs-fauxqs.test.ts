@@ -93,7 +93,7 @@ describe("the delta queue on fauxqs, in addition to the port's suite", () => {
 });
 
 describe("doorbells on fauxqs, in addition to the port's suite", () => {
-  it("DB2 are delayed by whole seconds, and the worker waits for the remainder", async () => {
+  it("DB2 doorbells are delayed by whole seconds, and the worker waits for the remainder", async () => {
     const { urls } = await setUp();
     const source = createSqsMessageSource(calls, { queueUrl: urls.replicaset });
     await createSqsDoorbells(calls, { queueUrls: urls, cid: "c" }).ring([bell("a", 1_001), bell("b", 999), bell("c", 3_600_000)]);

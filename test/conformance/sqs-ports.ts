@@ -81,7 +81,7 @@ function queuesConformance(server: string, client: () => Client, calls: () => Sq
   const source = (queueUrl: string): ReturnType<typeof createSqsMessageSource> => createSqsMessageSource(calls(), { queueUrl });
 
   describe(`queues on ${server}`, () => {
-    it("are created with the specified attributes, repeatedly", async () => {
+    it("queues are created with the specified attributes, and creating them again succeeds", async () => {
       const first = await createQueues(client(), "same");
       expect(await createQueues(client(), "same")).toEqual(first);
       const attributesOf = async (QueueUrl: string) =>

@@ -94,7 +94,7 @@ function suite(): void {
     );
   });
 
-  it("[node-agent 282] connects over the D-Bus socket where there is one", async () => {
+  it("[node-agent 282] connects over the D-Bus socket if one exists", async () => {
     if (!existsSync(BUS)) await run("systemctl", ["start", "dbus.service"]);
     await eventually("systemd is on the bus", () => run("busctl", ["status", "org.freedesktop.systemd1"]));
     const systemd = createSystemd([{ file: BUS, match: "type='signal',member='JobRemoved'" }]);

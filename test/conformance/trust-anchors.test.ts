@@ -56,16 +56,16 @@ describe("a client of the API server", () => {
     readonly ca: Issued;
     readonly error?: string;
   }[] = [
-    { title: "trusts the root, the server sends its chain", shows: server, chain: intermediate, ca: root },
+    { title: "trusts the root when the server sends its chain", shows: server, chain: intermediate, ca: root },
     { title: "trusts an intermediate certificate alone", shows: server, ca: intermediate },
-    { title: "trusts an intermediate certificate, also where the server sends it", shows: server, chain: intermediate, ca: intermediate },
+    { title: "trusts an intermediate certificate that the server also sends", shows: server, chain: intermediate, ca: intermediate },
     { title: "trusts the server's own certificate", shows: server, ca: server },
-    { title: "trusts a certificate that signs itself", shows: selfSigned, ca: selfSigned },
+    { title: "trusts a self-signed certificate", shows: selfSigned, ca: selfSigned },
     { title: "rejects a root whose intermediate is missing in the handshake", shows: server, ca: root, error: "unable to get" },
     { title: "rejects another authority", shows: server, chain: intermediate, ca: unrelated, error: "unable to" },
     { title: "rejects an expired certificate below an anchor", shows: expired, ca: intermediate, error: "expired" },
     { title: "rejects an expired certificate that is itself the anchor", shows: expired, ca: expired, error: "expired" },
-    { title: "rejects a certificate for clients", shows: forClients, ca: intermediate, error: "purpose" },
+    { title: "rejects a client certificate of the server", shows: forClients, ca: intermediate, error: "purpose" },
     { title: "rejects a certificate of another host", shows: elsewhere, ca: intermediate, error: "IP: 127.0.0.1 is not in the cert" },
   ];
 
@@ -102,9 +102,9 @@ describe("the node agent's server", () => {
   const forServers = issue("for-servers", SERVER, "intermediate");
   const cases: readonly { readonly title: string; readonly shows: Issued; readonly clientCa: Issued; readonly code: number }[] = [
     { title: "accepts a client certificate below an intermediate of its client CA file", shows: client, clientCa: intermediate, code: 200 },
-    { title: "rejects one of another authority", shows: client, clientCa: unrelated, code: 401 },
-    { title: "rejects one that has expired", shows: late, clientCa: intermediate, code: 401 },
-    { title: "rejects one for servers", shows: forServers, clientCa: intermediate, code: 401 },
+    { title: "rejects a client certificate of another authority", shows: client, clientCa: unrelated, code: 401 },
+    { title: "rejects an expired client certificate", shows: late, clientCa: intermediate, code: 401 },
+    { title: "rejects a server certificate of a client", shows: forServers, clientCa: intermediate, code: 401 },
   ];
 
   it.each(cases)("$title, even after its own certificate was renewed", async ({ shows, clientCa, code }) => {

@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined)(
     const judge = "program" in built ? startJudge(built.program) : undefined;
     afterAll(() => judge?.close());
 
-    it.for(CONTROLLERS)("histories of a %s", { timeout: 300_000 }, async (lived) => {
+    it.for(CONTROLLERS)("histories of a %s enqueue the same keys", { timeout: 300_000 }, async (lived) => {
       if (judge === undefined) throw new Error("skipped");
       const wrong: string[] = [];
       let queued = 0;

@@ -55,13 +55,13 @@ describe.skipIf(reason !== undefined)(`a cold start${reason === undefined ? "" :
     await rm(out, { recursive: true });
   });
 
-  it("has a budget for each function", async () => {
+  it("a cold start has a budget for each function", async () => {
     expect(Object.keys(COLD_START_MAX)).toEqual(await functionNames(ROOT));
   });
 
   // dead-deltas abandons its cache, so it runs last.
   it.each(["apply-deltas", "sweep", "sync-deployment", "sync-replicaset", "sync-replicationcontroller", "dead-deltas"])(
-    "of %s stays within the budget, including its first invocation",
+    "a cold start of %s stays within the budget, including its first invocation",
     async (name) => {
       const { bundle } = await bundleFunction(ROOT, name, out);
       const budget = COLD_START_MAX[name] ?? 0;

@@ -96,7 +96,7 @@ function suites(): void {
       });
     });
 
-    it("are not affected by a neighbour whose image does not exist", async () => {
+    it("pods are not affected by a neighbour whose image does not exist", async () => {
       const web = await runPod(cri, node, "web", { image: { image: IMAGES.serverV1 } });
       await expect(cri.pullImage({ image: ABSENT })).rejects.toThrow("connection refused");
       const failed = runPod(cri, node, "none", { image: { image: ABSENT } });
@@ -105,7 +105,7 @@ function suites(): void {
       expect((await cri.listContainers()).map(({ id }) => id)).toEqual([web.id]);
     });
 
-    it("keep serving while containerd is killed, and are listed when it is back", async () => {
+    it("pods keep serving while containerd is killed, and are listed when it is back", async () => {
       const web = await runPod(cri, node, "web", { image: { image: IMAGES.serverV1 } });
       const before = node.pid;
       await node.kill();
@@ -122,7 +122,7 @@ function suites(): void {
   });
 
   describe("a node's containerd", () => {
-    it("shares nothing with another one, and leaves nothing behind when it stops", async () => {
+    it("a node's containerd shares nothing with another one, and leaves nothing behind when it stops", async () => {
       const [a, b] = await Promise.all([startContainerd(), startContainerd()]);
       try {
         const [criA, criB] = [createCri(a.endpoint), createCri(b.endpoint)];

@@ -47,7 +47,7 @@ describe.skipIf(absent !== undefined)(`a control plane without workload controll
     });
   });
 
-  it("populates a new namespace and deletes it, so the other controllers run", async () => {
+  it("the other controllers run: a new namespace is populated and deleted", async () => {
     await ok(controlPlane, ["create", "namespace", "furnished"]);
     await eventually(controlPlane, ["get", "configmap/kube-root-ca.crt", "serviceaccount/default", "-n", "furnished"]);
     await ok(controlPlane, ["delete", "namespace", "furnished", "--timeout=20s"]); // waits until it is deleted
@@ -142,7 +142,7 @@ describe.skipIf(absent !== undefined)(`the control plane's command ${absent ?? "
   );
 
   it(
-    "ends cleanly on SIGTERM",
+    "the command ends cleanly on SIGTERM",
     async () => {
       const cli = await startCli([]);
       cli.kill("SIGTERM");

@@ -139,7 +139,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       expect((await dev.exited).code).toBe(0);
     });
 
-    it("leaves nothing behind when it is killed with SIGKILL", async () => {
+    it("dev leaves nothing behind when dev is killed with SIGKILL", async () => {
       const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
       await dev.line("ready:");
       const pids = dev.pids();
@@ -149,7 +149,7 @@ await whereRealPartsAre("dev on a real control plane", () => {
       measured(`dev killed −9: its processes gone after ${((performance.now() - from) / 1000).toFixed(1)} s`);
     });
 
-    it("restarts its queue each time it dies, even before it was ready", async () => {
+    it("dev restarts its queue process after each exit, even before the queue was ready", async () => {
       const dev = deltaloop(["dev", "--kubeconfig", cluster.rolesKubeconfig]);
       try {
         await dev.line("ready:");

@@ -98,7 +98,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
     }
     const FAULTS: readonly Fault[] = [
       {
-        name: "an evicting policy",
+        name: "an eviction policy that evicts keys",
         strike: () => client?.config("SET", "maxmemory-policy", "allkeys-lru"),
         want: [/^redis\.policy : allkeys-lru/],
         mend: () => client?.config("SET", "maxmemory-policy", "noeviction"),
@@ -110,7 +110,7 @@ await whereRealPartsAre("doctor on a real control plane", () => {
         mend: () => cluster?.kubectl("apply", "-f", join(ROOT, "infra/manifests/rbac.yaml")),
       },
       {
-        name: "a dead-letter doorbell",
+        name: "a doorbell in the dead-letter queue",
         strike: () => sqs?.send(new SendMessageCommand({ QueueUrl: deadLetters(), MessageBody: "{}" })),
         want: [/^queue\.deadLetters replicaset: 1 messages/],
         mend: () => sqs?.send(new PurgeQueueCommand({ QueueUrl: deadLetters() })),

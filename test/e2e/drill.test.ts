@@ -103,7 +103,7 @@ function suite(startCluster: () => Promise<SomeCluster>, inMemory: string | unde
       });
     });
 
-    it("keeps environments warm: many invocations use few processes, and function logs reach LocalStack's log", async () => {
+    it("many invocations use few warm environments, and function logs reach LocalStack's log", async () => {
       const text = await deployed.log();
       const started = text.match(/deltaloop-local-apply-deltas: environment started/g) ?? [];
       const invoked = text.match(/deltaloop-local-apply-deltas: START RequestId/g) ?? [];

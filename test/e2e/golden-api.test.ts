@@ -232,7 +232,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       expect(ours.stdout).toMatch(/Normal +ScalingReplicaSet +\S+.* +deployment-controller +Scaled up replica set web-/);
     });
 
-    it("ends with the same objects", async () => {
+    it("both servers have the same objects at the end", async () => {
       for (const path of ["/apis/apps/v1/namespaces/shop/deployments", "/apis/apps/v1/namespaces/shop/replicasets"]) {
         const [real, ours] = await Promise.all([cluster.client.list(path), memoryClient.list(path)]);
         expect(ours.items.map(comparable)).toEqual(real.items.map(comparable));

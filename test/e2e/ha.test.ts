@@ -163,7 +163,7 @@ await whereRealPartsAre("two watchers on a real control plane", () => {
       });
     });
 
-    it("both are killed with SIGKILL and restarted", async () => {
+    it("both watchers are killed with SIGKILL and restarted", async () => {
       await inARollout(async () => {
         const { watcher, watcher2 } = dev.pids();
         const from = dev.output().length;

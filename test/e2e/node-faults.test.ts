@@ -177,7 +177,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     return sandboxes.filter(({ metadata }) => metadata.name === podName).map(({ metadata }) => metadata.uid);
   };
 
-  it("a static pod starts, and its mirror pod reports it", async () => {
+  it("a static pod starts, and its mirror pod has the same status", async () => {
     // It ignores SIGTERM, so an agent that does not wait for its end is detected.
     await writeManifest("web.json", staticPod({ args: ["stubborn"] }));
     const mirror = await podReady(cluster, "web-node-a");
@@ -264,7 +264,7 @@ await whereNodesCanRun("faults of nodes of ours", () => {
     expect(await answerOf(pods[0]?.status.podIP)).toBe("v1 from-url-node-a\n");
   });
 
-  it("keeps all pods while three sources disappear and return one after the other, and then applies changes [node-agent 459]", async () => {
+  it("keeps all pods while each of three sources is unavailable for some time, and then applies changes [node-agent 459]", async () => {
     try {
       const staying = ["web-node-a", "early-node-a", "from-url-node-a", "from-url-node-b", "stays", "comes"];
       const before = new Map(await Promise.all(staying.map(async (name) => [name, await podReady(cluster, name)] as const)));

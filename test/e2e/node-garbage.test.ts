@@ -65,7 +65,7 @@ await whereNodesCanRun("what a node throws away", () => {
     expect(await imageNames()).not.toContain(FILLER);
   });
 
-  it("[node-agent 148] reports when that does not free enough space, and keeps images of pods and sandboxes", async () => {
+  it("[node-agent 148] reports when removing images does not free enough space, and keeps images of pods and sandboxes", async () => {
     await rm(join(root(), "ballast"));
     await fill(MIB);
     await collectedAnew();

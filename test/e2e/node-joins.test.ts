@@ -136,7 +136,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
     agent = undefined;
   }
 
-  describe("a machine", () => {
+  describe("a machine that joins as a node", () => {
     it("joins, and is Ready with a certificate that upstream's controllers approved and signed [node-agent 430 431]", async () => {
       await putProvider();
       await follow("1.");
@@ -190,7 +190,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       expect(agent?.output()).not.toContain(PASSWORD);
     });
 
-    it("is drained, handed over to our agent, and accepts pods again with its previous configuration [node-agent 452]", async () => {
+    it("a node is drained, handed over to our agent, and accepts pods again with its previous configuration [node-agent 452]", async () => {
       await cluster.kubectl("label", "node", NAME, "example.com/rack=7");
       const before = agent?.pid;
       await follow("5.");
@@ -202,7 +202,7 @@ await whereNodesCanRun("docs/guides/node.md", () => {
       expect(node?.spec.taints ?? []).toEqual([]);
     });
 
-    it("is handed back to the kubelet [node-agent 452]", async () => {
+    it("a node is handed back to the kubelet [node-agent 452]", async () => {
       await follow("6.");
       expect(agent).toBeUndefined();
       expect(await cluster.get(`/api/v1/nodes/${NAME}`)).toBeUndefined();

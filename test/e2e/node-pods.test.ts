@@ -68,7 +68,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   };
 
   describe.concurrent("an image that does not exist", () => {
-    it("is reported with upstream's message, and its neighbour on the node is not affected", async () => {
+    it("a missing image is reported with upstream's message, and its neighbour on the node is not affected", async () => {
       await cluster.apply(podOf("neighbour", { containers: [server()] }));
       const before = containerOf(await podReady(cluster, "neighbour"));
       await cluster.apply(podOf("none", { containers: [{ name: "main", image: ABSENT }] }));
@@ -99,7 +99,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("a container that exits", () => {
-    it("fails its pod with restart policy Never, and is not restarted [node-agent 92] [node-agent 103]", async () => {
+    it("a container that exits fails its pod under Never, and is not restarted [node-agent 92] [node-agent 103]", async () => {
       await cluster.apply(podOf("never", { restartPolicy: "Never", containers: [shell("main", "echo sad; exit 3")] }));
       const pod = await podEnded(cluster, "never");
       const { state, restartCount, ready } = containerOf(pod);
@@ -116,7 +116,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await cluster.kubectl("delete", "pod", "never", "--timeout=30s");
     });
 
-    it("is restarted with OnFailure until it succeeds [node-agent 92]", async () => {
+    it("a container that exits is restarted under OnFailure until it succeeds [node-agent 92]", async () => {
       const script = "echo x >> /work/runs; [ $(busybox wc -l < /work/runs) -ge 2 ]";
       await cluster.apply(
         podOf("onfailure", {
@@ -146,30 +146,38 @@ await whereNodesCanRun("pods on a node of ours", () => {
         more: { livenessProbe: { exec: { command: ["false"] }, periodSeconds: 1, failureThreshold: 1, initialDelaySeconds: 2 } },
       },
       { cause: "its sandbox dies", pod: "cut-by-sandbox", more: {} },
-    ])("is restarted with OnFailure when $cause and it takes 3 s to exit with 0 [node-agent 127]", async ({ pod: name, more }) => {
-      const first = 'echo > /work/first; trap "sleep 3; exit 0" TERM; sleep 3600 & wait';
-      await cluster.apply(
-        podOf(name, {
-          restartPolicy: "OnFailure",
-          terminationGracePeriodSeconds: 10,
-          containers: [
-            shell("main", `if [ -e /work/first ]; then echo done; exit 0; fi; ${first}`, {
-              ...more,
-              volumeMounts: [{ name: "work", mountPath: "/work" }],
-            }),
-          ],
-          volumes: [{ name: "work", emptyDir: {} }],
-        }),
-      );
-      const begun = await podWhere(cluster, name, "runs", (one) => containerOf(one).state.running !== undefined);
-      if (name === "cut-by-sandbox") process.kill(await pauseProcess(begun), "SIGKILL");
-      const pod = await podEnded(cluster, name);
-      const { state, lastState, restartCount } = containerOf(pod);
-      expect([pod.status.phase, state.terminated?.exitCode, lastState.terminated?.exitCode, restartCount]).toEqual(["Succeeded", 0, 0, 1]);
-      const tookMs = Date.parse(lastState.terminated?.finishedAt ?? "") - Date.parse(lastState.terminated?.startedAt ?? "");
-      expect(tookMs).toBeGreaterThanOrEqual(3 * SECONDS);
-      expect(await logs(name)).toBe("done\n");
-    });
+    ])(
+      "a container is restarted under OnFailure when $cause and it takes 3 s to exit with 0 [node-agent 127]",
+      async ({ pod: name, more }) => {
+        const first = 'echo > /work/first; trap "sleep 3; exit 0" TERM; sleep 3600 & wait';
+        await cluster.apply(
+          podOf(name, {
+            restartPolicy: "OnFailure",
+            terminationGracePeriodSeconds: 10,
+            containers: [
+              shell("main", `if [ -e /work/first ]; then echo done; exit 0; fi; ${first}`, {
+                ...more,
+                volumeMounts: [{ name: "work", mountPath: "/work" }],
+              }),
+            ],
+            volumes: [{ name: "work", emptyDir: {} }],
+          }),
+        );
+        const begun = await podWhere(cluster, name, "runs", (one) => containerOf(one).state.running !== undefined);
+        if (name === "cut-by-sandbox") process.kill(await pauseProcess(begun), "SIGKILL");
+        const pod = await podEnded(cluster, name);
+        const { state, lastState, restartCount } = containerOf(pod);
+        expect([pod.status.phase, state.terminated?.exitCode, lastState.terminated?.exitCode, restartCount]).toEqual([
+          "Succeeded",
+          0,
+          0,
+          1,
+        ]);
+        const tookMs = Date.parse(lastState.terminated?.finishedAt ?? "") - Date.parse(lastState.terminated?.startedAt ?? "");
+        expect(tookMs).toBeGreaterThanOrEqual(3 * SECONDS);
+        expect(await logs(name)).toBe("done\n");
+      },
+    );
 
     it("backs off with Always, with upstream's message, and shows both runs' logs [node-agent 92] [node-agent 103]", async () => {
       await cluster.apply(podOf("always", { containers: [shell("main", "echo run; exit 4")] }));
@@ -227,7 +235,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
         expect(await logs(name)).toBe("first\nsecond\nmain\n");
       });
 
-    it("fail their pod with Never, and nothing else starts [node-agent 95]", async () => {
+    it("a failed init container fails its pod under Never, and nothing else starts [node-agent 95]", async () => {
       await cluster.apply(
         podOf("init-fails", { restartPolicy: "Never", initContainers: [shell("first", "exit 5")], containers: [shell("main", STAY)] }),
       );
@@ -240,7 +248,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await cluster.kubectl("get", "pods", "init-fails", "--no-headers")).toMatch(/^init-fails +0\/1 +Init:Error +0 /);
     });
 
-    it("are retried with Always, and the others wait [node-agent 95]", async () => {
+    it("a failed init container is retried under Always, and the other containers wait [node-agent 95]", async () => {
       await cluster.apply(podOf("init-retries", { initContainers: [shell("first", "exit 5")], containers: [shell("main", STAY)] }));
       const pod = await podWhere(cluster, "init-retries", "tried twice", (one) => containerOf(one, "first").restartCount >= 1);
       expect([pod.status.phase, containerOf(pod).state.waiting?.reason, containerOf(pod).containerID]).toEqual([
@@ -251,7 +259,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(conditionOf(pod.status, "Initialized")).toMatchObject({ status: "False", reason: "ContainersNotInitialized" });
     });
 
-    it("that are sidecars run alongside the others, and end after them", async () => {
+    it("sidecars run alongside the other containers, and end after them", async () => {
       const sidecar = shell("proxy", 'trap "echo ended >> /work/order; exit 0" TERM; echo up >> /work/order; sleep 3600 & wait', {
         restartPolicy: "Always",
         startupProbe: { exec: { command: ["ls", "/work/order"] }, periodSeconds: 1 },
@@ -278,7 +286,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("probes", () => {
-    it("of liveness restart only the container that fails [node-agent 97]", async () => {
+    it("a liveness probe restarts only the container that fails [node-agent 97]", async () => {
       const often = { periodSeconds: 1, failureThreshold: 1 };
       // Two pods: Events of one object are limited (25), and repeated restarts use that up.
       await cluster.apply(
@@ -311,7 +319,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       );
     });
 
-    it("of startup block the others, and decide when a container counts as started [node-agent 97]", async () => {
+    it("a startup probe blocks the other probes, and decides when a container counts as started [node-agent 97]", async () => {
       const late = `sleep 4; echo up > /tmp/up; ${STAY}`;
       const probe = { exec: { command: ["cat", "/tmp/up"] }, periodSeconds: 1 };
       await cluster.apply(
@@ -334,7 +342,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(ready - Date.parse(state.running?.startedAt ?? "")).toBeGreaterThanOrEqual(4 * SECONDS);
     });
 
-    it("of readiness wait for their delay, and make a pod unready without ending it [node-agent 96]", async () => {
+    it("a readiness probe waits for its delay, and makes a pod unready without ending the pod [node-agent 96]", async () => {
       await cluster.apply(
         podOf("ready-later", {
           containers: [shell("main", STAY, { readinessProbe: { exec: { command: ["true"] }, initialDelaySeconds: 5, periodSeconds: 1 } })],
@@ -377,7 +385,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       while read more && [ "$more" != "$(printf "\\r")" ]; do true; done
       printf "HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n"'`;
 
-    it("are called over HTTP, postStart before the container counts as started and preStop before it ends [node-agent 98]", async () => {
+    it("HTTP hooks are called: postStart before the container counts as started, and preStop before it ends [node-agent 98]", async () => {
       await cluster.apply(podOf("listener", { containers: [shell("main", LISTEN)] }));
       const { podIP } = (await podReady(cluster, "listener")).status;
       const get = (path: string): object => ({ httpGet: { host: podIP, port: 8080, path } });
@@ -393,7 +401,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await logs("listener")).toMatch(/\nGET \/stopping HTTP\/1.1\r?\n$/);
     });
 
-    it("are run in the container, and end it when postStart fails [node-agent 98]", async () => {
+    it("exec hooks run in the container, and a failed postStart hook ends the container [node-agent 98]", async () => {
       const exec = (script: string): object => ({ exec: { command: ["sh", "-c", script] } });
       const trace = [{ name: "trace", mountPath: "/trace" }];
       const volumes = [{ name: "trace", hostPath: { path: `${node.containerd.directory}/trace`, type: "DirectoryOrCreate" } }];
@@ -431,7 +439,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       measured(`300 s of grace cut to 3 s: deleted after ${(tookMs / SECONDS).toFixed(1)} s`);
     });
 
-    it("end a container that handles SIGTERM immediately, and another one after its grace period", async () => {
+    it("a container that handles SIGTERM ends immediately, and another one after its grace period", async () => {
       await cluster.apply(
         podOf("obedient", { terminationGracePeriodSeconds: 300, containers: [server()] }),
         podOf("stubborn", { terminationGracePeriodSeconds: 6, containers: [server({ args: ["stubborn"] })] }),
@@ -589,7 +597,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       return answer["status"] as Review; // the answer to a TokenReview
     }
 
-    it("waits for a missing ConfigMap, and reports it, until it exists [node-agent 108]", async () => {
+    it("waits for a missing ConfigMap until that exists, and reports the wait [node-agent 108]", async () => {
       await cluster.apply(
         podOf("waits", {
           containers: [shell("main", STAY, { volumeMounts: [{ name: "late", mountPath: "/late" }] })],
@@ -609,7 +617,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(await podReady(cluster, "waits-env"), "main", "echo $X")).toBe("1\n");
     });
 
-    it("has its own name, hosts, user and rights [node-agent 101] [node-agent 103] [node-agent 104] [node-agent 111]", async () => {
+    it("a container has its own name, hosts, user and rights [node-agent 101] [node-agent 103] [node-agent 104] [node-agent 111]", async () => {
       await cluster.apply({ apiVersion: "v1", kind: "Service", metadata: { name: "fooservice" }, spec: { ports: [{ port: 8765 }] } });
       await cluster.apply(
         podOf("self", {
@@ -641,7 +649,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(await run(onHost, "main", "cat /etc/hosts")).toContain("# Kubernetes-managed hosts file (host network).\n");
     });
 
-    it("has the command and arguments of image or spec, with variables expanded [node-agent 105] [node-agent 106]", async () => {
+    it("a container has the command and arguments of image or spec, with variables expanded [node-agent 105] [node-agent 106]", async () => {
       const env = [
         { name: "WHO", value: "world" },
         { name: "GREETING", value: "hello $(WHO) $$(WHO)" },
@@ -680,7 +688,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       expect(containerOf(refused).containerID).toBeUndefined();
     });
 
-    it("has volumes with the right modes, and limits by quality of service [node-agent 110] [node-agent 114]", async () => {
+    it("a container has volumes with the right modes, and limits by quality of service [node-agent 110] [node-agent 114]", async () => {
       const limits = { cpu: "100m", memory: "32Mi" };
       const mounts = ["disk", "memory"].map((name) => ({ name, mountPath: `/${name}` }));
       const modes = "for d in /disk /memory; do busybox stat -c %a $d; done; busybox grep -c ' /memory tmpfs ' /proc/mounts";
@@ -706,7 +714,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
   });
 
   describe.concurrent("a pod's lifecycle", () => {
-    it("can be shortened by a deadline that is set later [node-agent 100]", async () => {
+    it("a deadline that is set later shortens a pod's lifetime [node-agent 100]", async () => {
       await cluster.apply(podOf("deadline", { containers: [shell("main", STAY)] }, { labels: { step: "one" } }));
       await podReady(cluster, "deadline");
       await cluster.kubectl(
@@ -823,7 +831,7 @@ await whereNodesCanRun("pods on a node of ours", () => {
       await podGone(cluster, "by-hand");
     });
 
-    it("attaches to a waiting shell, detaches and returns to the same one [node-agent 460]", async () => {
+    it("attaches to a waiting shell, detaches and attaches to the same shell again [node-agent 460]", async () => {
       await cluster.apply(
         podOf("shell", { containers: [{ name: "main", image: IMAGES.busybox, command: ["sh"], stdin: true, tty: true }] }),
       );

@@ -73,7 +73,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       expect(atOnce(registry.pulls(...names))).toBe(2);
     });
 
-    it("[node-agent 246] that fail are retried after 10 s and 20 s until the image exists, once for both containers that use it", async () => {
+    it("[node-agent 246] a failed pull is retried after 10 s and 20 s until the image exists, once for both containers that use it", async () => {
       const image = registry.image("late");
       const containers = ["main", "second"].map((name) => ({ name, image }));
       await cluster.apply(podOf("late", { nodeName: "parallel", containers }));
@@ -102,7 +102,7 @@ await whereNodesCanRun("image pulls of a node of ours", () => {
       ]);
     });
 
-    it("[node-agent 247] fail above the rate limit without a request to the registry, and are retried later", async () => {
+    it("[node-agent 247] a pull above the rate limit fails without a request to the registry, and is retried later", async () => {
       const names = ["h", "i", "j"];
       for (const name of names) await registry.add(name, 0);
       await pulling("rationed", ...names);

@@ -141,7 +141,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(pods);
     });
 
-    it("is shown by kubectl get and describe as on any cluster", async () => {
+    it("kubectl get and describe show a Deployment as on any cluster", async () => {
       const [pod] = await livePods();
       const { name } = pod?.metadata ?? { name: "" };
       const { podIP } = pod?.status ?? {};
@@ -244,7 +244,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       }
     });
 
-    it("is rolled to a second image", async () => {
+    it("a Deployment of four is rolled to a second image", async () => {
       const from = performance.now();
       await cluster.kubectl("set", "image", "deployment/web", `main=${IMAGES.serverV2}`);
       await cluster.rolledOut("default", "web", ROLLOUT_SECONDS_MAX);
@@ -260,7 +260,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       for (const pod of after) expect(before.find(({ metadata }) => metadata.uid === pod.metadata.uid)?.status).toEqual(pod.status);
     });
 
-    it("ends with a pod whose agent is killed during its grace period [node-agent 120]", async () => {
+    it("a pod ends although its agent is killed during the grace period [node-agent 120]", async () => {
       await cluster.apply(podOf("stubborn", { terminationGracePeriodSeconds: 20, containers: [server({ args: ["stubborn"] })] }));
       const pod = await podReady(cluster, "stubborn");
       const node = nodeOf(pod);
@@ -277,7 +277,7 @@ await whereNodesCanRun("a Deployment on nodes of ours", () => {
       await startedOnce(await allAnswer("v2", 2));
     });
 
-    it("is deleted, and leaves nothing on its nodes", async () => {
+    it("a deleted Deployment leaves nothing on its nodes", async () => {
       const groups = await Promise.all(nodes.map(async (node) => (await node.leftovers()).cgroups));
       expect(groups.flat()).not.toEqual([]);
       await cluster.kubectl("delete", "deployment", "web", "--timeout=60s");

@@ -44,7 +44,7 @@ beforeAll(async () => {
 afterAll(() => rm(scratch, { recursive: true }));
 
 describe(CUT_OFF === undefined ? "where a proxy leads nowhere" : "where there is no network", () => {
-  it("both copies are packaged", async () => {
+  it("both checkouts are packaged", async () => {
     const names = (await functionNames(ROOT)).map((name) => `${name}.zip`);
     for (const { zips, template, reached } of copies) {
       expect([...zips.keys()]).toEqual(names);
@@ -53,11 +53,11 @@ describe(CUT_OFF === undefined ? "where a proxy leads nowhere" : "where there is
     }
   });
 
-  it("zips are identical byte for byte", () => {
+  it("the zips of both checkouts are identical byte for byte", () => {
     for (const [name, bytes] of copies[0].zips) expect(copies[1].zips.get(name)?.equals(bytes), name).toBe(true);
   });
 
-  it("the template is the same text, except for the time in its zips' names in S3", () => {
+  it("both templates have the same text, except for the time in the names of their zips in S3", () => {
     const [one, other] = copies.map(({ template }) => template.replaceAll(DEPLOYED_AT, ""));
     expect(one).toBe(other);
     expect(one).not.toMatch(/anywhere|much\/deeper/);

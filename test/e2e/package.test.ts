@@ -76,13 +76,13 @@ const NOBODY = "http://127.0.0.1:9/q";
 
 describe("zips", () => {
   // That they are the same byte for byte wherever they are made, and the template with them: package-anywhere.test.ts.
-  it("are one per function, with a fixed time", async () => {
+  it("each function has its own zip, with a fixed time", async () => {
     expect(bundles.map(({ name }) => name)).toEqual(FUNCTIONS);
     // Time and date of the first entry: 1980, whenever it was built.
     for (const { name, zip } of bundles) expect((await readFile(zip)).subarray(10, 14).toString("hex"), name).toBe("00002100");
   });
 
-  it("contain the licence of every package in the bundle", async () => {
+  it("zips contain the licence of every package in the bundle", async () => {
     for (const { name, zip } of bundles) {
       const files = await unzipped(zip);
       expect(Object.keys(files), name).toEqual(["handler.mjs", "THIRD-PARTY-LICENSES.txt"]);
@@ -119,7 +119,7 @@ describe("zips", () => {
     }
   });
 
-  it("a node's agent has no fetch either, to save memory", async () => {
+  it("the node agent contains no fetch either, to save memory", async () => {
     const command = join(scratch, "cli");
     await bundleCli(ROOT, command);
     await symlink(join(ROOT, "node_modules"), join(scratch, "node_modules"));
@@ -163,7 +163,7 @@ describe("zips", () => {
     expect([...needed].filter((path) => !paths.includes(path))).toEqual([]);
   });
 
-  it("are rebuilt only while the omitted modules exist", async () => {
+  it("zips are rebuilt only while the omitted modules exist", async () => {
     const options = {
       stdin: { contents: "export {}" },
       bundle: true,
@@ -174,7 +174,7 @@ describe("zips", () => {
     await expect(build(options)).rejects.toThrow(/ioredis\/built\/utils\/debug\.js is not in the bundle/);
   });
 
-  it("are complete, so that each bundle can be imported alone and exports a handler", async () => {
+  it("each bundle can be imported alone and exports a handler", async () => {
     for (const { name, bundle } of bundles) {
       const alone = join(scratch, `alone-${name}`);
       await cp(bundle, join(alone, "handler.mjs"));
@@ -260,7 +260,7 @@ describe("zips", () => {
     }
   });
 
-  it("contain no @kubernetes/client-node, no file of shared/local, and no credential lookup", async () => {
+  it("zips contain no @kubernetes/client-node, no file of shared/local, and no credential lookup", async () => {
     for (const { name, bundle } of bundles)
       expect(await readFile(bundle, "utf8"), name).not.toMatch(/loadFromDefault|fauxqs|makeApiClient|sso_start_url|credential_process/);
   });
@@ -277,7 +277,7 @@ describe("template", () => {
   const ofType = (type: string, from = template) => Object.entries(from.Resources).filter(([, resource]) => resource.Type === type);
   const properties = (name: string) => template.Resources[name]?.Properties;
 
-  it("has Q1, a Q2 for each controller and a dead-letter queue for each, like local runs", () => {
+  it("the template has Q1, a Q2 for each controller and a dead-letter queue for each, like local runs", () => {
     const names = ofType("AWS::SQS::Queue").map(([name]) => name);
     const kinds = ["Deltas", "Deployment", "ReplicaSet", "ReplicationController"];
     expect(names.toSorted()).toEqual(kinds.flatMap((kind) => [`${kind}DeadQueue`, `${kind}Queue`]).toSorted());

@@ -25,9 +25,9 @@ const BESIDE = ["docs/start/shadow-and-explain.md", "docs/guides/incident.md"];
 
 await whereRealPartsAre("the commands of docs/start and docs/guides", () => {
   describe.each([
-    { name: "beside the cluster's own controllers", controllers: "all", pages: PAGES.filter(({ page }) => BESIDE.includes(page)) },
+    { name: "in parallel to the cluster's own controllers", controllers: "all", pages: PAGES.filter(({ page }) => BESIDE.includes(page)) },
     {
-      name: "where the three controllers are off",
+      name: "where the three controllers are turned off",
       controllers: "without-workloads",
       pages: PAGES.filter(({ page }) => !BESIDE.includes(page)),
     },

@@ -96,7 +96,7 @@ function suite(): void {
     rmSync(folder, { recursive: true });
   });
 
-  it("shows a new pod, its Events and the finding, and stays at the end", async () => {
+  it("shows a new pod, its Events and the finding, and keeps showing the current time", async () => {
     const waiting = { reason: "ErrImagePull", message: `Back-off pulling image "app:v2"` };
     place(pod({ state: { waiting }, container: { env: [{ name: "TOKEN", value: CANARY }] } }));
     place(event("Failed", 'Failed to pull image "app:v2": app:v2: not found', { count: 1, seconds: -1 }));
@@ -129,7 +129,7 @@ function suite(): void {
     expect(problems).toEqual([]);
   });
 
-  it("shows the demo while it runs, and ends with it", async () => {
+  it("shows the demo while the demo runs, and ends with the demo", async () => {
     const demo = started(folder, "demo", "--open");
     const ended = once(demo, "exit");
     try {

@@ -133,7 +133,7 @@ function suite(): void {
     expect(await page.locator(".finding.chosen .more").textContent()).toContain("Evidence");
   });
 
-  it("says of a finding what began when, why it is certain, and first its impact and the change before it", async () => {
+  it("shows for a finding its impact and the preceding change first, then its start and its evidence", async () => {
     const page = await open("imageMissing");
     const finding = page.locator(".finding.cause").first();
     const facts = await finding.locator(".impact").innerText();
@@ -150,7 +150,7 @@ function suite(): void {
     expect(await details.locator("strong").textContent()).toBe("main.image: server:v1 → missing:1");
   });
 
-  it("says which time an earlier finding has: its end is the last check that found it", async () => {
+  it("shows the time range of an earlier finding, whose end is the last check that found the problem", async () => {
     const page = await open("quota");
     expect(await page.locator(".finding small").first().textContent()).toMatch(/^since [\d:.]+, .*; found last at [\d:.]+$/);
   });
@@ -196,7 +196,7 @@ function suite(): void {
     expect(covers).toEqual([]);
   });
 
-  it("says what changed beside the mark of a change, and in the list of versions", async () => {
+  it("shows a change at its mark and in the list of versions", async () => {
     const page = await open("imageMissing");
     await page.locator(".finding.cause > button").first().click();
     const { texts } = await page.evaluate<Drawing>("window.drawing");
@@ -227,7 +227,7 @@ function suite(): void {
     expect(await other.getByRole("alert").count()).toBe(0);
   });
 
-  it("names a gap in the watch in the legend and in the table", async () => {
+  it("shows a gap in the watch in the legend and in the table", async () => {
     const page = await open("gap");
     expect(await page.getByRole("list", { name: "Legend" }).textContent()).toContain("gap in the watch");
     await page.getByRole("button", { name: "Table" }).click();

@@ -167,7 +167,7 @@ function suite(architecture: "amd64" | "arm64"): void {
   });
 
   describe("a Deployment", () => {
-    it("is rolled out by functions fed by these watchers", async () => {
+    it("a Deployment is rolled out by functions that these watchers feed", async () => {
       const labels = { app: "web" };
       const template = { metadata: { labels }, spec: { terminationGracePeriodSeconds: 1, containers: [server()] } };
       await cluster.apply({

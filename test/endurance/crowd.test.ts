@@ -33,10 +33,10 @@ interface Fault {
 }
 
 const FAULTS: readonly Fault[] = [
-  { name: "nothing at all", strike: () => Promise.resolve() },
+  { name: "no fault", strike: () => Promise.resolve() },
   { name: "watches cut 50 times", strike: ({ road }) => often(50, 400, road.cut) },
   {
-    name: "watcher killed −9 ten times",
+    name: "watcher killed with SIGKILL ten times",
     strike: ({ dev }) => often(10, 3_000, () => killWatcher(dev)),
     limits: { pauseMsMax: TAKEN_OVER_MS_MAX },
   },
@@ -48,7 +48,7 @@ const FAULTS: readonly Fault[] = [
     },
     limits: { pauseMsMax: TAKEN_OVER_AND_LISTED_MS_MAX, settledMsMax: TAKEN_OVER_AND_LISTED_MS_MAX },
   },
-  { name: "functions stopped for 25 s, and continued", strike: ({ dev }) => stopFunctions(dev) },
+  { name: "functions suspended for 25 s", strike: ({ dev }) => stopFunctions(dev) },
   { name: "API server restarted", strike: ({ cluster }) => cluster.plane.restartApiServer(), limits: { breaksTheWatch: true } },
   ...REDIS_FAULTS.map(({ name, strike, pauseMsMax }) => ({
     name: `Redis: ${name}`,

@@ -42,7 +42,7 @@ describe("replays of each recording with our controllers end in the recorded sta
     names
       .filter((name) => !NAMED_PODS.some((each) => each.name === name))
       .flatMap((name) => shareOf([1, 2, 3], 1).map((seed) => ({ name, seed }))),
-  )("$name, seed $seed", async ({ name, seed }) => {
+  )("$name ends in the recorded state with seed $seed", async ({ name, seed }) => {
     const { end, errors } = await lived(name, seed);
     expect(end.disagreements).toEqual([]);
     expect(errors).toEqual([]);

@@ -102,7 +102,7 @@ describe("permitted differences", () => {
 
   it("each have an example", () => expect(EXAMPLES.map(({ name }) => name)).toEqual(KNOWN.map(({ name }) => name)));
 
-  it.for(EXAMPLES)("include $name, but no other difference", ({ name, upstream, ours, observed }) => {
+  it.for(EXAMPLES)("the permitted differences include $name, but no other difference", ({ name, upstream, ours, observed }) => {
     const state = { ...nothing, ...observed };
     const [a, b] = [outcome(upstream), outcome(ours)];
     expect(verdictOn(a, b, state)).toEqual({ kind: "known", name });

@@ -108,7 +108,7 @@ describe("gives reasons for each decision of each recording", () => {
   });
 });
 
-it("cites only rules that are sections of the specifications", async () => {
+it("reasons cite only sections of the specifications", async () => {
   const spec = ["deployment", "replicaset"].map(
     (name) => [name, readFileSync(join(import.meta.dirname, `../../docs/internals/spec/${name}.md`), "utf8")] as const,
   );

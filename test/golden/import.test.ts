@@ -153,7 +153,7 @@ const packsOf = (events: readonly string[]): string => {
 };
 
 describe.each([...SCENES, "rollover", "undo", "rc-quota"])("%s, as messages of the queue", (name) => {
-  it("leads to the same final cache, without missing messages", async () => {
+  it("a replay of queue messages leads to the same final cache, without missing messages", async () => {
     const recorded = await replayed(readCapture(fileOf(`${name}.watch.jsonl.gz`)), name);
     const { records, report, text } = await imported([packsOf(await messagesOf(name))]);
     expect((await replayed(records, name)).summary.cacheDigest).toBe(recorded.summary.cacheDigest);

@@ -88,7 +88,7 @@ describe("under message faults", () => {
   });
 });
 
-it("stops at the limit, and prints the output so far", async () => {
+it("stops at the limit, and prints the output up to there", async () => {
   const records = capture("undo");
   const untilMs = (records[0]?.atMs ?? 0) + 3000;
   const times: number[] = [];
@@ -169,7 +169,7 @@ test("a rolling update ends with upstream's objects in the cache and upstream's 
 });
 
 test.each(["rolling-update", "rollover", "recreate", "scale-up-down", "adopt-release", "rc-quota", "pause-resume", "undo"])(
-  "%s is read completely, without an error",
+  "the recording %s is read completely, without an error",
   async (name) => {
     const { errors, summary } = await firstRun(name);
     expect(errors).toEqual([]);

@@ -44,10 +44,10 @@ describe.each(CAPTURES)("$name", ({ name, writes, rests }) => {
     process.stderr.write(`      measured: ${name}: upstream's writes among ours: ${counts.join(", ")}\n`);
   });
 
-  it("contains the expected number of upstream's writes", () => expect(recording.writes).toHaveLength(writes));
+  it("the recording contains the expected number of upstream's writes", () => expect(recording.writes).toHaveLength(writes));
 
   const numbered = recording.writes.map((write, index) => ({ index, label: labelOf(write), write }));
-  it.each(shareOf(numbered, writes * CHECKED))("$index $label is a write that our controllers decide too", async ({ write }) => {
+  it.each(shareOf(numbered, writes * CHECKED))("our controllers decide the recorded write $index $label too", async ({ write }) => {
     const verdict = await classify(recording.history, write, recording.place);
     verdicts.set(verdict.kind, (verdicts.get(verdict.kind) ?? 0) + 1);
     expect(verdict).toMatchObject({ kind: expect.stringMatching(/^(?:exact|older|tie)$/) });

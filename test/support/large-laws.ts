@@ -17,8 +17,8 @@ const CROWD = 2_000;
 
 /** What a cluster may be full of without concerning a Deployment of 1. */
 const CROWDS: readonly { readonly name: string; readonly plant: (world: World) => Promise<void> }[] = [
-  { name: "pods of another Deployment of its namespace", plant: (world) => world.deployed("crowd", CROWD) },
-  { name: "pods of nobody in another namespace", plant: (world) => world.bare("elsewhere", CROWD) },
+  { name: "pods of another Deployment in its namespace", plant: (world) => world.deployed("crowd", CROWD) },
+  { name: "pods without an owner in another namespace", plant: (world) => world.bare("elsewhere", CROWD) },
   {
     name: "Deployments of 5 in its namespace",
     async plant(world) {

@@ -35,7 +35,7 @@ it("reads code, specifications, decisions and invariants", () => {
   expect(DEFINITIONS.invariants.size).toBeGreaterThan(150);
 });
 
-it("each id has one definition", () => {
+it("each invariant id has one definition", () => {
   expect(ambiguous(DEFINITIONS)).toEqual([]);
 });
 
@@ -92,7 +92,7 @@ it("reports the places of an id that two files define", () => {
   ]);
 });
 
-it("reports a single letter at a file's head, unless it is a specification's rule", () => {
+it("reports a single letter at a file's head unless the letter is a rule of a specification", () => {
   const invariants = invariantsOf([{ path: "shared/a.ts", text: "/**\n * I1 something holds.\n * A1 as specified.\n */" }]);
   expect(ambiguous({ ...SAMPLE, invariants })).toEqual(["shared/a.ts:2: I1: an invariant's prefix has two letters"]);
 });

@@ -29,7 +29,7 @@ it.each([
   expect(execFileSync(process.execPath, [join(copy, file)], { encoding: "utf8" })).toBe(MARKER);
 });
 
-it("still finds other packages", () => {
+it("a copy still imports other packages", () => {
   const code = 'process.stdout.write(typeof (await import("valibot")).object);';
   expect(execFileSync(process.execPath, ["--input-type=module", "--eval", code], { cwd: copy, encoding: "utf8" })).toBe("function");
 });

@@ -41,9 +41,9 @@ const REFUSED: readonly { readonly name: string; readonly settings: Partial<Sett
   { name: "a cluster's name instead of its id", settings: { clusterId: "prod-eu" }, want: /^clusterId=prod-eu/ },
   { name: "no API server", settings: { kubeServer: "" }, want: /^kubeServer is missing/ },
   { name: "a credential in plain text", settings: { kubeServer: "http://k8s" }, want: /https/ },
-  { name: "an API server that is no URL", settings: { kubeServer: "https://" }, want: /^kubeServer=https:/ },
+  { name: "an API server that is not a URL", settings: { kubeServer: "https://" }, want: /^kubeServer=https:/ },
   {
-    name: "an API server's port that the security groups block",
+    name: "an API server's port that the security groups forbid",
     settings: { kubeServer: "https://k8s:6443" },
     want: /^kubePort=443.*:6443/,
   },
@@ -58,16 +58,16 @@ const REFUSED: readonly { readonly name: string; readonly settings: Partial<Sett
   { name: "mode act on EKS, whose controllers cannot be turned off", settings: { kubeEksCluster: "prod" }, want: /^mode=act.*EKS/ },
   { name: "a topic's name instead of its ARN", settings: { alarmTopics: "people" }, want: /^alarmTopics=people: / },
   { name: "six topics", settings: { alarmTopics: Array(6).fill("arn:aws:sns:eu-central-1:123456789012:people").join() }, want: /five/ },
-  { name: "a store that is no URL", settings: { store: "given", redisUrl: "cache:6379" }, want: /^redisUrl: must be rediss/ },
-  { name: "a given VPC without its id", settings: { network: "given", subnetIds: "subnet-1,subnet-2" }, want: /^vpcId is missing/ },
+  { name: "a store that is not a URL", settings: { store: "given", redisUrl: "cache:6379" }, want: /^redisUrl: must be rediss/ },
+  { name: "an existing VPC without its id", settings: { network: "given", subnetIds: "subnet-1,subnet-2" }, want: /^vpcId is missing/ },
   { name: "one subnet", settings: { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1" }, want: /^subnetIds has 1/ },
   { name: "no subnet", settings: { network: "given", vpcId: "vpc-1" }, want: /^subnetIds has 0/ },
-  { name: "a store to create but no VPC", settings: { network: "none" }, want: /^store=valkey needs a VPC/ },
-  { name: "a given store without a URL", settings: { store: "given" }, want: /^redisUrl is missing/ },
+  { name: "a store to create without a VPC", settings: { network: "none" }, want: /^store=valkey needs a VPC/ },
+  { name: "an existing store without a URL", settings: { store: "given" }, want: /^redisUrl is missing/ },
   { name: "a password in a URL", settings: { store: "given", redisUrl: "rediss://u:p@cache:6379" }, want: /password/ },
   { name: "a store without TLS", settings: { store: "given", redisUrl: "redis://cache:6379" }, want: /without TLS/ },
   {
-    name: "[informer T117] a store's port that the security groups block",
+    name: "[informer T117] a store's port that the security groups forbid",
     settings: { store: "given", redisUrl: "rediss://cache:6380" },
     want: /^redisUrl uses port :6380.*6379$/,
   },
@@ -98,8 +98,8 @@ const NOTED: readonly { readonly name: string; readonly settings: Partial<Settin
   { name: "secrets without a value", settings: { secrets: "make" }, want: /^credentials/ },
   { name: "mode shadow", settings: { mode: "shadow" }, want: /^mode=shadow/ },
   { name: "alarms without topics", settings: { alarmTopics: "" }, want: /^alarmTopics/ },
-  { name: "a VPC that is not used", settings: { vpcId: "vpc-1" }, want: /^vpcId.*network=given/ },
-  { name: "a store that is not used", settings: { redisUrl: "rediss://cache:6379" }, want: /^redisUrl.*store=given/ },
+  { name: "an unused VPC", settings: { vpcId: "vpc-1" }, want: /^vpcId.*network=given/ },
+  { name: "an unused store", settings: { redisUrl: "rediss://cache:6379" }, want: /^redisUrl.*store=given/ },
   { name: "an API server at any address", settings: { kubeCidr: "0.0.0.0/0" }, want: /^kubeCidr/ },
 ];
 
@@ -229,7 +229,7 @@ describe("wrongValuesIn", () => {
 });
 
 describe("a file of parameters", () => {
-  it("is read as text, so that off, leading zeros and numbers keep their notation", () => {
+  it("a parameter file is read as text, so that off, leading zeros and numbers keep their notation", () => {
     const text = "guard: off\nclusterId: 012345670123\nnatGateway: false\nkubePort: 6443 # https\nvpcId:\nmode: 'act'\n";
     expect(parameterTexts(text)).toEqual({
       guard: "off",
@@ -292,7 +292,7 @@ describe("commands in the documents", () => {
     "cli/README.md",
   ];
 
-  it("use a parameter file whose names exist", () => {
+  it("documented commands use a parameter file whose names exist", () => {
     const [, block = ""] =
       /```yaml prod.yml\n([^`]+)```/.exec(readFileSync("docs/guides/deploy.md", "utf8").replace(/ `[^`\n]+`/g, "")) ?? [];
     const names = Object.keys(parameterTexts(block.replaceAll(/^ {3}/gm, "")));
@@ -300,7 +300,7 @@ describe("commands in the documents", () => {
     expect(names.filter((name) => !PARAMETERS.includes(name))).toEqual([]);
   });
 
-  it.each(DOCUMENTS)("use flags that exist, in %s", (document) => {
+  it.each(DOCUMENTS)("documented commands use flags that exist, in %s", (document) => {
     const text = readFileSync(document, "utf8").replaceAll(/\\\n\s*/g, "");
     const uses = [...text.matchAll(/(?:^|[ `])deltaloop ([a-z]+)((?: (?:--?[a-z-]+|[\w.:/,=$<>…-]+))*)/gm)];
     for (const [use, verb = "", rest = ""] of uses.filter(([, word]) => existsSync(`cli/${word}.ts`))) {

@@ -17,7 +17,7 @@ const PROFILE = {
   timeDeltas: [9_000, 1_000, 2_000, 2_000, 3_000],
 };
 
-it("contains only busy time, a frame once, and its callees below it", () => {
+it("a flame graph contains only busy time, and each frame once with its callees below", () => {
   const root = framesOf(PROFILE);
   expect(root.total).toBe(8_000);
   const [sync, ...others] = root.children.values();

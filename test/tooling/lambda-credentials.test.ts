@@ -9,7 +9,7 @@ function sandbox(variables: Readonly<Record<string, string | undefined>>): void 
   for (const name of ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) vi.stubEnv(name, variables[name]);
 }
 
-it("are those of the sandbox, read at each use", async () => {
+it("credentials are those of the sandbox, read at each use", async () => {
   const provider = defaultProvider();
   sandbox({ AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "key", AWS_SESSION_TOKEN: "session" });
   expect(await provider()).toEqual({ accessKeyId: "id", secretAccessKey: "key", sessionToken: "session" });
@@ -18,7 +18,7 @@ it("are those of the sandbox, read at each use", async () => {
 });
 
 it.each([{}, { AWS_ACCESS_KEY_ID: "id" }, { AWS_SECRET_ACCESS_KEY: "key" }])(
-  "fail with a report when the sandbox has none: %o",
+  "the client fails with a report when the sandbox has no credentials: %o",
   async (variables) => {
     sandbox(variables);
     await expect(defaultProvider()()).rejects.toThrow(/are not set/);

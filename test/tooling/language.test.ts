@@ -90,7 +90,7 @@ it.each([
   { text: "The watcher tells the metric.", found: "tells" },
   { text: 'See `what stands there` and "nobody\'s".', found: undefined },
   { text: "```sh\ntold\n```", found: undefined },
-])("$text: finds $found", ({ text, found }) => {
+])("finds $found in “$text”", ({ text, found }) => {
   expect(DIALECT.flatMap(([phrase]) => phrase.exec(prose(text)) ?? [])[0]).toBe(found);
 });
 

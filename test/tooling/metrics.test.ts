@@ -53,7 +53,7 @@ describe("the table of metrics", () => {
     expect(Math.max(...series)).toBeLessThanOrEqual(200);
   });
 
-  it("has every reason for starting a watch or a list", () => {
+  it("the table has every reason for starting a watch or a list", () => {
     const given = [...read("shared/kube/list-watch/reflector.ts").matchAll(/(?:listFrom|watchFrom|listLatest)\([^")\n]*"([^"]+)"/g)].map(
       ([, why]) => why ?? "",
     );
@@ -81,7 +81,7 @@ describe("the dashboard", () => {
   const { panels } = JSON.parse(read("infra/dashboard.json")) as Dashboard;
   const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 
-  it("uses only existing metrics and labels, and shows each metric", () => {
+  it("the dashboard uses only existing metrics and labels, and shows each metric", () => {
     const words = /\b(?:sum|max|rate|histogram_quantile|by|le)\b|\[5m\]|[\d.(),]/g;
     const labels = new Set(ROWS.flatMap(([, row]) => Object.keys(row.labels)));
     const named = expressions

@@ -37,7 +37,7 @@ describe("the node agent's unit", () => {
     }
   });
 
-  it("uses existing flags of the agent", () => {
+  it("the unit uses existing flags of the agent", () => {
     const program = new Command();
     registerNode(program);
     const [node] = program.commands;
@@ -48,7 +48,7 @@ describe("the node agent's unit", () => {
     expect(flags.filter((flag) => !known.includes(flag))).toEqual([]);
   });
 
-  it("is sandboxed, except where that would hide the agent's mounts from the runtime", () => {
+  it("the unit is sandboxed, except where that would hide the agent's mounts from the runtime", () => {
     expect(unitValues("CapabilityBoundingSet")).toContain("CAP_SYS_ADMIN");
     expect(unitValues("NoNewPrivileges")).toEqual(["yes"]);
     expect(text.split("\n").filter((line) => OWN_MOUNTS.test(line))).toEqual([]);

@@ -31,13 +31,13 @@ it("knows every package", () => {
 });
 
 describe.each(PACKAGES)("$manifest.name", ({ folder, manifest, readme }) => {
-  it("is private, and lists each entry point without a wildcard", () => {
+  it("the package is private, and lists each entry point without a wildcard", () => {
     expect(manifest).toMatchObject({ name: `@deltaloop/${folder.slice("shared/".length)}`, private: true });
     expect(Object.keys(manifest.exports).join(" ")).not.toContain("*");
     expect(Object.values(manifest.exports).filter((file) => !existsSync(`${folder}/${file}`))).toEqual([]);
   });
 
-  it("has a README with its entry points and allowed imports", () => {
+  it("the package has a README with its entry points and allowed imports", () => {
     const listed = [...readme.matchAll(/^\| `(@deltaloop\/[\w/-]+)` \|/gm)].map(([, entry]) => entry);
     expect(listed).toEqual(Object.keys(manifest.exports).map((entry) => manifest.name + entry.slice(1)));
     const [, allowed = ""] = /^## Allowed imports\n(.*)$/m.exec(readme) ?? [];
@@ -56,7 +56,7 @@ describe.each(PACKAGES)("$manifest.name", ({ folder, manifest, readme }) => {
   });
 });
 
-it("cannot be imported by a file path", () => {
+it("a package cannot be imported by a file path", () => {
   const code = 'import("@deltaloop/kube/objects/wire.ts").catch((error) => process.stdout.write(error.code));';
   expect(execFileSync(process.execPath, ["--input-type=module", "--eval", code], { encoding: "utf8" })).toBe(
     "ERR_PACKAGE_PATH_NOT_EXPORTED",

@@ -50,7 +50,7 @@ describe.concurrent("what runs without a cluster", () => {
   });
 });
 
-it("exactly the commands that need AWS are marked", () => {
+it("only commands that need AWS are marked as such", () => {
   const needsAws = /\baws |\bosls |npm run deploy\b|rotate (?:tokens|mac-key|digest-key)|redis-cli|prod\.env|rediss:/u;
   const wrong = PAGES.flatMap(({ page, blocks }) =>
     blocks.flatMap((block) =>

@@ -32,7 +32,7 @@ const OTHERS: Readonly<Record<string, string>> = {
 };
 
 describe("the release", () => {
-  it.each(MODULES)("is what %s requires, by one list of replaced modules", (module) => {
+  it.each(MODULES)("the Kubernetes release is the one that %s requires, by one list of replaced modules", (module) => {
     const required = requiredIn(goMod(module));
     expect(required.get("k8s.io/kubernetes")).toBe(KUBERNETES_VERSION);
     const staging = stagingVersion(KUBERNETES_VERSION);
@@ -52,15 +52,15 @@ describe("the release", () => {
     expect(one.get("go.etcd.io/etcd/client/v3")).toBe(one.get("go.etcd.io/etcd/server/v3"));
   });
 
-  it("is stated where set-release.ts replaces it", () => {
+  it("the Kubernetes release is stated where set-release.ts replaces it", () => {
     expect(readFileSync(NAMED_IN, "utf8")).toContain(`"${KUBERNETES_VERSION}"`);
   });
 
-  it("is supported", () => {
+  it("the Kubernetes release is supported", () => {
     expect(ACTING_RELEASES.map(({ name }) => name)).toContain(`${KUBERNETES_MAJOR}.${KUBERNETES_MINOR}`);
   });
 
-  it("is the one in the documentation", () => {
+  it("the Kubernetes release is the one in the documentation", () => {
     const files = globSync("**/*.{ts,md,yml,go}", { exclude: ["**/node_modules/**", "**/dist/**", "test/captures/**"] });
     expect(files.length).toBeGreaterThan(500);
     const ours = [KUBERNETES_VERSION, stagingVersion(KUBERNETES_VERSION)];

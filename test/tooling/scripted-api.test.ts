@@ -85,7 +85,7 @@ it("a quota allows N pods", async () => {
   await expect(create("b")).rejects.toMatchObject({ code: 403 });
 });
 
-it("requests of other clients bypass the script, and the server's rules apply", async () => {
+it("requests of other clients bypass the script, so that the server's rules apply", async () => {
   api.script = { "*": "never" };
   const created = await api.put("replicasets", {
     ...replicaSet({ generation: 3, replicas: 2, status: { replicas: 1 } }),

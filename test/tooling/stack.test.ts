@@ -47,7 +47,7 @@ describe("queues", () => {
       ).toHaveLength(1);
   });
 
-  it("are encrypted, with the KMS key or by SQS", () => {
+  it("queues are encrypted, with the KMS key or by SQS", () => {
     for (const [name, { Properties }] of ofType("AWS::SQS::Queue"))
       expect(Properties, name).toMatchObject({
         KmsMasterKeyId: JSON.parse(KEY) as unknown,
@@ -55,7 +55,7 @@ describe("queues", () => {
       });
   });
 
-  it("keep dead letters for 14 days, and accept them from one source queue", () => {
+  it("queues keep dead letters for 14 days, and accept them from one source queue", () => {
     const dead = ofType("AWS::SQS::Queue").filter(([name]) => name.endsWith("DeadQueue"));
     expect(dead).toHaveLength(4);
     for (const [name, { Properties }] of dead) {
@@ -75,18 +75,18 @@ describe("functions", () => {
       expect(Properties, name).not.toHaveProperty("ReservedConcurrentExecutions");
   });
 
-  it("keep their logs for 30 days, encrypted with the key", () => {
+  it("function logs are kept for 30 days, encrypted with the key", () => {
     expect(ofType("AWS::Logs::LogGroup")).toHaveLength(ofType("AWS::Lambda::Function").length + WATCHER_LOGS);
     for (const [name, { Properties }] of ofType("AWS::Logs::LogGroup"))
       expect(Properties, name).toMatchObject({ RetentionInDays: 30, KmsKeyId: JSON.parse(KEY) as unknown });
   });
 
-  it("have tags that identify the deployment", () => {
+  it("functions have tags that identify the deployment", () => {
     for (const [name, { Properties }] of ofType("AWS::Lambda::Function"))
       expect(Properties["Tags"], name).toContainEqual({ Key: "deltaloop:stage", Value: "prod" });
   });
 
-  it("are in the security group of their role, so that only those that call the API server can reach it", () => {
+  it("functions are in the security group of their role, so that only those that call the API server can reach it", () => {
     const groups = Object.fromEntries(
       ofType("AWS::Lambda::Function").map(([name, { Properties }]) => [
         name,
@@ -133,7 +133,7 @@ describe("network", () => {
     );
   });
 
-  it("has security groups without inline rules that allow traffic", () => {
+  it("security groups have no inline rules that allow traffic", () => {
     for (const [name, { Properties }] of ofType("AWS::EC2::SecurityGroup")) {
       expect(Properties, name).not.toHaveProperty("SecurityGroupIngress");
       // Without an egress of its own a group allows all.
@@ -141,7 +141,7 @@ describe("network", () => {
     }
   });
 
-  it("has an endpoint for each AWS service in use, restricted to this account", () => {
+  it("each AWS service in use has an endpoint, restricted to this account", () => {
     const endpoints = ofType("AWS::EC2::VPCEndpoint").map(([, { Condition, Properties }]) => {
       if (Properties["VpcEndpointType"] === "Interface") {
         expect(Properties).toMatchObject({ PrivateDnsEnabled: true, SecurityGroupIds: [{ Ref: "EndpointsSecurityGroup" }] });
@@ -161,12 +161,12 @@ describe("network", () => {
 });
 
 describe("store", () => {
-  it("never evicts keys, as Valkey or as MemoryDB", () => {
+  it("the store never evicts keys, as Valkey or as MemoryDB", () => {
     expect(properties("RedisParameters")).toMatchObject({ Properties: { "maxmemory-policy": "noeviction" } });
     expect(properties("MemoryDbParameters")).toMatchObject({ Parameters: { "maxmemory-policy": "noeviction" } });
   });
 
-  it("is encrypted in transit and at rest, and each function has a user with a password, restricted to this deployment's keys", () => {
+  it("the store is encrypted in transit and at rest, and each function has a user with a password, restricted to this deployment's keys", () => {
     expect(properties("Redis")).toMatchObject({
       TransitEncryptionEnabled: true,
       AtRestEncryptionEnabled: true,
@@ -189,7 +189,7 @@ describe("store", () => {
     }
   });
 
-  it("has the durability class that functions and watcher are configured with: B with a replica, or A", () => {
+  it("the store has the durability class that functions and watcher are configured with: B with a replica, or A", () => {
     expect(properties("Redis")).toMatchObject({
       AutomaticFailoverEnabled: true,
       MultiAZEnabled: true,
@@ -202,7 +202,7 @@ describe("store", () => {
     expect(text(Variables["DELTALOOP_REDIS_URL"])).toMatch(/rediss:.*rediss:/);
   });
 
-  it("has its URL in an output, for a watcher that runs elsewhere, unless the URL is a parameter", () => {
+  it("the store's URL is an output, for a watcher that runs elsewhere, unless the URL is a parameter", () => {
     const { Variables } = properties("SweepLambdaFunction")["Environment"] as { readonly Variables: Readonly<Record<string, unknown>> };
     const { Condition, Value } = template.Outputs["StoreUrl"] as { readonly Condition: string; readonly Value: unknown };
     expect(Condition).toBe("MakesStore");
@@ -213,7 +213,7 @@ describe("store", () => {
 });
 
 describe("secrets", () => {
-  it("are encrypted with the key, and each function that calls the API server has one", () => {
+  it("secrets are encrypted with the key, and each function that calls the API server has one", () => {
     const names = ofType("AWS::SecretsManager::Secret").map(([name, { Properties }]) => {
       expect(text(Properties["KmsKeyId"]), name).toBe(KEY);
       expect(Properties, name).not.toHaveProperty("SecretString");
@@ -229,11 +229,11 @@ describe("secrets", () => {
     );
   });
 
-  it("are in no parameter without NoEcho", () => {
+  it("secrets are in no parameter without NoEcho", () => {
     expect(template.Parameters["RedisUrl"]?.NoEcho).toBe(true);
   });
 
-  it("are encrypted with a key that is rotated yearly, which CloudWatch Logs may use for this deployment's logs only", () => {
+  it("the key is rotated yearly, and CloudWatch Logs may use it for this deployment's logs only", () => {
     expect(properties("Key")).toMatchObject({ EnableKeyRotation: true, PendingWindowInDays: 30 });
     const logs = /"Sid":"Logs".*/.exec(text(properties("Key")["KeyPolicy"]))?.[0] ?? "";
     expect([...logs.matchAll(/log-group:([^"]+)"/g)].map(([, group]) => group)).toEqual([
@@ -242,7 +242,7 @@ describe("secrets", () => {
     ]);
   });
 
-  it("are encrypted with a key that roles may use through SQS and Secrets Manager only", () => {
+  it("roles may use the key through SQS and Secrets Manager only", () => {
     for (const name of ["KeyReaderPolicy", "KeySenderPolicy", "WatcherKeyPolicy", "TokenRenewerKeyPolicy"])
       for (const { Condition } of (properties(name)["PolicyDocument"] as { readonly Statement: readonly { readonly Condition: unknown }[] })
         .Statement)
@@ -270,7 +270,7 @@ const EXPLAINED: Readonly<Record<string, string>> = {
 };
 
 describe("wildcards", () => {
-  it("are in the list of wildcards with a reason", () => {
+  it("each wildcard is in the list of wildcards with a reason", () => {
     const found = Object.entries(template.Resources).flatMap(([name, { Type, Properties }]) =>
       statementsOf(Properties)
         .filter(({ Effect, Action, Resource }) => Effect === "Allow" && [Action, Resource].flat().includes("*"))
@@ -283,7 +283,7 @@ describe("wildcards", () => {
     expect([...new Set(found)].filter((place) => EXPLAINED[place] === undefined)).toEqual([]);
   });
 
-  it("are in no action except the account's kms:* on its key", () => {
+  it("no action contains a wildcard except the account's kms:* on its key", () => {
     const open = Object.entries(template.Resources).flatMap(([name, { Properties }]) =>
       statementsOf(Properties).flatMap(({ Effect, Sid, Action }) =>
         Effect === "Allow"
@@ -394,7 +394,7 @@ describe("alarms", () => {
       expect(covered).toContain(section);
   });
 
-  it("use the dimensions that functions write", () => {
+  it("alarms use the dimensions that functions write", () => {
     const own = alarms().filter(([, { Properties }]) => Properties["Namespace"] === "deltaloop/prod");
     expect(own.length).toBeGreaterThan(0);
     const functions = ["sweep", ...REGISTRY.controllers.map(({ name }) => name)];
@@ -416,14 +416,14 @@ describe("alarms", () => {
 });
 
 describe("a deployment", () => {
-  it("is rejected by CloudFormation before it creates a resource if a required parameter is missing", () => {
+  it("CloudFormation rejects a deployment before it creates a resource if a required parameter is missing", () => {
     const required = Object.values(template.Rules).flatMap(({ Assertions }) =>
       Assertions.map(({ AssertDescription }) => AssertDescription.split(" ")[0]),
     );
     expect(required.toSorted()).toEqual(["clusterId", "kubeServer", "redisUrl", "store=valkey", "subnetIds", "vpcId"]);
   });
 
-  it("of stage local creates only resources that LocalStack supports", () => {
+  it("a deployment of stage local creates only resources that LocalStack supports", () => {
     const defaults = local.Parameters;
     expect(defaults).toEqual(template.Parameters);
     const made = Object.values(local.Resources).filter(({ Condition }) => Condition === undefined || Condition === "WritesMetrics");
@@ -484,7 +484,7 @@ describe("the inputs of `deltaloop cost`", () => {
     { watcherImage: "registry/watcher:1", store: "memorydb", keyArn: "none", mode: "shadow" },
     { network: "given", vpcId: "vpc-1", subnetIds: "subnet-1,subnet-2,subnet-3", store: "given", redisUrl: "rediss://x", secrets: "given" },
     { network: "none", store: "given", redisUrl: "rediss://x", watcherImage: "registry/watcher:1" },
-  ])("is created with %j", (chosen: Readonly<Record<string, string>>) => {
+  ])("the input of `deltaloop cost` is created with %j", (chosen: Readonly<Record<string, string>>) => {
     const given = { ...defaults(), ...chosen, watcherMode: chosen["mode"] ?? "act" };
     const named = Object.fromEntries(
       Object.entries(given).map(([name, value]) => [`${name.slice(0, 1).toUpperCase()}${name.slice(1)}`, value]),
@@ -510,12 +510,12 @@ describe("the inputs of `deltaloop cost`", () => {
     expect(count("AWS::EC2::EIP")).toBe(made.natGateways);
   });
 
-  it("are the parameters of serverless.yml", () => {
+  it("the inputs of `deltaloop cost` are the parameters of serverless.yml", () => {
     const { params } = parseYaml(readFileSync("serverless.yml", "utf8")) as { readonly params: { readonly default: object } }; // our own
     expect(PARAMETERS.toSorted()).toEqual(Object.keys(params.default).toSorted());
   });
 
-  it("include the size of functions and watcher, and the queues that Lambda polls, each with a maximum concurrency", () => {
+  it("the inputs include the size of functions and watcher, and the queues that Lambda polls, each with a maximum concurrency", () => {
     for (const [, { Properties }] of ofType("AWS::Lambda::Function")) expect(Properties["MemorySize"]).toBe(FUNCTION_GB * 1024);
     const [task] = ofType("AWS::ECS::TaskDefinition").map(([, { Properties }]) => Properties);
     expect(task).toMatchObject({ Cpu: String(WATCHER.cpu * 1024), Memory: String(WATCHER.gib * 1024) });

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 
 import { VERSION } from "../../shared/base/version.ts";
 
-it("is the version of package.json", () => {
+it("the version is that of package.json", () => {
   const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
   expect(VERSION).toBe(version);
 });

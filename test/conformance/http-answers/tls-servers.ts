@@ -61,7 +61,7 @@ export const TLS_CASES: readonly TlsCase[] = [
   { name: "a certificate that has expired", signed: ["-days", "-1"] },
   { name: "a certificate with an Ed25519 key", key: ["ed25519"] },
   { name: "a certificate with a P-521 key", key: ["ec", "-pkeyopt", "ec_paramgen_curve:secp521r1"] },
-  { name: "HTTP/2 beside HTTP/1.1", http2: "beside HTTP/1.1" },
+  { name: "HTTP/2 in addition to HTTP/1.1", http2: "beside HTTP/1.1" },
   http2("alone", answers({ ":status": 200 })),
   http2("a status of 503", answers({ ":status": 503 })),
   http2("a status of 204", answers({ ":status": 204 }, "")),

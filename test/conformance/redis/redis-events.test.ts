@@ -37,7 +37,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     await close();
   });
 
-  it("EV3 uses at most 6 MiB for any number of Events of a controller", { timeout: 60_000 }, async () => {
+  it("EV3 Events use at most 6 MiB for any number of Events of a controller", { timeout: 60_000 }, async () => {
     const { store, close } = await open();
     const tell = (n: number, messages: number) =>
       Array.from({ length: messages }, (_, i) => {
@@ -54,8 +54,8 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
   it.each([
     { name: "no count", hash: EVENTS, field: TOLD.key, value: "x" },
     { name: "a count below 0", hash: EVENTS, field: TOLD.key, value: `-3${US}ff` },
-    { name: "half a count", hash: EVENTS, field: TOLD.key, value: `1.5${US}ff` },
-    { name: "a name of its own", hash: EVENTS, field: TOLD.key, value: `3${US}somebody-elses` },
+    { name: "a fractional count", hash: EVENTS, field: TOLD.key, value: `1.5${US}ff` },
+    { name: "another Event name", hash: EVENTS, field: TOLD.key, value: `3${US}somebody-elses` },
     { name: "a name that is too long", hash: EVENTS, field: TOLD.key, value: `3${US}${"f".repeat(17)}` },
     { name: "no tokens", hash: BUDGETS, field: TOLD.source, value: `x${US}1` },
     { name: "tokens below 0", hash: BUDGETS, field: TOLD.source, value: `-1e9${US}1` },

@@ -45,7 +45,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     nowMs = 1_772_359_200_000;
   });
 
-  it("JA3 are removed in steps, and only after the grace period", async () => {
+  it("JA3 old keys are removed in steps, and only after the grace period", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 3_000);
@@ -87,7 +87,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     expect(await count("dl:shop:{c1}:e1:*")).toBe(5);
   });
 
-  it("JA2 are not removed by a leader whose own epoch was replaced", async () => {
+  it("JA2 a leader whose own epoch was replaced removes no keys", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 5);
@@ -101,7 +101,7 @@ describe.skipIf(reason)(`keys of older epochs in Redis${reason === undefined ? "
     expect(await calls(store, 2)).toEqual([0, 0]);
   });
 
-  it("JA2 are kept if their epoch becomes the current one during the scan", async () => {
+  it("JA2 old keys are kept if their epoch becomes the current one during the scan", async () => {
     const store = storeOf("shop", "c1");
     await store.openEpoch({ ...EPOCH, epoch: "e9" });
     await fill("e1", 5);

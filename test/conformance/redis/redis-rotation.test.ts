@@ -60,7 +60,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   });
   afterEach(() => harness.close());
 
-  it("are rotated during operation without lost objects or additional writes", async () => {
+  it("MAC keys are rotated during operation without lost objects or additional writes", async () => {
     await create("web", 10);
     await everydayLife("old alone", 10);
     expect(await keys([OLD])).toMatchObject({ code: 0 });
@@ -90,7 +90,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
     expect(writes.filter((write) => write === "delete pods")).toEqual([]);
   });
 
-  it("are rotated during operation by `deltaloop rotate mac-key`, which changes the value of one secret", async () => {
+  it("`deltaloop rotate mac-key` rotates the MAC key during operation, and changes the value of one secret", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deltaloop-rotate-"));
     const secret = join(folder, "mac-key");
     try {
@@ -166,8 +166,8 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
   });
 
   it.each([
-    { name: "before the new key signs", at: 1, others: [OLD, NEW] },
-    { name: "before what the old one has signed is signed again", at: 2, others: [OLD] },
+    { name: "before the new key signs anything", at: 1, others: [OLD, NEW] },
+    { name: "before the values of the old key are signed again", at: 2, others: [OLD] },
   ])(
     "[informer T116] one of two concurrent rotations exits with code 2, and the secret has the value of the other: $name",
     async ({ at, others }) => {
@@ -247,7 +247,7 @@ describe.skipIf(reason !== undefined)(`MAC keys${reason === undefined ? "" : ` (
 
   it.each([
     { name: "without a key", env: {}, text: "DELTALOOP_MAC_KEY: is missing" },
-    { name: "with a short one", env: { DELTALOOP_MAC_KEY: "short" }, text: "at least 16 characters" },
+    { name: "with a key that is too short", env: { DELTALOOP_MAC_KEY: "short" }, text: "at least 16 characters" },
   ])("the command exits with code 2 $name", async ({ env, text }) => {
     const ended = await deltaloop(["keys"], { ...watchersEnvironment(), DELTALOOP_MAC_KEY: "", ...env });
     expect(ended).toMatchObject({ code: 2, text: expect.stringContaining(text) as string });

@@ -40,7 +40,7 @@ describe.skipIf(reason !== undefined)(`an unsupported version of Redis${reason =
     await server?.stop();
   });
 
-  it("is rejected by every call of a Store", async () => {
+  it("every call of a Store rejects an unsupported version of Redis", async () => {
     const { store } = openCache(configuration(), redisStore(configuration().redis));
     try {
       for (let call = 0; call < 2; call++) await expect(store.epoch()).rejects.toThrow(TOO_OLD);
@@ -50,11 +50,11 @@ describe.skipIf(reason !== undefined)(`an unsupported version of Redis${reason =
     }
   });
 
-  it("is rejected by the check at the watcher's start", async () => {
+  it("the check at the watcher's start rejects an unsupported version of Redis", async () => {
     await expect(inspectRedis(configuration().redis)).rejects.toThrow(TOO_OLD);
   });
 
-  it("is rejected by a command in one line, with code 2", async () => {
+  it("a command reports an unsupported version of Redis in one line, and exits with code 2", async () => {
     const command = deltaloop(["keys"], environmentOf(configuration()));
     expect(await command.exited).toMatchObject({ code: 2 });
     const [line = "", ...more] = command.output().split("\n");

@@ -82,7 +82,7 @@ export function eventCases(open: OpenStore): void {
     expect(await store.correlateEvents("replicaset", [happening("web-0")])).toEqual([FIRST]);
   });
 
-  it("EV4 starts with empty counts after all data is lost", async () => {
+  it("EV4 starts with empty counts after a loss of all data", async () => {
     const { store, fixture } = await open();
     await store.correlateEvents("replicaset", [happening("web")]);
     await fixture.flush();

@@ -39,8 +39,8 @@ async function forgedIn(harness: StoreHarness): Promise<readonly Forged[]> {
 export function forgedCases(open: OpenStore): void {
   const it = base.extend("harness", async () => await withPod(open));
   it.each([
-    { name: "an entry that was changed", forged: ENTRY },
-    { name: "an entry of another namespace that was put there", forged: STRAY },
+    { name: "a modified entry", forged: ENTRY },
+    { name: "an entry copied from another namespace", forged: STRAY },
   ])("[informer A14] a snapshot omits and reports $name", async ({ forged }) => {
     const harness = await withPod(open);
     await harness.fixture.spoil(forged);
@@ -81,7 +81,10 @@ export function forgedCases(open: OpenStore): void {
 
   it.each([
     { name: "row", forged: ROW },
-    { name: "row of its very version", forged: { ...ROW, text: `10\x1f${pod("10").uid}\x1f${OWNER}\x1fAAfalsefalsefalsefalsefa\x1f` } },
+    {
+      name: "row of exactly the change's version",
+      forged: { ...ROW, text: `10\x1f${pod("10").uid}\x1f${OWNER}\x1fAAfalsefalsefalsefalsefa\x1f` },
+    },
     { name: "tombstone", forged: TOMBSTONE },
   ])("IX10 [informer A14] requests a look-up before it applies a change if $name is forged", async ({ forged }) => {
     const harness = await withPod(open);
@@ -137,7 +140,7 @@ export function forgedCases(open: OpenStore): void {
     expect(await harness.store.writeThrough(run, write(back(pod("10"), STRAY_OF_POD)))).toMatchObject({ kind: "retry", index: 0 });
   });
 
-  it("[informer A14] removes an object completely if the API server does not have it", async ({ harness }) => {
+  it("[informer A14] removes a forged object completely if the API server does not have that object", async ({ harness }) => {
     await harness.fixture.spoil(STRAY);
     const { run } = await takenBlind(harness);
     const gone: ItemChange = { type: "delete", key: STRAY.key, uid: "", rv: "0", forged: [STRAY], effects: [], counted: false, lowers: [] };

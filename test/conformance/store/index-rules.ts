@@ -105,7 +105,7 @@ export function indexCases(open: OpenStore): void {
       return harness;
     };
 
-    it("is applied if the object is new and has no row", async () => {
+    it("an item without a lookup is applied if the object is new and has no row", async () => {
       const harness = await started();
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect([outcomes(answer), rung(answer)]).toEqual([["changed"], ["replicaset shop/web"]]);
@@ -121,10 +121,10 @@ export function indexCases(open: OpenStore): void {
     });
 
     it.each<{ what: string; stands: readonly ItemChange[]; item: ItemChange; rows?: readonly string[]; current?: readonly string[] }>([
-      { what: "what is not new and not there", stands: [], item: old },
+      { what: "an uncached object that is not new", stands: [], item: old },
       { what: "an older version", stands: [put(pod("9", { owner }))], item: news, rows: ["9"] },
-      { what: "an older version of what is not new", stands: [put(pod("9", { owner }))], item: old, rows: ["9"] },
-      { what: "a newer one", stands: [put(pod("11", { owner }))], item: news, current: ["11"] },
+      { what: "an older version of an object that is not new", stands: [put(pod("9", { owner }))], item: old, rows: ["9"] },
+      { what: "a newer version", stands: [put(pod("11", { owner }))], item: news, current: ["11"] },
       { what: "another uid", stands: [put(pod("9", { owner, uid: "other" }))], item: old, rows: ["9"] },
       {
         what: "a delete",
@@ -132,7 +132,7 @@ export function indexCases(open: OpenStore): void {
         item: { ...remove(object, "10"), owner: asOwner("replicaset", rs), unread: true },
         rows: ["9"],
       },
-      { what: "a delete of nothing", stands: [], item: remove(object, "10", { unread: true }) },
+      { what: "a delete of an uncached object", stands: [], item: remove(object, "10", { unread: true }) },
     ])("returns the existing row, and is not applied: $what", async ({ stands, item, rows = [], current = [] }) => {
       const harness = await started(...stands);
       const before = [await harness.row("pods", POD), await harness.watermark("pods")];
@@ -156,14 +156,14 @@ export function indexCases(open: OpenStore): void {
       expect(await harness.row("pods", POD)).toBeUndefined();
     });
 
-    it("is not reported as cached if its owner differs, so that the applier reads the row", async () => {
+    it("an item without a lookup is not reported as cached if its owner differs, so that the applier reads the row", async () => {
       const harness = await started(put(pod("9")));
       const answer = await harness.deliver("pods", [news], { asRead: true });
       expect(answer).toMatchObject({ kind: "retry", index: 0 });
       expect(answer).not.toHaveProperty("found");
     });
 
-    it("ends the call with the row found: earlier items stay applied, and this item and later ones are not", async () => {
+    it("an existing row ends the call: earlier items stay applied, and this item and later ones are not", async () => {
       const names = ["web-1", "web-2", "web-3"] as const;
       const of = (name: string, rv: string) => cachedPod({ name, uid: `uid-${name}`, resourceVersion: rv, owner });
       const harness = await started(put(of("web-2", "8")), put(of("web-3", "9")));
@@ -239,7 +239,7 @@ export function indexCases(open: OpenStore): void {
     expect(await gone()).toBe(false);
   });
 
-  it("IX2 [informer A8] ignores a delete older than the row", async ({ harness }) => {
+  it("IX2 [informer A8] ignores a delete that is older than the row", async ({ harness }) => {
     const rs = cachedReplicaSet();
     await harness.seed("replicasets", [put(rs, { counted: true })]);
     await harness.seed("pods", [put(pod("20", { uid: "second" }))]);

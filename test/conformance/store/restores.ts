@@ -33,11 +33,11 @@ export function restoreCases(open: OpenStore): void {
 
   it.each([
     { name: "newer than the list", row: "41", came: "10", listRV: "40", outcome: "same" },
-    { name: "at the version of the list", row: "40", came: "10", listRV: "40", outcome: "changed" },
-    { name: "of the listed version", row: "10", came: "10", listRV: "40", outcome: "same" },
+    { name: "at the list's version", row: "40", came: "10", listRV: "40", outcome: "changed" },
+    { name: "at the listed version", row: "10", came: "10", listRV: "40", outcome: "same" },
     { name: "older", row: "9", came: "10", listRV: "40", outcome: "changed" },
-    { name: "newer than the list by a digit", row: "1000", came: "449", listRV: "999", outcome: "same" },
-    { name: "newer, when nothing is known of the list", row: "41", came: "10", listRV: undefined, outcome: "same" },
+    { name: "newer than the list by its last digit", row: "1000", came: "449", listRV: "999", outcome: "same" },
+    { name: "newer, without a list version", row: "41", came: "10", listRV: undefined, outcome: "same" },
   ])("IX9 [informer A4] [informer T39] a row $name: $outcome", async ({ row, came, listRV, outcome }) => {
     const harness = await (await open()).synced();
     await harness.seed("pods", [put(pod(row))]);
@@ -48,9 +48,9 @@ export function restoreCases(open: OpenStore): void {
 
   it.each([
     { name: "newer than the list", tombstone: "41", outcome: "late" },
-    { name: "at the version of the list", tombstone: "40", outcome: "changed" },
-    { name: "newer than what is listed, not than the list", tombstone: "30", outcome: "changed" },
-    { name: "of the listed version", tombstone: "10", outcome: "late" },
+    { name: "at the list's version", tombstone: "40", outcome: "changed" },
+    { name: "newer than the listed version, but not than the list", tombstone: "30", outcome: "changed" },
+    { name: "at the listed version", tombstone: "10", outcome: "late" },
   ])("IX9 [informer A5] a tombstone $name: $outcome", async ({ tombstone, outcome }) => {
     const harness = await (await open()).synced();
     await harness.seed("pods", [remove(pod("9"), tombstone)], { commit: false });

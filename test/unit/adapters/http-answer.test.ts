@@ -98,12 +98,12 @@ describe("an HTTP/1.1 response", () => {
     "a zero byte within a header": `${HEAD}X: a\0b\r\nContent-Length: 0\r\n\r\n`,
   };
 
-  it.each(Object.entries(MALFORMED))("is rejected: %s, for any chunking", (_name, text) => {
+  it.each(Object.entries(MALFORMED))("a response is rejected: %s, for any chunking", (_name, text) => {
     const lengths = text.length > LONG ? LENGTHS.slice(-2) : LENGTHS;
     for (const length of lengths) expect(() => read(split(text, length)), `pieces of ${length}`).toThrow(MalformedAnswerError);
   });
 
-  it("HA1 ends with its connection if it has no length", () => {
+  it("HA1 a response without a length ends with its connection", () => {
     const reader = new AnswerReader(BYTES_MAX, () => undefined);
     expect(reader.push(Buffer.from("HTTP/1.1 200 OK\r\n\r\nhel"))).toBe(false);
     expect(reader.push(Buffer.from("lo"))).toBe(false);
@@ -119,7 +119,7 @@ describe("an HTTP/1.1 response", () => {
     },
   );
 
-  it("HA3 keeps a body up to the limit and does not reuse the connection afterwards", () => {
+  it("HA3 a reader keeps a body up to the limit and does not reuse the connection afterwards", () => {
     for (const head of [`${HEAD}Content-Length: 9\r\n\r\n`, `${HEAD}\r\n`]) {
       for (const length of LENGTHS)
         expect(read(split(`${head}123456789`, length), 4), head).toEqual({ code: 200, body: "1234", keeps: false });
@@ -142,7 +142,7 @@ describe("an HTTP/1.1 response", () => {
     ]);
   });
 
-  it("HA3 uses no more memory for many small chunks than for their content", () => {
+  it("HA3 a response in many small chunks uses no more memory than its content", () => {
     const reader = new AnswerReader(10_000_000, () => undefined);
     reader.push(Buffer.from(`${HEAD}Transfer-Encoding: chunked\r\n\r\n`));
     const many = Buffer.from("1\r\nx\r\n".repeat(10_000));

@@ -33,7 +33,7 @@ it.each([
   'pods "c-cqgrf" is forbidden: exceeded quota: q, requested: token=s3cret, used: pods=2, limited: pods=2',
 ])("shortens %j", (message) => expect(messageAfter(message)).toBe("(cut)"));
 
-it("keeps everything else, and the status itself when no message is shortened", () => {
+it("changes only messages, and returns the same status object when no message is too long", () => {
   const status = deepFreeze({ replicas: 3, conditions: [conditionOf("s3cret"), conditionOf("Deployment is paused")] });
   const cut = withoutForeignMessages(status);
   expect(cut).toEqual({ ...status, conditions: [conditionOf("(cut)"), status.conditions[1]] });

@@ -28,28 +28,28 @@ describe("getCondition", () => {
     { name: "present", conditions: [foreign, failure], type: "ReplicaFailure", want: failure },
     { name: "other type", conditions: [failure], type: "Available", want: undefined },
     { name: "no list", conditions: undefined, type: "ReplicaFailure", want: undefined },
-  ])("[replicaset 85] $name", ({ conditions, type, want }) => {
+  ])("[replicaset 85] getCondition: $name", ({ conditions, type, want }) => {
     expect(getCondition(conditions, type)).toBe(want);
   });
 });
 
 describe("setReplicaSetCondition", () => {
   it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
-    { name: "the first is added", conditions: undefined, condition: failure, want: [failure] },
-    { name: "appends next to another client's", conditions: [foreign], condition: failure, want: [foreign, failure] },
+    { name: "adds the first condition", conditions: undefined, condition: failure, want: [failure] },
+    { name: "appends the condition after another client's", conditions: [foreign], condition: failure, want: [foreign, failure] },
     {
-      name: "same type, other reason: replaced, at the end",
+      name: "replaces a condition of the same type and another reason, at the end",
       conditions: [failure, foreign],
       condition: { ...failure, reason: "FailedDelete", lastTransitionTime: NOW },
       want: [foreign, { ...failure, reason: "FailedDelete", lastTransitionTime: NOW }],
     },
     {
-      name: "same type, other status: replaced",
+      name: "replaces a condition of the same type and another status",
       conditions: [failure],
       condition: { ...failure, status: "False" },
       want: [{ ...failure, status: "False" }],
     },
-  ])("[replicaset 86] $name", ({ conditions, condition, want }) => {
+  ])("[replicaset 86] setReplicaSetCondition: $name", ({ conditions, condition, want }) => {
     expect(setReplicaSetCondition(conditions, condition)).toEqual(want);
   });
 
@@ -66,12 +66,17 @@ describe("setReplicaSetCondition", () => {
 
 describe("removeCondition", () => {
   it.each([
-    { name: "empty list", conditions: [], type: "ReplicaFailure", want: [] },
-    { name: "no list", conditions: undefined, type: "ReplicaFailure", want: [] },
-    { name: "only it", conditions: [failure], type: "ReplicaFailure", want: [] },
-    { name: "another client's type", conditions: [failure], type: "Available", want: [failure] },
-    { name: "others keep their order", conditions: [foreign, failure, available], type: "ReplicaFailure", want: [foreign, available] },
-  ])("[replicaset 87] $name", ({ conditions, type, want }) => {
+    { name: "removes nothing from an empty list", conditions: [], type: "ReplicaFailure", want: [] },
+    { name: "removes nothing if there is no list", conditions: undefined, type: "ReplicaFailure", want: [] },
+    { name: "removes the only condition of a list", conditions: [failure], type: "ReplicaFailure", want: [] },
+    { name: "keeps a condition of another client's type", conditions: [failure], type: "Available", want: [failure] },
+    {
+      name: "the other conditions keep their order",
+      conditions: [foreign, failure, available],
+      type: "ReplicaFailure",
+      want: [foreign, available],
+    },
+  ])("[replicaset 87] removeCondition: $name", ({ conditions, type, want }) => {
     expect(removeCondition(conditions, type)).toEqual(want);
   });
 
@@ -83,21 +88,21 @@ describe("removeCondition", () => {
 
 describe("setDeploymentCondition", () => {
   it.each<{ name: string; conditions: Condition[] | undefined; condition: Condition; want: Condition[] }>([
-    { name: "set on empty: added", conditions: undefined, condition: available, want: [available] },
-    { name: "another type: appended", conditions: [progressing], condition: available, want: [progressing, available] },
+    { name: "adds the first condition", conditions: undefined, condition: available, want: [available] },
+    { name: "appends a condition of another type", conditions: [progressing], condition: available, want: [progressing, available] },
     {
-      name: "same type, other status: replaced, with all times new",
+      name: "replaces a condition of the same type and another status, with new times",
       conditions: [available, progressing],
       condition: { ...available, status: "False", reason: "TooFew", lastUpdateTime: NOW, lastTransitionTime: NOW },
       want: [progressing, { ...available, status: "False", reason: "TooFew", lastUpdateTime: NOW, lastTransitionTime: NOW }],
     },
     {
-      name: "same status, other reason: replaced, with the old lastTransitionTime",
+      name: "replaces a condition of the same type, status and another reason, with the old lastTransitionTime",
       conditions: [available, progressing],
       condition: { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: NOW },
       want: [progressing, { ...available, reason: "Plenty", lastUpdateTime: NOW, lastTransitionTime: EARLIER }],
     },
-  ])("[deployment T127] $name", ({ conditions, condition, want }) => {
+  ])("[deployment T127] setDeploymentCondition: $name", ({ conditions, condition, want }) => {
     expect(setDeploymentCondition(conditions, condition)).toEqual(want);
   });
 
@@ -109,10 +114,10 @@ describe("setDeploymentCondition", () => {
   });
 
   it.each([
-    { name: "remove from empty", conditions: [], want: [] },
-    { name: "remove a present type", conditions: [available, progressing], want: [progressing] },
-    { name: "remove an absent type", conditions: [progressing], want: [progressing] },
-  ])("[deployment T127] $name", ({ conditions, want }) => {
+    { name: "removes nothing from an empty list", conditions: [], want: [] },
+    { name: "removes a present type", conditions: [available, progressing], want: [progressing] },
+    { name: "removes nothing if the type is absent", conditions: [progressing], want: [progressing] },
+  ])("[deployment T127] removes a Deployment's condition: $name", ({ conditions, want }) => {
     expect(removeCondition(conditions, "Available")).toEqual(want);
   });
 });

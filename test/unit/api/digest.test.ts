@@ -83,7 +83,7 @@ describe("templatesEqual", () => {
       equal: false,
     },
     {
-      name: "spellings of a quantity",
+      name: "two notations of a quantity",
       a: container('{"resources":{"limits":{"cpu":"500m"}}}'),
       b: container('{"resources":{"limits":{"cpu":"0.5"}}}'),
       equal: true,
@@ -101,13 +101,23 @@ describe("templatesEqual", () => {
     { name: "the order of a list", a: container('{"args":["a","b"]}'), b: container('{"args":["b","a"]}'), equal: false },
     { name: "an empty argument", a: container('{"args":["a"]}'), b: container('{"args":["a",""]}'), equal: false },
     {
-      name: "an empty env value and none",
+      name: "an empty env value and an absent one",
       a: container('{"env":[{"name":"A","value":""}]}'),
       b: container('{"env":[{"name":"A"}]}'),
       equal: true,
     },
-    { name: "a quantity-like text elsewhere", a: container('{"args":["1000m"]}'), b: container('{"args":["1"]}'), equal: false },
-    { name: "one instant in two time zones", a: created("2026-03-01T10:00:00Z"), b: created("2026-03-01T11:00:00+01:00"), equal: true },
+    {
+      name: "a text that looks like a quantity, in another field",
+      a: container('{"args":["1000m"]}'),
+      b: container('{"args":["1"]}'),
+      equal: false,
+    },
+    {
+      name: "one instant written in two time zones",
+      a: created("2026-03-01T10:00:00Z"),
+      b: created("2026-03-01T11:00:00+01:00"),
+      equal: true,
+    },
     { name: "two instants", a: created("2026-03-01T10:00:00Z"), b: created("2026-03-01T10:00:01Z"), equal: false },
     { name: "an unknown field and none", a: spec('{"evictionResponders":{}}'), b: template(), equal: false },
     { name: "an unknown field that is null or an empty list", a: spec('{"x":null,"y":[]}'), b: template(), equal: true },
@@ -132,7 +142,7 @@ describe("templatesEqual", () => {
 });
 
 describe("normalTemplate", () => {
-  it("is JSON with sorted keys, without the hash label, nulls, empties and zeros", () => {
+  it("the normal form is JSON with sorted keys, without the hash label, nulls, empty values and zeros", () => {
     const whole = JSON.parse(
       '{"metadata":{"labels":{"pod-template-hash":"x","b":"2","a":"1"},"creationTimestamp":null},"spec":{"hostNetwork":false,"securityContext":{},"containers":[{"resources":{"requests":{"cpu":"10m"}},"name":"c","args":[]}]}}',
     ) as PodTemplateSpec;
@@ -148,7 +158,7 @@ describe("normalTemplate", () => {
     expect(whole).toEqual(before);
   });
 
-  it("is equal for every spelling of a template", () => {
+  it("the normal form is equal for every notation of a template", () => {
     fc.assert(
       fc.property(arbitraryTemplate, fc.infiniteStream(fc.nat()), (whole, numbers) => {
         const other = respelled(whole, (n) => (numbers.next().value as number) % n);
@@ -179,12 +189,12 @@ describe("createDigester", () => {
     expect(digester.digest(template()).startsWith(`${digester.prefix}.`)).toBe(true);
   });
 
-  it("uses the start of the key's SHA-256 as its id", () => {
+  it("the digester uses the start of the key's SHA-256 as the key's id", () => {
     // printf 'a key of the tests' | sha256sum
     expect(digester.prefix.slice(0, 8)).toBe("773a4fa2");
   });
 
-  it("is the HMAC of the normal form with pinned values, so that another value needs another form number", () => {
+  it("the digest is the HMAC of the normal form with pinned values, so that another value needs another form number", () => {
     expect(digester.digest(template()).slice(-64)).toBe("282dabd4eb723301b78696942f46f61cc581c23e0b0c69642a88022ee0f9592a");
   });
 
@@ -198,7 +208,7 @@ describe("createDigester", () => {
     expect(other.digest(template()).slice(-64)).not.toBe(digester.digest(template()).slice(-64));
   });
 
-  it("is unaffected by later changes of the key's bytes", () => {
+  it("the digest is unaffected by later changes of the key's bytes", () => {
     const key = Buffer.from("a key of the tests");
     const made = createDigester(key);
     key.fill(0);

@@ -55,7 +55,7 @@ describe("eventName", () => {
     },
   );
 
-  it("is reproducible, and differs a nanosecond later", () => {
+  it("an Event's name is reproducible, and differs for a time one nanosecond later", () => {
     const long = "a".repeat(253);
     expect(eventName(long, "a")).toBe(eventName(long, "a"));
     expect(eventName(long, "a")).not.toBe(eventName(long, "b"));

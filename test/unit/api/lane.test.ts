@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import { LANES, laneOf } from "../../../shared/store/lane.ts";
 
 describe("laneOf", () => {
-  it("is CRC-32 (whose check value is cbf43926) modulo the number of lanes", () => {
+  it("the lane is the CRC-32 (whose check value is cbf43926) modulo the number of lanes", () => {
     expect(laneOf("123456789", 2 ** 32)).toBe(0xcbf43926);
     expect(laneOf("shop/web-7f8fb-x2x4z", LANES.pods)).toBe(8);
     expect(laneOf("shop/web", LANES.replicationcontrollers)).toBe(0);
   });
 
-  it("uses every lane, none for more than twice its share", () => {
+  it("every lane is used, and none for more than twice its share", () => {
     const counts = Array.from({ length: LANES.pods }, () => 0);
     for (let index = 0; index < 1600; index++) {
       const lane = laneOf(`shop/web-${index}`, LANES.pods);
@@ -19,7 +19,7 @@ describe("laneOf", () => {
     expect(Math.max(...counts)).toBeLessThan(200);
   });
 
-  it("has a number of lanes for each cached resource", () => {
+  it("each cached resource has a number of lanes", () => {
     expect(LANES).toEqual({ pods: 16, replicasets: 4, deployments: 2, replicationcontrollers: 1 });
   });
 });

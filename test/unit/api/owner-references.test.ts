@@ -24,7 +24,7 @@ describe("controllerRef", () => {
     },
     { name: "the controller", references: [reference({ uid: "u2", controller: false }), reference()], uid: "u1" },
     { name: "the first of two controllers", references: [reference(), reference({ uid: "u2" })], uid: "u1" },
-  ])("$name", ({ references, uid }) => {
+  ])("controllerRef with $name", ({ references, uid }) => {
     const metadata = references === undefined ? {} : { ownerReferences: references };
     expect(controllerRef(metadata)?.uid).toBe(uid);
     expect(isControlledBy(metadata, "u1")).toBe(uid === "u1");

@@ -190,7 +190,7 @@ describe("podTemplateText", () => {
       template: template({ container: { workingDir: "/ü {]:<nil>" } }),
       contains: "WorkingDir:(string)/ü {]:<nil> Ports:",
     },
-  ])("$name", ({ template, contains }) => {
+  ])("podTemplateText $name", ({ template, contains }) => {
     expect(podTemplateText(template, PRINTED_BY)).toContain(contains);
   });
 

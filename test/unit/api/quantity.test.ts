@@ -31,7 +31,7 @@ describe("numericQuantity", () => {
     { name: "rounds away from zero below it", text: "-1.1n", nanos: "-2" },
     { name: "caps a binary quantity at 2⁶³ − 1", text: "9999999999999Gi", nanos: "9223372036854775807000000000" },
     { name: "does not cap a decimal one", text: "9223372036854775808", nanos: "9223372036854775808000000000" },
-  ])("$name", ({ text, nanos }) => {
+  ])("numericQuantity $name", ({ text, nanos }) => {
     expect(numericQuantity(text)).toBe(nanos);
   });
 

@@ -117,7 +117,7 @@ describe("a table of types", () => {
     expect(() => typeTable(["A{Y:b}", changes])).toThrow(error);
   });
 
-  it("is rejected if a Quantity has fields that cannot be printed", () => {
+  it("a table of types is rejected if a Quantity has fields that cannot be printed", () => {
     const [last] = ALL_RELEASES.slice(-1);
     if (last === undefined) throw new Error("no release");
     const next: Release = { ...last, name: "1.39", types: [...last.types, "resource.Quantity{+Unit:s}"] };

@@ -24,7 +24,7 @@ describe("compareResourceVersions", () => {
     expect(minResourceVersion(older, newer)).toBe(older);
   });
 
-  it("[replicaset P17] [informer T86] orders as the integers do, up to 128 bits", () => {
+  it("[replicaset P17] [informer T86] compares versions of up to 128 bits as integers", () => {
     const rv = fc.bigInt({ min: 0n, max: 2n ** 128n - 1n });
     const near = fc.tuple(rv, fc.bigInt({ min: -2n, max: 2n })).map(([a, step]): [bigint, bigint] => [a, a + step < 0n ? 0n : a + step]);
     fc.assert(

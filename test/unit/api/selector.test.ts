@@ -53,7 +53,7 @@ describe("matches", () => {
       want: false,
     },
     { name: "ignores members of Object.prototype", selector: expression("constructor", "Exists"), labels: {}, want: false },
-  ])("$name", ({ selector, labels, want }) => {
+  ])("matches: $name", ({ selector, labels, want }) => {
     expect(matches(compiled(selector), labels)).toBe(want);
   });
 });
@@ -88,7 +88,7 @@ describe("a selector of many requirements", () => {
     return operator.endsWith("In") ? { key, operator, values: [oneOf(VALUES), oneOf(VALUES)] } : { key, operator };
   }
 
-  it("is evaluated by an object's labels, which are few", () => {
+  it("a selector of many requirements is evaluated by an object's labels, which are few", () => {
     const expressions = Array.from({ length: 16_000 }, (_, i) => ({ key: `k${i}`, operator: "DoesNotExist" }));
     const selector = compileSelector({ matchExpressions: expressions }) as Selector;
     const asked: string[] = [];
@@ -100,7 +100,7 @@ describe("a selector of many requirements", () => {
     expect(matches(selector, { app: "x", k15999: "y" })).toBe(false);
   });
 
-  it("is compiled once while its object is kept", () => {
+  it("a selector is compiled once while its object is kept", () => {
     let compiled = 0;
     const selector = (): LabelSelector => ({ matchLabels: { n: String(++compiled) } });
     const [a, b] = [{}, {}];

@@ -17,13 +17,13 @@ describe("createSigner", () => {
   });
 
   it.each([
-    { name: "another part", verify: () => signer.verify("v", [...parts.slice(0, 4), "813"], signer.sign("v", parts)) },
+    { name: "a changed part", verify: () => signer.verify("v", [...parts.slice(0, 4), "813"], signer.sign("v", parts)) },
     { name: "an additional part", verify: () => signer.verify("v", [...parts, ""], signer.sign("v", parts)) },
     { name: "another domain", verify: () => signer.verify("s", parts, signer.sign("v", parts)) },
     { name: "another cluster", verify: () => createSigner([OLD], "ffffffffffff").verify("v", parts, signer.sign("v", parts)) },
     { name: "no signature", verify: () => signer.verify("v", parts, "") },
-    { name: "a shorter one", verify: () => signer.verify("v", parts, signer.sign("v", parts).slice(0, -1)) },
-    { name: "a longer one", verify: () => signer.verify("v", parts, `${signer.sign("v", parts)}A`) },
+    { name: "a shorter signature", verify: () => signer.verify("v", parts, signer.sign("v", parts).slice(0, -1)) },
+    { name: "a longer signature", verify: () => signer.verify("v", parts, `${signer.sign("v", parts)}A`) },
     { name: "another key", verify: () => createSigner([NEW], "0123456789ab").verify("v", parts, signer.sign("v", parts)) },
   ])("rejects $name", ({ verify }) => {
     expect(["forged", "unknown"]).toContain(verify());

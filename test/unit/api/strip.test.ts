@@ -103,7 +103,7 @@ describe("strip of a pod", () => {
       want: { ...BASE, restarts: 1, sidecarRestarts: 3 },
     },
     {
-      name: "ignores those of plain init containers",
+      name: "ignores the restarts of plain init containers",
       pod: pod({ spec: { initContainers: [{ name: "c0" }] }, status: { initContainerStatuses: counts(2) } }),
       want: BASE,
     },
@@ -113,7 +113,7 @@ describe("strip of a pod", () => {
       want: IDENTITY,
     },
     { name: "accepts absent spec and status", pod: { metadata: metadata({ creationTimestamp: undefined }) }, want: IDENTITY },
-  ])("$name", ({ pod, want }) => {
+  ])("strip of a pod $name", ({ pod, want }) => {
     const stripped = strip("pods", deepFreeze(pod), digester);
     expect(stripped).toStrictEqual(want);
     expect(strip("pods", deepFreeze(stripped), digester)).toStrictEqual(want);
@@ -187,12 +187,15 @@ describe("strip of a workload", () => {
   const own = digester.annotation("kubernetes.io/change-cause", "s3cret");
 
   it.each([
-    { name: "a decision reads is kept in plain text", annotations: { "deployment.kubernetes.io/revision": "3" }, clear: true },
+    { name: "is read by a decision is kept in plain text", annotations: { "deployment.kubernetes.io/revision": "3" }, clear: true },
     { name: "requests a rollback is kept in plain text", annotations: { "deprecated.deployment.rollback.to": "0" }, clear: true },
-    { name: "controllers own is kept in plain text", annotations: { "controller.kubernetes.io/x": "1" }, clear: true },
-    { name: "only resembles those is digested", annotations: { "deployment.kubernetes.io": "s3cret" } },
-    { name: "only ends in those is digested", annotations: { "x.deployment.kubernetes.io/revision": "s3cret" } },
-    { name: "is the change cause is digested", annotations: { "kubernetes.io/change-cause": "s3cret" } },
+    { name: "belongs to a controller is kept in plain text", annotations: { "controller.kubernetes.io/x": "1" }, clear: true },
+    { name: "only resembles a plain-text annotation is digested", annotations: { "deployment.kubernetes.io": "s3cret" } },
+    {
+      name: "only ends in the key of a plain-text annotation is digested",
+      annotations: { "x.deployment.kubernetes.io/revision": "s3cret" },
+    },
+    { name: "contains the change cause is digested", annotations: { "kubernetes.io/change-cause": "s3cret" } },
     {
       name: "holds a manifest is digested",
       annotations: { "kapp.k14s.io/original": '{"env":"s3cret"}', "banzaicloud.com/last-applied": "s3cret" },
@@ -232,7 +235,7 @@ describe("strip of a workload", () => {
       metadata: { annotations: { a: { env: "s3cret" }, b: 1, "deployment.kubernetes.io/revision": ["s3cret"] } },
       want: undefined,
     },
-  ])("rejects $name", ({ metadata, want }) => {
+  ])("rejects an object with $name", ({ metadata, want }) => {
     const stripped = annotated(metadata);
     expect(stripped.annotationDigests).toEqual(want);
     expect(stripped).not.toHaveProperty("annotations");
@@ -271,11 +274,11 @@ describe("strip of a workload", () => {
     expect(stripped.spec.template).toStrictEqual({ labels, digest: "d" });
   });
 
-  it.each([null, undefined, "s3cret", ["s3cret"]])("has no template when a ReplicationController's template is %j", (absent) => {
+  it.each([null, undefined, "s3cret", ["s3cret"]])("a ReplicationController has no template if its template is %j", (absent) => {
     expect(strip("replicationcontrollers", workload({ spec: { template: absent } }), digester).spec).toStrictEqual(spec);
   });
 
-  it("has an empty status when none was sent", () => {
+  it("a workload has an empty status if none was sent", () => {
     expect(strip("replicasets", { metadata: metadata(), spec: {} }, digester).status).toStrictEqual({});
   });
 });
@@ -301,7 +304,7 @@ describe("strip of a malformed object", () => {
       problem: "resourceVersion is not a decimal integer",
       key: "shop/web",
     },
-  ])("$name", ({ object, problem, key }) => {
+  ])("rejects an object with $name as malformed", ({ object, problem, key }) => {
     for (const resource of CACHED_RESOURCES) {
       const error = thrownBy(() => strip(resource, object, digester));
       expect(error).toBeInstanceOf(MalformedObjectError);

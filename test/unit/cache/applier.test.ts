@@ -114,9 +114,19 @@ describe("order", () => {
 
 describe("IX10 calls to the Store", () => {
   const cases: readonly { what: string; before: readonly EnvelopeItem[]; comes: readonly EnvelopeItem[]; asked: readonly string[] }[] = [
-    { what: "new objects", before: [], comes: [item(pod(1), "A")], asked: ["applyPack"] },
-    { what: "objects cached already, new", before: [item(pod(1), "A")], comes: [item(pod(1), "A")], asked: ["applyPack"] },
-    { what: "objects cached already, changed", before: [item(pod(2), "A")], comes: [item(pod(2), "M")], asked: ["applyPack"] },
+    { what: "only new objects", before: [], comes: [item(pod(1), "A")], asked: ["applyPack"] },
+    {
+      what: "adds of objects that are cached at the same version",
+      before: [item(pod(1), "A")],
+      comes: [item(pod(1), "A")],
+      asked: ["applyPack"],
+    },
+    {
+      what: "changes of objects that are cached at the same version",
+      before: [item(pod(2), "A")],
+      comes: [item(pod(2), "M")],
+      asked: ["applyPack"],
+    },
     { what: "changed objects", before: [item(pod(1), "A")], comes: [item(pod(2), "M")], asked: ["applyPack", "applyPack"] },
     { what: "older versions", before: [item(pod(2), "A")], comes: [item(pod(1), "A")], asked: ["applyPack", "applyPack"] },
     {
@@ -290,7 +300,9 @@ describe("AP5 a redelivered message", () => {
     expect(sizes).toEqual([0, 1]); // the second one answers that the message is a duplicate
   });
 
-  it("AP6 applies what another client wrote after the first call and a Store that was set back has lost", async ({ harness }) => {
+  it("AP6 applies again the rows that another client wrote after the first call and that a rollback of the Store has lost", async ({
+    harness,
+  }) => {
     const { store } = harness;
     const [x, y] = [pod(10, { name: "x" }), pod(11, { name: "y" })];
     await harness.apply(harness.pack([item(y, "A")], { sq: 3 }));
@@ -502,7 +514,7 @@ describe("items without their object", () => {
     },
   });
 
-  it("[informer T24] are read from the API server: the row gets the version read, and the watermark the item's version", async ({
+  it("[informer T24] items without their object are read from the API server: the row gets the version read, and the watermark the item's version", async ({
     harness,
   }) => {
     harness.live.set(POD, big("uid-web-1"));
@@ -513,7 +525,7 @@ describe("items without their object", () => {
     expect(await harness.row(POD)).toMatchObject({ rv: "15" });
   });
 
-  it("[informer T24] are flagged as deleted and enqueue their owner if the API server no longer has them; their DELETED event removes them", async ({
+  it("[informer T24] items whose object the API server no longer has are flagged as deleted and enqueue their owner; their DELETED event removes them", async ({
     harness,
   }) => {
     await harness.apply(harness.pack([item(pod(10), "A")]));
@@ -526,14 +538,14 @@ describe("items without their object", () => {
     expect(await harness.keys()).toEqual([]);
   });
 
-  it("[informer T108] are quarantined if the object cannot be cached, and their lane continues", async ({ harness }) => {
+  it("[informer T108] items whose object cannot be cached are quarantined, and their lane continues", async ({ harness }) => {
     harness.live.set(POD, { ...big("uid-web-1"), metadata: { ...big("uid-web-1").metadata, resourceVersion: "soon" } });
     expect(await harness.apply(harness.pack([{ t: "M", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }]))).toEqual({ kind: "ack" });
     expect(await harness.store.quarantined()).toMatchObject([{ what: `pods ${POD}` }]);
     expect(await harness.watermarkOf()).toBe("12");
   });
 
-  it("have no effect if neither the API server nor the cache has the object", async ({ harness }) => {
+  it("items without their object have no effect if neither the API server nor the cache has the object", async ({ harness }) => {
     expect(
       await harness.apply(
         harness.pack([{ t: "A", key: POD, uid: "uid-web-1", rv: "12", tooBig: true }, item(pod(13, { name: "b" }), "A")]),
@@ -561,7 +573,7 @@ describe("invalid input", () => {
       what: "pods shop/bad",
       why: 'resourceVersion "abc" is not a decimal integer',
     },
-    { name: "an unknown type", bad: { t: "X", key: "shop/bad", uid: "u", rv: "11", o: {} }, what: "pods shop/bad", why: 'type "X"' },
+    { name: "an unknown event type", bad: { t: "X", key: "shop/bad", uid: "u", rv: "11", o: {} }, what: "pods shop/bad", why: 'type "X"' },
     { name: "no object", bad: { t: "A", key: "shop/bad", uid: "u", rv: "11" }, what: "pods shop/bad", why: "not an object" },
     {
       name: "an object without uid",
@@ -570,12 +582,12 @@ describe("invalid input", () => {
       why: "uid",
     },
     {
-      name: "another object than it says",
+      name: "an object whose name differs from the item's key",
       bad: item(pod(11, { name: "other" }), "A", { key: "shop/bad" }),
       what: "pods shop/bad",
       why: "its object has another key or uid than the item",
     },
-    { name: "no item at all", bad: null, what: "pods without a key", why: "not an item" },
+    { name: "no item", bad: null, what: "pods without a key", why: "not an item" },
   ])("logs and quarantines an item with $name, and applies its neighbours and the sequence", async ({ bad, what, why }) => {
     const harness = await scene();
     expect(await harness.apply(harness.pack([neighbours[0], bad, neighbours[1]]))).toEqual({ kind: "ack" });

@@ -55,19 +55,19 @@ function view(watermark: string, pod?: Pod, isBelieved = true): LaneView {
 describe("a lane compared with its list", () => {
   const LIST = "100";
   it.each<{ name: string; object?: Pod; lane: LaneView; want?: Difference["kind"] }>([
-    { name: "the same", object: { rv: "50" }, lane: view(LIST, { rv: "50" }) },
-    { name: "nothing on either side", lane: view(LIST) },
+    { name: "row and object are the same", object: { rv: "50" }, lane: view(LIST, { rv: "50" }) },
+    { name: "neither a row nor an object", lane: view(LIST) },
     { name: "an object without a row", object: { rv: "50" }, lane: view("50"), want: "missing" },
-    { name: "an object whose event is on its way", object: { rv: "50" }, lane: view("49") },
+    { name: "an object without a row whose event has not arrived yet", object: { rv: "50" }, lane: view("49") },
     { name: "a row without an object", lane: view(LIST, { rv: "50" }), want: "surplus" },
-    { name: "a row whose object's deletion may be on its way", lane: view("99", { rv: "50" }) },
+    { name: "a row without an object whose delete event may not have arrived yet", lane: view("99", { rv: "50" }) },
     { name: "a row newer than the list", lane: view("120", { rv: "101" }) },
     { name: "an older row", object: { rv: "50" }, lane: view("50", { rv: "40" }), want: "older" },
-    { name: "an older row whose event is on its way", object: { rv: "50" }, lane: view("49", { rv: "40" }) },
+    { name: "an older row whose event has not arrived yet", object: { rv: "50" }, lane: view("49", { rv: "40" }) },
     { name: "a newer row", object: { rv: "50" }, lane: view("120", { rv: "110" }) },
     { name: "a newer row that the list lacks", object: { rv: "50" }, lane: view("120", { rv: "60" }), want: "ahead" },
-    { name: "versions by their length first", object: { rv: "9" }, lane: view(LIST, { rv: "10" }), want: "ahead" },
-    { name: "another incarnation", object: { rv: "50", uid: "u2" }, lane: view(LIST, { rv: "50" }), want: "other" },
+    { name: "versions of different length are compared as integers", object: { rv: "9" }, lane: view(LIST, { rv: "10" }), want: "ahead" },
+    { name: "another uid", object: { rv: "50", uid: "u2" }, lane: view(LIST, { rv: "50" }), want: "other" },
     { name: "other labels", object: { rv: "50", labels: { app: "api" } }, lane: view(LIST, { rv: "50" }), want: "other" },
     {
       name: "labels in another order",
@@ -76,13 +76,13 @@ describe("a lane compared with its list", () => {
     },
     { name: "another owner", object: { rv: "50", owned: false }, lane: view(LIST, { rv: "50" }), want: "other" },
     {
-      name: "a deletion that the row does not show",
+      name: "a deletionTimestamp that the row lacks",
       object: { rv: "50", deletionTimestamp: "2026-03-01T10:00:00Z" },
       lane: view(LIST, { rv: "50" }),
       want: "other",
     },
     { name: "an entry that does not verify", object: { rv: "50" }, lane: view(LIST, { rv: "50" }, false), want: "unbelieved" },
-    { name: "one of a deleted object", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
+    { name: "an entry of a deleted object that does not verify", lane: view("1", { rv: "50" }, false), want: "unbelieved" },
     {
       name: "a row that fails its MAC",
       object: { rv: "50" },

@@ -6,17 +6,17 @@ import type { PackFlow } from "../../../shared/controllers/cache/watcher/batchin
 const flow = (given: Partial<PackFlow>): PackFlow => ({ items: 1, packs: 1, ageMs: 0, quietMs: 0, isFlow: true, ...given });
 
 test.each([
-  { name: "a lone item waits 1 ms", given: { isFlow: false }, want: 1 },
-  { name: "and no longer, whatever arrives then", given: { isFlow: false, items: 50, packs: 16, ageMs: 1 }, want: 0 },
-  { name: "an item in a burst waits 10 ms", given: { ageMs: 3 }, want: 7 },
-  { name: "and is checked again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
-  { name: "packs of four items on average leave", given: { items: 64, packs: 16, ageMs: 30, quietMs: 1 }, want: 0 },
-  { name: "smaller packs keep waiting", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
-  { name: "a paused burst is waited for until 20 ms are over", given: { items: 9, packs: 8, ageMs: 40, quietMs: 15 }, want: 5 },
-  { name: "a burst that has paused for 20 ms is over", given: { items: 9, packs: 8, ageMs: 40, quietMs: 20 }, want: 0 },
-  { name: "the last delay ends at 100 ms", given: { items: 30, packs: 14, ageMs: 93, quietMs: 1 }, want: 7 },
-  { name: "after 100 ms packs leave whatever arrives", given: { items: 30, packs: 14, ageMs: 100, quietMs: 0 }, want: 0 },
-  { name: "a late timer yields no negative delay", given: { items: 30, packs: 14, ageMs: 250, quietMs: 0 }, want: 0 },
+  { name: "delays a single item by 1 ms", given: { isFlow: false }, want: 1 },
+  { name: "sends a single item after 1 ms, whatever arrives meanwhile", given: { isFlow: false, items: 50, packs: 16, ageMs: 1 }, want: 0 },
+  { name: "delays an item of a burst by 10 ms", given: { ageMs: 3 }, want: 7 },
+  { name: "checks the delayed item of a burst again soon", given: { items: 3, packs: 3, ageMs: 10, quietMs: 1 }, want: 10 },
+  { name: "sends when the packs hold four items on average", given: { items: 64, packs: 16, ageMs: 30, quietMs: 1 }, want: 0 },
+  { name: "keeps smaller packs waiting", given: { items: 63, packs: 16, ageMs: 30, quietMs: 1 }, want: 10 },
+  { name: "waits up to 20 ms for a paused burst to continue", given: { items: 9, packs: 8, ageMs: 40, quietMs: 15 }, want: 5 },
+  { name: "treats a burst as ended after a pause of 20 ms", given: { items: 9, packs: 8, ageMs: 40, quietMs: 20 }, want: 0 },
+  { name: "ends the last delay at 100 ms", given: { items: 30, packs: 14, ageMs: 93, quietMs: 1 }, want: 7 },
+  { name: "sends packs after 100 ms, whatever arrives", given: { items: 30, packs: 14, ageMs: 100, quietMs: 0 }, want: 0 },
+  { name: "returns no negative delay after a late timer", given: { items: 30, packs: 14, ageMs: 250, quietMs: 0 }, want: 0 },
 ] satisfies readonly { name: string; given: Partial<PackFlow>; want: number }[])("$name", ({ given, want }) => {
   expect(remainingWindowMs(flow(given))).toBe(want);
 });
@@ -28,8 +28,8 @@ test("keeps a requested delay, whatever arrives", () => {
 });
 
 test.each([
-  { name: "30 items in 100 ms are a burst", gapMs: 100 / 29, want: [false, true] },
-  { name: "29 are none", gapMs: 100 / 28, want: [false, false] },
+  { name: "treats 30 items in 100 ms as a burst", gapMs: 100 / 29, want: [false, true] },
+  { name: "does not treat 29 items in 100 ms as a burst", gapMs: 100 / 28, want: [false, false] },
 ])("$name", ({ gapMs, want }) => {
   const meter = new FlowMeter();
   const came = Array.from({ length: 90 }, (_, i) => meter.came(1_000 + Math.floor(i * gapMs)));

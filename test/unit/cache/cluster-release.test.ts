@@ -36,7 +36,7 @@ function scene(first = "v1.36.3", options: ClusterReleaseOptions = {}) {
 }
 
 describe("the cluster's release", () => {
-  it("is the one read at the start", () => {
+  it("the cluster's release is the one read at the start", () => {
     expect(scene("v1.36.3-eks-1a2b3c4").release.current()).toBe("1.36");
   });
 
@@ -49,7 +49,7 @@ describe("the cluster's release", () => {
     expect(s.log.lines.map(({ message }) => message)).toEqual(["the cluster runs another release of Kubernetes"]);
   });
 
-  it("is the lower of two releases while both have answered within the last ten minutes", async () => {
+  it("the release is the lower of two releases while both have answered within the last ten minutes", async () => {
     const s = scene("v1.37.2");
     for (const version of ["v1.36.3", "v1.37.2", "v1.36.3", "v1.37.2"]) {
       await s.pass(4 * MINUTE);
@@ -60,7 +60,7 @@ describe("the cluster's release", () => {
     expect(await s.pass(9 * MINUTE)).toBe("1.37");
   });
 
-  it("is read each minute only while servers of two releases have answered recently", async () => {
+  it("the release is read each minute only while servers of two releases have answered recently", async () => {
     const s = scene();
     s.runs("v1.37.2");
     await s.pass(2 * MINUTE);
@@ -70,7 +70,7 @@ describe("the cluster's release", () => {
     expect(s.reads()).toBe(1 + 7);
   });
 
-  it("stays the same when the version cannot be read or is invalid", async () => {
+  it("the release stays the same when the version cannot be read or is invalid", async () => {
     const s = scene();
     await s.pass(11 * MINUTE);
     for (const answer of [new Error("away"), "unknown"]) {
@@ -80,7 +80,7 @@ describe("the cluster's release", () => {
     }
   });
 
-  it("is read once for all streams that connect at the same time, and not for further pages of a list", async () => {
+  it("the release is read once for all streams that connect at the same time, and not for further pages of a list", async () => {
     const s = scene();
     const kube = { listPage: () => Promise.resolve({ resourceVersion: "1", items: [] }), watch: () => [], newestVersion: () => "1" };
     const looking = lookingAtRelease(kube as unknown as KubeWatch, s.release);
@@ -95,7 +95,7 @@ describe("the cluster's release", () => {
     expect(s.reads()).toBe(2);
   });
 
-  it("is logged once if it is unsupported, with the flag that allows it and the risk", async () => {
+  it("an unsupported release is logged once, with the flag that allows it and the risk", async () => {
     const s = scene("v1.38.0-beta.0");
     expect([await s.pass(1_000), await s.pass(1_000)]).toEqual(["1.38", "1.38"]);
     expect(s.log.lines).toHaveLength(1);
@@ -106,7 +106,7 @@ describe("the cluster's release", () => {
     { version: "v1.38.0", published: "1.37" },
     { version: "v1.36.3", published: "1.36" },
     { version: "v1.34.4", published: "1.35" },
-  ])("with DELTALOOP_KUBERNETES=any $version is published as $published", ({ version, published }) => {
+  ])("DELTALOOP_KUBERNETES=any: $version is published as $published", ({ version, published }) => {
     expect(scene(version, { isAnyKnown: true }).release.current()).toBe(published);
   });
 });

@@ -65,7 +65,7 @@ it.each([
     },
   },
   {
-    name: "a list",
+    name: "a JSON list",
     text: "[]",
     want: {
       ended: { fate: "dead", items: 1 },

@@ -26,12 +26,12 @@ describe("decodeEnvelope", () => {
   });
 
   it.each([
-    { name: "no JSON", text: "{", why: "not JSON" },
+    { name: "a body that is not JSON", text: "{", why: "not JSON" },
     { name: "a broken deflate", text: "deflate:AAAA", why: "not JSON" },
-    { name: "a list", text: "[]", why: "not a JSON object" },
+    { name: "a JSON list", text: "[]", why: "not a JSON object" },
     { name: "null", text: "null", why: "not a JSON object" },
     { name: "more than the maximum of a pack", text: JSON.stringify("x".repeat(5 * 1024 * 1024)), why: "larger than" },
-    { name: "no version", text: '{"c":"c1"}', why: "v is undefined" },
+    { name: "a missing version", text: '{"c":"c1"}', why: "v is undefined" },
     { name: "version 0", text: body({ v: 0 }), why: "v is 0" },
     { name: "version 1, unsigned", text: body({ v: 1 }), why: "v is 1" },
     { name: "a version as text", text: body({ v: "2" }), why: 'v is "2"' },

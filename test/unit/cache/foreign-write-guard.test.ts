@@ -195,7 +195,7 @@ describe("the guard against a second active controller", () => {
     await s.end();
   });
 
-  it("[informer T105] FG6 never dates a write in the future: a resume covers that write, and only a later write triggers the stop again", async ({
+  it("[informer T105] FG6 the guard never dates a write in the future: a resume covers that write, and only a later write triggers the stop again", async ({
     s,
   }) => {
     const guard = s.watcher(0);

@@ -36,7 +36,7 @@ test.each([
     entries: [{ ...upstream, fieldsV1: { "f:status": { "f:replicas": { ".": {}, "f:x": {} } } } }],
     seen: "kube-controller-manager",
   },
-  { name: "upstream's controllers within another program", entries: [{ ...upstream, manager: "k3s" }], seen: "k3s" },
+  { name: "upstream's controllers under another program name", entries: [{ ...upstream, manager: "k3s" }], seen: "k3s" },
   {
     name: "the observed generation alone",
     entries: [{ ...upstream, manager: "other", fieldsV1: { "f:status": { "f:observedGeneration": {} } } }],
@@ -44,12 +44,12 @@ test.each([
   },
   { name: "the newest of several", entries: [{ ...upstream, manager: "k3s", time: "2026-03-01T10:00:02Z" }, upstream], seen: "k3s" },
   {
-    name: "beside a newer one of ours",
+    name: "together with a newer entry of this controller",
     entries: [upstream, { ...upstream, manager: "deltaloop-replicaset", time: "2026-03-01T10:00:05Z" }],
     seen: "kube-controller-manager",
   },
-  { name: "in the second in which we began", entries: [{ ...upstream, time: "2026-03-01T10:00:00Z" }], seen: undefined },
-  { name: "of before", entries: [{ ...upstream, time: "2026-02-01T10:00:00Z" }], seen: undefined },
+  { name: "in the second in which the term began", entries: [{ ...upstream, time: "2026-03-01T10:00:00Z" }], seen: undefined },
+  { name: "from before the term", entries: [{ ...upstream, time: "2026-02-01T10:00:00Z" }], seen: undefined },
   {
     name: "without a time",
     entries: [
@@ -59,10 +59,10 @@ test.each([
     seen: undefined,
   },
   { name: "upstream's garbage collector, which writes no status", entries: [{ ...upstream, subresource: undefined }], seen: undefined },
-  { name: "an autoscaler's", entries: [{ ...upstream, subresource: "scale" }], seen: undefined },
-  { name: "our own", entries: [{ ...upstream, manager: "deltaloop-replicaset" }], seen: undefined },
+  { name: "an autoscaler's entry", entries: [{ ...upstream, subresource: "scale" }], seen: undefined },
+  { name: "this controller's entry", entries: [{ ...upstream, manager: "deltaloop-replicaset" }], seen: undefined },
   {
-    name: "a person's",
+    name: "a user's entry",
     entries: [
       { ...upstream, manager: "kubectl-edit" },
       { ...upstream, manager: "kubectl" },
@@ -70,7 +70,7 @@ test.each([
     seen: undefined,
   },
   {
-    name: "somebody's condition",
+    name: "a condition of another client",
     entries: [{ ...upstream, manager: "policy", fieldsV1: { "f:status": { "f:conditions": {} } } }],
     seen: undefined,
   },
@@ -79,7 +79,7 @@ test.each([
     entries: [{ ...upstream, manager: "e2e.test", fieldsV1: { "f:status": { "f:readyReplicas": {}, "f:availableReplicas": {} } } }],
     seen: undefined,
   },
-  { name: "no fields", entries: [{ ...upstream, manager: "policy", fieldsV1: undefined }], seen: undefined },
+  { name: "an entry without fields", entries: [{ ...upstream, manager: "policy", fieldsV1: undefined }], seen: undefined },
 ])("[informer T102] $name: reported is $seen", ({ entries, seen }) => {
   expect(claimed(...entries)?.manager).toBe(seen);
 });
@@ -89,7 +89,7 @@ test.each([
   { name: "its field is new", entries: [upstream], before: statusOf({}), by: "kube-controller-manager" },
   { name: "its field is unchanged", entries: [upstream], before: statusOf({ replicas: 3 }), by: undefined },
   {
-    name: "a field changed that it does not own",
+    name: "the changed field is not in its entry",
     entries: [upstream],
     before: statusOf({ replicas: 3, observedGeneration: 1 }),
     by: undefined,
@@ -101,7 +101,7 @@ test.each([
     by: undefined,
   },
   {
-    name: "of two, the owner of the changed field, whatever their times",
+    name: "of two managers, the owner of the changed field is reported, whatever the times",
     entries: [
       { ...upstream, manager: "made-up", time: "2099-01-01T00:00:00Z", fieldsV1: { "f:status": { "f:observedGeneration": {} } } },
       upstream,
@@ -111,7 +111,7 @@ test.each([
   },
   { name: "the object was created in this version", entries: [upstream], before: undefined, by: undefined },
   {
-    name: "the object was another one of the same name",
+    name: "the object replaced another one of the same name",
     entries: [upstream],
     before: { metadata: { uid: "u0" }, status: {} },
     by: undefined,

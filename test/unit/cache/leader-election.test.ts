@@ -66,7 +66,7 @@ async function expectQuickly<T>(clock: ReturnType<typeof createVirtualClock>, an
 }
 
 describe("the watcher's Lease", () => {
-  it("is created by the first candidate; its fencing token is the resourceVersion of that write, and raising the fence increases it", async () => {
+  it("the first candidate creates the Lease; its fencing token is the resourceVersion of that write, and raising the fence increases it", async () => {
     const { clock, candidate, stored } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -80,7 +80,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(false);
   });
 
-  it("[informer T56] is acquired by another candidate after 15 s without a change, which increments leaseTransitions; renewals do not", async () => {
+  it("[informer T56] another candidate acquires the Lease after 15 s without a change, which increments leaseTransitions; renewals do not", async () => {
     const { clock, candidate, stored, server } = scene();
     const a = candidate("a");
     await clock.advance(100);
@@ -100,7 +100,7 @@ describe("the watcher's Lease", () => {
     server.close();
   });
 
-  it("[informer T57] can be released at any moment, and the next candidate acquires it within 2 s", async () => {
+  it("[informer T57] the Lease can be released at any moment, and the next candidate acquires it within 2 s", async () => {
     for (const afterMs of [10_000, 10_350, 10_700, 11_050, 11_400, 11_750]) {
       const { clock, candidate, stored } = scene();
       const a = candidate("a");
@@ -118,7 +118,7 @@ describe("the watcher's Lease", () => {
     }
   });
 
-  it("LE5 [informer T57] can be released while a renewal is in flight, or right after another client has changed the Lease", async () => {
+  it("LE5 [informer T57] the Lease can be released while a renewal is in flight, or right after another client has changed it", async () => {
     const slow = scene();
     const renewals: (() => void)[] = [];
     const writer = {
@@ -148,7 +148,7 @@ describe("the watcher's Lease", () => {
     expect(touched.stored()).toMatchObject({ holderIdentity: "", leaseDurationSeconds: 1 });
   });
 
-  it("is not released by a former holder once another candidate holds it", async () => {
+  it("a former holder does not release the Lease once another candidate holds it", async () => {
     const { clock, candidate, stored, log } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -190,7 +190,7 @@ describe("the watcher's Lease", () => {
     expect(compareResourceVersions(b.leader()?.fence() ?? "", a.leader()?.fence() ?? "")).toBe(1);
   });
 
-  it("[informer T55] has exactly one of two candidates as its holder soon after a user deleted it", async () => {
+  it("[informer T55] the Lease has exactly one of two candidates as its holder soon after a user deleted it", async () => {
     const { clock, candidate, stored, server } = scene();
     const all = [candidate("a"), candidate("b")];
     await clock.advance(10_000);
@@ -201,7 +201,7 @@ describe("the watcher's Lease", () => {
     expect(stored().holderIdentity).toMatch(/^[ab]$/);
   });
 
-  it("LE3 is lost 10 s after the last successful renewal was sent, even if its answer was late", async () => {
+  it("LE3 the Lease is lost 10 s after the last successful renewal was sent, even if its answer was late", async () => {
     const { clock, kube, candidate } = scene();
     let hangs = false;
     const writer = {
@@ -235,7 +235,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("[informer T54] is not renewed after a suspension, even if no other candidate has acquired it", async () => {
+  it("[informer T54] the Lease is not renewed after a suspension, even if no other candidate has acquired it", async () => {
     const { clock, candidate, stored } = scene();
     let stands = false;
     const a = candidate("a", { clock: standing(clock, () => stands) });
@@ -258,7 +258,7 @@ describe("the watcher's Lease", () => {
     expect(log.lines.filter(({ message }) => message === "waiting for the watcher's Lease")).toHaveLength(1);
   });
 
-  it("is lost after 10 s without an answer to a renewal, even if the Lease still names this holder", async () => {
+  it("the Lease is lost after 10 s without an answer to a renewal, even if it still names this holder", async () => {
     const { clock, kube, candidate } = scene();
     let away = false;
     const writer = {
@@ -275,7 +275,7 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("is lost at once when another holder writes it, and kept on other changes", async () => {
+  it("the Lease is lost at once when another holder writes it, and kept on other changes", async () => {
     const { clock, server, candidate, stored } = scene();
     const a = candidate("a");
     await clock.advance(3_000);
@@ -295,14 +295,14 @@ describe("the watcher's Lease", () => {
     expect(a.leader()?.lost.aborted).toBe(true);
   });
 
-  it("is acquired by one of many concurrent candidates", async () => {
+  it("exactly one of many concurrent candidates acquires the Lease", async () => {
     const { clock, candidate } = scene();
     const all = ["a", "b", "c", "d"].map((identity) => candidate(identity));
     await clock.advance(60_000);
     expect(all.filter(({ leader }) => leader() && !leader()?.lost.aborted)).toHaveLength(1);
   });
 
-  it("does not keep the process running after its end", async () => {
+  it("the Lease does not keep the process running after its end", async () => {
     const { clock, candidate } = scene();
     candidate("a");
     await clock.advance(100);
@@ -382,7 +382,7 @@ describe("the leader terms that an annotation of the Lease lists", () => {
     expect(terms(s).at(-1)).toBe(`${lineage.token().term}.0`);
   });
 
-  it("LE7 keeps a list that differs from the last one written, until raising the fence replaces it", async () => {
+  it("LE7 a renewal keeps a list that differs from the last one written, until raising the fence replaces it", async () => {
     const { s, clock, server, leader, lineage } = await leading();
     lineage.use();
     lineage.confirm(0);
@@ -450,7 +450,7 @@ describe("a Lease that a user deletes", () => {
     ((lease as Lease | undefined)?.metadata?.annotations?.[LEASE_TERMS] ?? "").split(" ").filter((term) => term !== "");
   const named = (token: string): string => token.replace(/\.\d+$/, "");
 
-  it("is recreated with the same terms by a candidate that had read the Lease", async () => {
+  it("a candidate that had read the Lease recreates it with the same terms", async () => {
     const { clock, server, candidate } = scene();
     const at = (): unknown => server.peek("leases.coordination.k8s.io", "kube-system", LEASE.name);
     const one = candidate("one");

@@ -40,7 +40,7 @@ interface Row {
 
 const ROWS: readonly Row[] = [
   {
-    name: "opens an epoch where there is none",
+    name: "opens an epoch if none exists",
     store: undefined,
     own: own(""),
     want: { kind: "open", over: undefined } as Partial<Decision>,
@@ -53,7 +53,7 @@ const ROWS: readonly Row[] = [
   },
   { name: "resumes a listed term whose count was raised since", store: at("a", 4), own: own("a.5"), want: { kind: "resume" } },
   {
-    name: "resumes an earlier term: the Store was set back, and openFence marks it",
+    name: "resumes an earlier term after a rollback of the Store, and openFence marks the cache suspect",
     store: at("a", 2),
     own: own("a.9 b.3"),
     want: { kind: "resume" },
@@ -65,21 +65,21 @@ const ROWS: readonly Row[] = [
     want: { kind: "resume" },
   },
   {
-    name: "waits for a count above the listed one: the Lease is a copy of before",
+    name: "waits if the count is above the listed one, because the Lease was restored from an older copy",
     store: at("a", 6),
     own: own("a.5"),
     want: { kind: "wait" },
   },
-  { name: "waits for a term that is not listed", store: at("x", 1), own: own("a.5"), want: { kind: "wait" } },
+  { name: "waits if the term is not listed", store: at("x", 1), own: own("a.5"), want: { kind: "wait" } },
   {
-    name: "goes on waiting while nothing changes",
+    name: "keeps waiting while neither checkpoint nor token changes",
     store: at("x", 1),
     own: own("a.5"),
     seen: seen(at("x", 1), STILL_MS - 1),
     want: { kind: "wait" },
   },
   {
-    name: "replaces what has not changed for long enough",
+    name: "replaces an epoch that has not changed for the whole waiting time",
     store: at("x", 1),
     own: own("a.5"),
     seen: seen(at("x", 1), STILL_MS),
@@ -94,27 +94,37 @@ const ROWS: readonly Row[] = [
   },
   { name: "exits when the token changes", store: at("x", 2), own: own("a.5"), seen: seen(at("x", 1), STILL_MS), want: { kind: "exit" } },
   {
-    name: "replaces at once what a person has approved",
+    name: "replaces an epoch immediately if a user has approved that",
     store: at("x", 1),
     own: own("a.5", { approved: "e1" }),
     want: { kind: "open" },
   },
-  { name: "no other epoch than that", store: at("x", 2), own: own("a.5", { approved: "e0" }), want: { kind: "wait" } },
   {
-    name: "replaces its own epoch when this leader has decided so",
+    name: "does not replace an epoch that the user has not approved",
+    store: at("x", 2),
+    own: own("a.5", { approved: "e0" }),
+    want: { kind: "wait" },
+  },
+  {
+    name: "replaces its own epoch if this leader has decided to",
     store: at("a", 4),
     own: own("a.4", { replaces: "e1" }),
     want: { kind: "open" },
   },
-  { name: "a foreign one not even then", store: at("x", 4), own: own("a.4", { replaces: "e1" }), want: { kind: "wait" } },
   {
-    name: "replaces its own epoch of another build",
+    name: "does not replace an epoch of an unlisted term even if this leader has decided to",
+    store: at("x", 4),
+    own: own("a.4", { replaces: "e1" }),
+    want: { kind: "wait" },
+  },
+  {
+    name: "replaces its own epoch if another build opened it",
     store: at("a", 4),
     own: own("a.4", { isSameIdentity: () => false }),
     want: { kind: "open" },
   },
   {
-    name: "a foreign one of another build it leaves alone",
+    name: "does not replace an epoch of an unlisted term that another build opened",
     store: at("x", 4),
     own: own("a.4", { isSameIdentity: () => false }),
     want: { kind: "wait" },
@@ -125,8 +135,13 @@ const ROWS: readonly Row[] = [
     own: own(""),
     want: { kind: "resume", expected: undefined } as Partial<Decision>,
   },
-  { name: "an older build's epoch is foreign to a Lease that lists terms", store: at(undefined), own: own("a.4"), want: { kind: "wait" } },
-  { name: "knows no foreign epoch without a Lease", store: at("x", 4), own: { isSameIdentity: () => true }, want: { kind: "resume" } },
+  {
+    name: "treats an older build's epoch as unlisted if the Lease lists terms",
+    store: at(undefined),
+    own: own("a.4"),
+    want: { kind: "wait" },
+  },
+  { name: "treats no epoch as unlisted without a Lease", store: at("x", 4), own: { isSameIdentity: () => true }, want: { kind: "resume" } },
 ];
 
 it.each(ROWS)("$name", ({ store, own: mine, seen: sighting, want }) => {

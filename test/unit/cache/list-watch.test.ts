@@ -139,7 +139,7 @@ describe("WatchList", () => {
     ]);
   });
 
-  it("[informer T15] is not resumed from the version of one of its objects, because they arrive unordered", async () => {
+  it("[informer T15] a streamed list is not resumed from the version of one of its objects, because they arrive unordered", async () => {
     const half: Watch = [[line("ADDED", "a", 9), line("ADDED", "b", 3), line("ADDED", "c", 7), line("MODIFIED", "c", 10)], reset];
     const { asked, told } = await play({ newest: ["8", "11"], watches: [half, half], lists: [page(12, ["a"])] });
     expect(asked).toEqual([
@@ -167,7 +167,7 @@ describe("WatchList", () => {
     { name: "breaks", how: reset },
     { name: "contains an undecodable line", how: ['{"type":"ADD'] },
     { name: "ends without a version", how: [end("soon")] },
-  ])("[informer T18] that $name before it is complete starts again from the beginning", async ({ how }) => {
+  ])("[informer T18] a streamed list that $name before it is complete starts again from the beginning", async ({ how }) => {
     const { asked, told } = await play({
       newest: ["18"],
       watches: [[[line("ADDED", "a", 3)], how], [[line("ADDED", "b", 4), end(20)]]],
@@ -176,7 +176,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 18", "2: b not before 18", "2: whole at 20"]);
   });
 
-  it("[informer T18] of a relist that ends early starts again too, because no watch may continue without a complete list", async () => {
+  it("[informer T18] a streamed relist that ends early starts again too, because no watch may continue without a complete list", async () => {
     const { asked, told } = await play({
       resumeFrom: "5",
       newest: ["18"],
@@ -260,7 +260,7 @@ describe("WatchList", () => {
     { name: "as an answer", watch: [new KubeApiError({ code: 429, reason: "TooManyRequests", retryAfterSeconds: 7 })] as Watch, at: 7_000 },
     { name: "in the stream", watch: [[status(429)]] as Watch, at: 800 },
     { name: "without a listener", watch: [new UnansweredError("connect ECONNREFUSED")] as Watch, at: 800 },
-  ])("that the server delays $name waits, and is retried without limit", async ({ watch, at }) => {
+  ])("a streamed list that the server delays $name waits, and is retried without limit", async ({ watch, at }) => {
     const { asked } = await play({ newest: ["18"], watches: [watch, watch, watch, [[end(20)]]] });
     expect(asked[2]).toBe(`${at} newest`);
     expect(asked.filter((each) => each.includes("list"))).toEqual([]);
@@ -270,10 +270,13 @@ describe("WatchList", () => {
   it.each([
     { name: "expired", watch: [[status(410)]] as Watch },
     { name: "too large", watch: [[status(504, "Too large resource version: 18, current: 17")]] as Watch },
-  ])("[informer T03] whose version is $name requests the newest version at once, and waits before the second retry", async ({ watch }) => {
-    const { asked } = await play({ newest: ["18", "17"], watches: [watch, watch, [[end(20)]]] });
-    expect(asked).toEqual(["0 newest", "0 watchList 18", "0 newest", "0 watchList 17", "800 newest", "800 watchList 17"]);
-  });
+  ])(
+    "[informer T03] a list whose version is $name requests the newest version at once, and waits before the second retry",
+    async ({ watch }) => {
+      const { asked } = await play({ newest: ["18", "17"], watches: [watch, watch, [[end(20)]]] });
+      expect(asked).toEqual(["0 newest", "0 watchList 18", "0 newest", "0 watchList 17", "800 newest", "800 watchList 17"]);
+    },
+  );
 
   it("passes on an object whose resourceVersion is not a number, so that the listener quarantines it", async () => {
     const odd = JSON.stringify({ type: "ADDED", object: object("odd", "abc") });
@@ -282,7 +285,7 @@ describe("WatchList", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("[informer T42] from a server that is older than the applied version ends the loop before the first object is delivered", async () => {
+  it("[informer T42] a list from a server that is older than the applied version ends the loop before the first object is delivered", async () => {
     const { failed, told, asked } = await play({ newest: ["90"], floor: "100" });
     expect(failed).toBeInstanceOf(HistoryRegressedError);
     expect(String(failed)).toContain("the list of pods has resourceVersion 90, older than 100, which is already applied");
@@ -292,7 +295,7 @@ describe("WatchList", () => {
   it.each([
     { name: "by pages", watches: [[unsupported]] as readonly Watch[] },
     { name: "as a stream", watches: [[[end(20)]]] as readonly Watch[] },
-  ])("LW4 ends the loop with the error that `listed` throws: $name", async ({ watches }) => {
+  ])("LW4 a list ends the loop with the error that `listed` throws: $name", async ({ watches }) => {
     const bug = new Error("the listener's own");
     const listed = (): never => {
       throw bug;
@@ -309,7 +312,7 @@ describe("WatchList", () => {
     expect(told).toEqual(["1: a not before 18"]);
   });
 
-  it("is aborted when a relist is requested, and the relist starts immediately", async () => {
+  it("a list is aborted when a relist is requested, and the relist starts immediately", async () => {
     const { told, asked } = await play({ newest: ["18"], watches: [[[line("ADDED", "a", 3)], 10_000], [[end(20)]]] }, 10, async (loop) => {
       for (let i = 0; i < 50; i++) await Promise.resolve();
       loop.relist("somebody needs it");
@@ -328,7 +331,7 @@ describe("a watch", () => {
     expect(queries[0]).toEqual({ resourceVersion: "5", allowWatchBookmarks: true, timeoutSeconds: seconds });
   });
 
-  it("that is closed continues from its last version, bookmarks included, without a list", async () => {
+  it("a closed watch continues from its last version, bookmarks included, without a list", async () => {
     const { asked, told } = await play({
       resumeFrom: "5",
       watches: [
@@ -340,12 +343,12 @@ describe("a watch", () => {
     expect(told).toEqual(["A a 7", "bookmark 9"]);
   });
 
-  it("[informer T12] that ends within a second without events is retried with increasing delays", async () => {
+  it("[informer T12] a watch that ends within a second without events is retried with increasing delays", async () => {
     const { asked } = await play({ resumeFrom: "5", watches: [["close"], [200, "close"], ["close"]] });
     expect(asked.filter((each) => each.includes("watch"))).toEqual(["0 watch 5", "800 watch 5", "2600 watch 5", "5800 watch 5"]);
   });
 
-  it("[informer T09] whose connection is refused continues at the same version without a list when the server is back", async () => {
+  it("[informer T09] a watch whose connection is refused continues at the same version without a list when the server is back", async () => {
     const refused = new UnansweredError("connect ECONNREFUSED");
     const { asked } = await play({
       resumeFrom: "12",
@@ -355,7 +358,7 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 newest", "800 newest", "800 watch 12", "2400 newest", "2400 watch 12", "9400 newest", "9400 watch 12"]);
   });
 
-  it("[informer T11] with internal errors is retried for 30 s, and then replaced by a list", async () => {
+  it("[informer T11] a watch with internal errors is retried for 30 s, and then replaced by a list", async () => {
     const watches = Array.from({ length: 7 }, () => [[status(500)]]);
     const { asked } = await play({ resumeFrom: "5", watches: [...watches, [[end(1_000)]]] });
     expect(asked.filter((each) => each.includes("watch"))).toEqual([
@@ -382,7 +385,7 @@ describe("a watch", () => {
     expect(asked.filter((each) => each.includes("ist"))).toEqual([]);
   });
 
-  it("whose list is rejected with 403 logs each rejection, and retries", async () => {
+  it("a watch whose list is rejected with 403 logs each rejection, and retries", async () => {
     const forbidden = new KubeApiError({ code: 403, reason: "Forbidden" });
     const { asked, log } = await play({ newest: [forbidden], lists: [forbidden, page(20, [])] });
     expect(log.lines.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual(
@@ -418,12 +421,12 @@ describe("a check before a watch is resumed", () => {
     expect(asked).toEqual(["0 newest", "0 newest", "0 watchList 1100"]);
   });
 
-  it("[informer T52] does not list if the server is at the same version or no list has been made yet", async () => {
+  it("[informer T52] the check does not list if the server is at the same version or no list has been made yet", async () => {
     const { asked } = await play({ newest: ["1200"], resumeFrom: "1100", known: "1200" });
     expect(asked).toEqual(["0 newest", "0 watch 1100"]);
   });
 
-  it("is not made for the first watch after a list", async () => {
+  it("the first watch after a list is not checked", async () => {
     const { asked } = await play({ watches: [[unsupported]], lists: [page(20, [])] });
     expect(asked).toEqual(["0 newest", "0 watchList 999", "0 list latest 500", "0 watch 20"]);
   });

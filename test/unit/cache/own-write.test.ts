@@ -37,19 +37,19 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
   const both = [entry(OURS, NOW), entry("kubectl", NOW)];
   it.each([
     { what: "has observed the newest generation", resource: "deployments", generation: 3, observedGeneration: 3, expected: true },
-    { what: "has observed an older one", resource: "deployments", generation: 4, observedGeneration: 3, expected: false },
+    { what: "has observed an older generation", resource: "deployments", generation: 4, observedGeneration: 3, expected: false },
     { what: "is a pod's, which a kubelet writes", resource: "pods", generation: 3, observedGeneration: 3, expected: false },
-    { what: "has observed nothing", resource: "deployments", generation: 2, observedGeneration: undefined, expected: false },
+    { what: "has no observedGeneration", resource: "deployments", generation: 2, observedGeneration: undefined, expected: false },
     {
-      what: "has observed nothing of the first generation",
+      what: "has no observedGeneration at generation 1",
       resource: "deployments",
       generation: 1,
       observedGeneration: undefined,
       expected: true,
     },
-    { what: "is a pod's of the first generation", resource: "pods", generation: 1, observedGeneration: undefined, expected: false },
+    { what: "is a pod's at generation 1", resource: "pods", generation: 1, observedGeneration: undefined, expected: false },
     {
-      what: "has observed nothing of nothing",
+      what: "has no observedGeneration and the object no generation",
       resource: "deployments",
       generation: undefined,
       observedGeneration: undefined,
@@ -70,7 +70,7 @@ describe("[informer T96] isOwnWrite: whether a watch event shows this controller
     },
   );
 
-  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("is false for %j", (object) =>
+  it.each([undefined, null, "x", {}, { metadata: "x" }, { metadata: { managedFields: "x" } }])("isOwnWrite is false for %j", (object) =>
     expect(isOwnWrite("pods", "M", object)).toBe(false),
   );
 });

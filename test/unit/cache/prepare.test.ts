@@ -244,14 +244,19 @@ describe("prepareChanges", () => {
       after: undefined,
       want: ["uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
-    { name: "a terminating pod that has gone answers its delete alone", before: dying, after: undefined, want: ["uid-rs-web d:uid-web-1"] },
+    {
+      name: "a terminating pod that is removed fulfils only its delete",
+      before: dying,
+      after: undefined,
+      want: ["uid-rs-web d:uid-web-1"],
+    },
     {
       name: "a replaced pod fulfils the old one's delete and the new one's create",
       before: owned,
       after: { ...owned, uid: "again", owner: ownedBy("ReplicaSet", second) },
       want: ["uid-rs-second c:web-1", "uid-rs-web d:uid-web-1", "uid-rs-web t:left"],
     },
-    { name: "a released pod fulfils nothing: it still exists", before: owned, after: cachedPod(), want: [] },
+    { name: "a released pod fulfils nothing, because it still exists", before: owned, after: cachedPod(), want: [] },
   ])("sets intents: $name", async ({ before, after, want }) => {
     const change: Change = after
       ? put({ ...after, resourceVersion: "2" })
@@ -265,7 +270,7 @@ describe("prepareChanges", () => {
     { name: "appears", before: undefined, after: rs, want: true },
     { name: "disappears", before: rs, after: undefined, want: true },
     { name: "is replaced", before: rs, after: cachedReplicaSet({ uid: "other" }), want: true },
-    { name: "selects otherwise", before: rs, after: cachedReplicaSet({ selector: { app: "else" } }), want: true },
+    { name: "gets another selector", before: rs, after: cachedReplicaSet({ selector: { app: "else" } }), want: true },
     { name: "gets a controller", before: rs, after: cachedReplicaSet({ owner: ownedBy("Deployment", cachedDeployment()) }), want: true },
     { name: "is resized", before: rs, after: resized, want: false },
   ])("[informer T44] changes the namespace's count when a primary $name: $want", async ({ before, after, want }) => {

@@ -60,8 +60,8 @@ describe("reflector", () => {
   });
 
   test.each([
-    { name: "is refused too", error: expired },
-    { name: "fails otherwise", error: internal },
+    { name: "is rejected too", error: expired },
+    { name: "fails for another reason", error: internal },
   ])("[informer T02] waits after a list of the latest that $name, and requests the latest again", ({ error }) => {
     const steps = run("9", { kind: "listFailed", error: expired }, { kind: "listFailed", error });
     expect(brief(steps).slice(1)).toEqual(["list latest after 0", "list latest after 800"]);

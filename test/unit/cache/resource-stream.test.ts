@@ -128,7 +128,7 @@ describe("a list", () => {
     { random: 0, timeoutSeconds: 300 },
     { random: 0.999_999, timeoutSeconds: 600 },
   ])(
-    "[informer T01] that is the first of an epoch has no version and a limit of 500; random number $random gives a watch of $timeoutSeconds s",
+    "[informer T01] the first list of an epoch has no version and a limit of 500; random number $random gives a watch of $timeoutSeconds s",
     async ({ random, timeoutSeconds }) => {
       const { asked, timeouts } = await play({ lists: [page(10, [pod("a", 3)])], random });
       expect(asked).toEqual(['0 list {"limit":500}', "0 watch 10"]);
@@ -176,7 +176,7 @@ describe("a list", () => {
     expect(sunk.join()).toContain("shop/a 12");
   });
 
-  it("[informer T06] [informer T18] whose second page has expired starts again, so that no manifest mixes two snapshots", async () => {
+  it("[informer T06] [informer T18] a list whose second page has expired starts again, so that no manifest mixes two snapshots", async () => {
     const { asked, sunk } = await play({
       resumeFrom: "5",
       watches: [[[status(410)]]],
@@ -191,7 +191,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 10: shop/a 3", "L2 at 20: shop/b 15", "M2 at 20: shop/b"]);
   });
 
-  it("[informer T18] that breaks off is discarded completely, and the next one waits", async () => {
+  it("[informer T18] a list that breaks off is discarded completely, and the next one waits", async () => {
     const { asked, sunk } = await play({ lists: [page(10, [pod("a", 3)], "t1"), new UnansweredError("reset"), page(12, [pod("a", 3)])] });
     expect(asked.map((each) => each.split(" ").slice(0, 2).join(" "))).toEqual(["0 list", "0 list", "800 list", "800 watch"]);
     expect(sunk.filter((each) => each.startsWith("M"))).toEqual(["M2 at 12: shop/a"]);
@@ -204,7 +204,7 @@ describe("a list", () => {
     expect(sunk).toEqual([]);
   });
 
-  it("never requests a version older than the newest one that the Store has applied", async () => {
+  it("a list never requests a version older than the newest one that the Store has applied", async () => {
     const { asked } = await play({ resumeFrom: "5", watches: [[[status(410)]]], lists: [page(200, [])], floor: "100" });
     expect(asked[1]).toContain('"resourceVersion":"100"');
   });
@@ -220,13 +220,13 @@ describe("a list", () => {
     { name: "without uid", bad: pod("bad", 4, { uid: undefined }), what: "pods shop/bad, list" },
     { name: "[informer T87] whose version is no integer", bad: pod("bad", 4, { resourceVersion: "abc" }), what: "pods shop/bad, list" },
     { name: "that is empty", bad: null, what: "pods undefined/undefined, list" },
-  ])("with an object $name logs it and keeps its neighbours", async ({ bad, what }) => {
+  ])("a list with an object $name logs the object and keeps its neighbours", async ({ bad, what }) => {
     const { sunk, quarantined } = await play({ lists: [page(10, [pod("a", 3), bad, pod("b", 5)])] });
     expect(sunk).toEqual(["L1 at 10: shop/a 3", "L1 at 10: shop/b 5", "M1 at 10: shop/a shop/b"]);
     expect(quarantined).toEqual([expect.stringContaining(what)]);
   });
 
-  it("[informer T16] that is streamed omits an object deleted meanwhile from the manifest, and sends later events as watch events", async () => {
+  it("[informer T16] a streamed list omits an object deleted meanwhile from the manifest, and sends later events as watch events", async () => {
     const { asked, sunk } = await play({
       streamsAt: "18",
       watches: [
@@ -240,7 +240,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L1 at 18: shop/b 3", "L1 at 18: shop/c 7", "M1 at 20: shop/a shop/b", "M shop/a 21"]);
   });
 
-  it("that is streamed has the last version of objects that were changed or recreated meanwhile", async () => {
+  it("a streamed list has the last version of objects that were changed or recreated meanwhile", async () => {
     const { rows, sunk } = await play({
       streamsAt: "18",
       watches: [
@@ -258,7 +258,7 @@ describe("a list", () => {
     ]);
   });
 
-  it("[informer T18] that is streamed and breaks off leaves no manifest; the next one is another generation", async () => {
+  it("[informer T18] a streamed list that breaks off leaves no manifest; the next list is another generation", async () => {
     const { sunk } = await play({
       streamsAt: "18",
       watches: [[[line("ADDED", "a", 9)], "close"], [[line("ADDED", "b", 3), endBookmark(20)]]],
@@ -266,7 +266,7 @@ describe("a list", () => {
     expect(sunk).toEqual(["L1 at 18: shop/a 9", "L2 at 18: shop/b 3", "M2 at 20: shop/b"]);
   });
 
-  it("on demand aborts the request in flight, and requests at least the version reached", async () => {
+  it("a list on demand aborts the request in flight, and requests at least the version reached", async () => {
     const { asked } = await play(
       { resumeFrom: "5", watches: [[[line("ADDED", "a", 7)], 1_000_000]], lists: [page(9, [pod("a", 7)])] },
       5_000,
@@ -304,7 +304,7 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 watch 5", "800 watch 50"]);
   });
 
-  it("[informer T20] that receives no data for 100 s is aborted and resumed from the last version", async () => {
+  it("[informer T20] a watch that receives no data for 100 s is aborted and resumed from the last version", async () => {
     const { asked } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6)], 100_000, new UnansweredError("no byte for 100000 ms")]],
@@ -312,13 +312,13 @@ describe("a watch", () => {
     expect(asked).toEqual(["0 watch 5", "100800 watch 6"]);
   });
 
-  it("[informer T21] that is idle but healthy is kept", async () => {
+  it("[informer T21] an idle but healthy watch is kept", async () => {
     const minute = [60_000, [bookmark(5)]] as const;
     const { asked } = await play({ resumeFrom: "5", watches: [[...minute, ...minute, ...minute, ...minute]] }, 290_000);
     expect(asked).toEqual(["0 watch 5"]);
   });
 
-  it("[informer T22] with a corrupt line drops the connection and resumes before that line, without loss", async () => {
+  it("[informer T22] a watch with a corrupt line drops the connection and resumes before that line, without loss", async () => {
     const { asked, sunk, log } = await play({
       resumeFrom: "5",
       watches: [[[line("ADDED", "a", 6), '{"type":"MODIF', line("ADDED", "c", 8)]], [[line("MODIFIED", "b", 7), line("ADDED", "c", 8)]]],
@@ -331,7 +331,7 @@ describe("a watch", () => {
     });
   });
 
-  it("[informer T22] [informer T87] with a non-integer resourceVersion drops the connection and resumes before it, and lists the second time", async () => {
+  it("[informer T22] [informer T87] a watch with a non-integer resourceVersion drops the connection and resumes before that event, and lists the second time", async () => {
     const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { resourceVersion: "abc" }) });
     const { asked, log } = await play({ resumeFrom: "5", watches: [[[bad]], [[bad]]], lists: [page(9, [])] });
     expect(asked.map((each) => each.split(" ").slice(0, 3).join(" "))).toEqual([
@@ -345,7 +345,7 @@ describe("a watch", () => {
     );
   });
 
-  it("with an object without a uid logs its position and continues with the next event", async () => {
+  it("a watch with an object without a uid logs the position of the object and continues with the next event", async () => {
     const bad = JSON.stringify({ type: "ADDED", object: pod("bad", 7, { uid: undefined }) });
     const { asked, sunk, quarantined } = await play({
       resumeFrom: "5",

@@ -125,7 +125,7 @@ describe("the resync", () => {
     expect(s.bells.at(-1)?.delayMs).toBe(0.9 * RESYNC_SPREAD_MS);
   });
 
-  it("[informer T79] keeps its schedule when another watcher leads", async ({ s }) => {
+  it("[informer T79] the resync keeps its schedule when another watcher leads", async ({ s }) => {
     for (let term = 0; term < 16; term++) {
       const leading = s.lead();
       await s.pass(HOUR_MS);

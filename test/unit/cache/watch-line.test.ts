@@ -6,7 +6,7 @@ const whole = { kind: "Pod", metadata: { namespace: "shop", name: "web-1", uid: 
 const flat = { namespace: "shop", name: "web-1", uid: "u", resourceVersion: "7" };
 
 test.each([
-  { name: "a whole object", line: { type: "ADDED", object: whole }, want: { kind: "change", type: "A", object: whole, rv: "7" } },
+  { name: "a complete object", line: { type: "ADDED", object: whole }, want: { kind: "change", type: "A", object: whole, rv: "7" } },
   {
     name: "a pod as a stripped capture holds it",
     line: { type: "DELETED", object: flat },

@@ -610,7 +610,7 @@ describe("two watchers", () => {
     expect(await s.gates()).toBe(true);
   });
 
-  it("[informer T30] the second watcher resumes from the least applied version, not from the last one sent, and misses nothing", async ({
+  it("[informer T30] the second watcher resumes from the lowest applied version, not from the last one sent, and misses no event", async ({
     s,
   }) => {
     const one = s.start("one");
@@ -752,7 +752,7 @@ describe("a restored etcd with older revisions", () => {
   const errors = (s: ReturnType<typeof scene>, text: string): number =>
     s.log.lines.filter(({ message, fields }) => message === "opening a new epoch" && String(fields["why"]).includes(text)).length;
 
-  it("[informer T52] [informer T52b] is detected when the watches are reopened, and the same leader opens a new epoch whose cache equals the server", async ({
+  it("[informer T52] [informer T52b] the rollback of etcd is detected when the watches are reopened, and the same leader opens a new epoch whose cache equals the server", async ({
     s,
   }) => {
     await s.create("a");

@@ -44,7 +44,7 @@ function inTerminal(columns: number, env: Readonly<Record<string, string>>, ...p
 }
 
 describe("--help", () => {
-  it.each(VERBS)("of %s has a purpose in one line, examples and a link, in 80 columns and without colour codes", (verb) => {
+  it.each(VERBS)("the help of %s has a purpose in one line, examples and a link, in 80 columns and without colour codes", (verb) => {
     const { status, stdout, stderr } = deltaloop(verb, "--help");
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
     const [usage = "", empty, purpose = ""] = stdout.split("\n");
@@ -59,7 +59,7 @@ describe("--help", () => {
     expect(wide.filter((line) => line.trim().split(" ").length > 2)).toEqual([]);
   });
 
-  it("of node sorts its options into groups and prints durations as Go does", () => {
+  it("the help of node sorts options into groups and prints durations as Go does", () => {
     const { stdout } = deltaloop("node", "--help");
     const groups = stdout.split(/\n(?=\S[^\n]*:\n)/).slice(1);
     expect(groups.length).toBeGreaterThan(10);
@@ -68,7 +68,7 @@ describe("--help", () => {
     expect(stdout).not.toMatch(/default: (300000|120000|\[\])/);
   });
 
-  it.each([80, 120])("is as wide as a terminal of %i columns, with bold headings", (columns) => {
+  it.each([80, 120])("the help is as wide as a terminal of %i columns, with bold headings", (columns) => {
     const text = inTerminal(columns, {}, "capture", "--help");
     const widths = text.split("\n").map((line) => stripVTControlCharacters(line).length);
     expect(Math.max(...widths)).toBeLessThanOrEqual(columns);
@@ -76,11 +76,11 @@ describe("--help", () => {
     expect(text).toContain("\x1b[1mExamples:");
   });
 
-  it.each([{ NO_COLOR: "1" }, { TERM: "dumb" }])("has no colour with %o", (env) => {
+  it.each([{ NO_COLOR: "1" }, { TERM: "dumb" }])("the help has no colour with %o", (env) => {
     expect(inTerminal(80, env, "capture", "--help")).not.toContain("\x1b");
   });
 
-  it("is what docs/reference/cli.md has (node infra/generate.ts writes it)", () => {
+  it("the help equals docs/reference/cli.md (node infra/generate.ts writes it)", () => {
     for (const [path, text] of Object.entries(cliDocuments())) expect(readFileSync(join(ROOT, "infra", path), "utf8")).toBe(text);
   });
 });

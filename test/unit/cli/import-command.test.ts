@@ -74,7 +74,7 @@ it("does not treat a closed reader of standard output as an error", () => {
   expect(written("said")).not.toContain("deltaloop:");
 });
 
-it("writes to a named pipe, which remains", () => {
+it("writes to a named pipe without replacing it", () => {
   const script = `mkfifo pipe; "$@" > said & wc -l < pipe; wait`;
   const command = [process.execPath, MAIN, "import", "audit.gz", "-o", "pipe"];
   expect(execFileSync("/bin/sh", ["-c", script, "sh", ...command], { cwd: folder, encoding: "utf8" }).trim()).toBe(String(LINES));

@@ -86,7 +86,7 @@ describe("a byte order mark at the start of a capture", () => {
   it.each([
     { name: "bom.jsonl", packed: (text: Buffer) => text },
     { name: "bom.jsonl.gz", packed: gzipSync },
-  ])("is ignored: $name", ({ name, packed }) => {
+  ])("a byte order mark is ignored: $name", ({ name, packed }) => {
     writeFileSync(join(folder, name), packed(Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), gunzipSync(readFileSync(UNDO))])));
     const [marked, plain] = [name, UNDO].map((path) => run(["explain", path, "deploy/web", "--json"]));
     expect(marked).toMatchObject({ status: 0, stderr: "", stdout: plain?.stdout });

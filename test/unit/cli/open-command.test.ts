@@ -90,7 +90,7 @@ describe("deltaloop open", () => {
     return out + err;
   };
 
-  it("shows objects with their versions as of the moment, and the ages of that time", async () => {
+  it("shows objects with their versions and ages at the selected time", async () => {
     const { status, body, warning } = await get("/api/v1/namespaces/shop/pods/web-1");
     expect(status).toBe(200);
     expect(JSON.parse(body)).toMatchObject({
@@ -128,7 +128,7 @@ describe("deltaloop open", () => {
     expect((await get("/api/v1/namespaces/shop/configmaps")).warning).toContain("captures have no configmaps");
   });
 
-  it("changes the moment with --set and by a line on standard input, but not to a time outside of the capture", async () => {
+  it("changes the selected time with --set or a line on standard input, but not to a time outside of the capture", async () => {
     const replicas = async (): Promise<unknown> =>
       (JSON.parse((await get("/apis/apps/v1/namespaces/shop/deployments/web")).body) as { readonly spec: { readonly replicas: number } })
         .spec.replicas;

@@ -69,7 +69,7 @@ it("escapes names in a capture", async () => {
   expect(stdout).not.toContain("\x1b");
 });
 
-it("returns one output for one seed, and lists with --verbose what a replay cannot know", async () => {
+it("returns the same output for the same seed, and lists with --verbose what a replay cannot reproduce", async () => {
   const path = join(ROOT, "test/captures/recreate.watch.jsonl.gz");
   const [one, two, other, verbose] = await Promise.all([
     replayOf(path),
@@ -85,7 +85,7 @@ it("returns one output for one seed, and lists with --verbose what a replay cann
 
 const UNDO = join(ROOT, "test/captures/undo.watch.jsonl.gz");
 
-it("shows the syncs of one key at one moment with their reasons, while the digest covers everything", async () => {
+it("shows the syncs of one key at a given time with their reasons, while the digest covers all syncs", async () => {
   const whole = await replayOf(UNDO);
   const { code, stdout } = await replayOf(UNDO, { flags: ["--key", "deploy/web", "--at", "+5s", "--why"] });
   const blocks = stdout.split("\n").filter((line) => /^\d\d:\d\d:/.test(line));
@@ -98,7 +98,7 @@ it("shows the syncs of one key at one moment with their reasons, while the diges
   expect(stdout.trimEnd().split("\n").at(-1)).toBe(whole.stdout.trimEnd().split("\n").at(-1));
 });
 
-it("shows an object at a moment, and the events before and after", async () => {
+it("shows an object at a given time, and the events before and after", async () => {
   const shown = await replayOf(UNDO, { flags: ["--show", "deploy/web", "--at", "+5s"] });
   expect(shown.code).toBe(0);
   expect(shown.stdout).toMatch(/^# deployment\.apps\/web -n default at .* version \d+, since /);

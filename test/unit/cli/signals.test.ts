@@ -80,7 +80,7 @@ function left(): readonly string[] {
 it.each([
   { when: "while it starts", ready: /^/, parameters: ["demo"], waitMs: 400 },
   { when: "in a step", ready: /> scale web/, parameters: ["demo"], waitMs: 0 },
-  { when: "of --keep", ready: /runs until Ctrl-C/, parameters: ["demo", "--keep"], waitMs: 0 },
+  { when: "of demo --keep", ready: /runs until Ctrl-C/, parameters: ["demo", "--keep"], waitMs: 0 },
 ])("Ctrl-C $when ends demo silently", async ({ ready, parameters, waitMs }) => {
   const demo = await start(process.execPath, [MAIN, ...parameters], ready);
   await sleep(waitMs);

@@ -18,41 +18,57 @@ describe("the mark of an owner (what its last decision was based on)", () => {
   it.each([
     { name: "none", mark: undefined, does: create, want: "first under this fence" },
     { name: "of an earlier fence", mark: { ...listed, fence: "6" }, does: create, want: "first under this fence" },
-    { name: "of a later fence: the Store was set back", mark: { ...listed, fence: "8" }, does: create, want: "first under this fence" },
-    { name: "of before a SUSPECT mark", mark: { ...listed, suspects: 1 }, does: create, want: "first after SUSPECT" },
+    {
+      name: "of a later fence, because the Store was rolled back",
+      mark: { ...listed, fence: "8" },
+      does: create,
+      want: "first under this fence",
+    },
+    { name: "from before a SUSPECT mark", mark: { ...listed, suspects: 1 }, does: create, want: "first after SUSPECT" },
     {
       name: "of a list that contradicted the cache",
       mark: { ...listed, kind: "disputed" },
       does: create,
       want: "last list contradicted the cache",
     },
-    { name: "of a list, a lane below it, deletes", mark: listed, does: remove, want: "cache behind the last list" },
-    { name: "of a list, a lane below it, creates", mark: listed, does: create, want: undefined },
-    { name: "of a list, every lane at it", mark: { ...listed, version: "80" }, does: remove, want: undefined },
+    { name: "of a list newer than a lane, before deletes", mark: listed, does: remove, want: "cache behind the last list" },
+    { name: "of a list newer than a lane, before creates", mark: listed, does: create, want: undefined },
+    { name: "of a list that every lane has reached", mark: { ...listed, version: "80" }, does: remove, want: undefined },
     {
-      name: "of a list, every lane at it, deletes where losses show nowhere",
+      name: "of a list that every lane has reached, before deletes if losses go unnoticed",
       mark: { ...listed, version: "80" },
       does: { ...remove, losesUnseen: true },
       want: "losses show nowhere",
     },
     {
-      name: "of our create, deletes where losses show nowhere",
+      name: "of our create, before deletes if losses go unnoticed",
       mark: created,
       does: { ...remove, losesUnseen: true },
       want: "losses show nowhere",
     },
     {
-      name: "of a list, every lane at it, creates where losses show nowhere",
+      name: "of a list that every lane has reached, before creates if losses go unnoticed",
       mark: { ...listed, version: "80" },
       does: { ...create, losesUnseen: true },
       want: undefined,
     },
-    { name: "of our create, a lane below it", mark: created, does: create, want: undefined },
-    { name: "of our create, a lane below it, deletes", mark: created, does: remove, want: undefined },
-    { name: "of our create, pods to adopt", mark: created, does: { ...create, adopts: true }, want: "pods to adopt" },
-    { name: "of our create, an earlier owner of that name", mark: created, does: create, gone: "85", want: "earlier owner of that name" },
-    { name: "of our create, every lane past it", mark: { ...created, version: "70" }, does: { ...create, adopts: true }, want: undefined },
-  ] as const)("$name", ({ mark, does, want, ...rest }) => {
+    { name: "of our create, newer than a lane", mark: created, does: create, want: undefined },
+    { name: "of our create, newer than a lane, before deletes", mark: created, does: remove, want: undefined },
+    { name: "of our create, with pods to adopt", mark: created, does: { ...create, adopts: true }, want: "pods to adopt" },
+    {
+      name: "of our create, with an earlier owner of the same name",
+      mark: created,
+      does: create,
+      gone: "85",
+      want: "earlier owner of that name",
+    },
+    {
+      name: "of our create, older than every lane",
+      mark: { ...created, version: "70" },
+      does: { ...create, adopts: true },
+      want: undefined,
+    },
+  ] as const)("an owner's mark $name", ({ mark, does, want, ...rest }) => {
     const snapshot = { pods, ...(mark && { mark }), ...("gone" in rest && { predecessorGone: rest.gone }) };
     expect(basisByMark(snapshot, does)).toBe(want);
   });
@@ -60,7 +76,7 @@ describe("the mark of an owner (what its last decision was based on)", () => {
   it.each([
     { name: "5 s ago", atMs: NOW_MS - LIST_INTERVAL_MS, want: { kind: "list" } },
     { name: "2 s ago", atMs: NOW_MS - 2_000, want: { kind: "wait", afterMs: 3_000 } },
-    { name: "in a time to come", atMs: NOW_MS + 1, want: { kind: "list" } },
+    { name: "in the future", atMs: NOW_MS + 1, want: { kind: "list" } },
   ])("allows one list of the owner's pods in 5 s: listed $name", ({ atMs, want }) => {
     expect(bounded("first after SUSPECT", { ...listed, atMs }, NOW_MS)).toMatchObject(want);
   });
@@ -85,15 +101,18 @@ describe("the mark of an owner (what its last decision was based on)", () => {
   });
 
   it.each([listed, created, { ...listed, kind: "disputed", disputedMs: [1, 2] } as const])(
-    "is unchanged after being stored and read: %o",
+    "a mark is unchanged after being stored and read: %o",
     (mark) => {
       expect(parseMark(markText(mark))).toEqual(mark);
     },
   );
 
-  it.each([undefined, "", "listed 7 2", "other 7 2 90 1 ", "listed x 2 90 1 "])("is ignored when it cannot be parsed: %s", (text) => {
-    expect(parseMark(text)).toBeUndefined();
-  });
+  it.each([undefined, "", "listed 7 2", "other 7 2 90 1 ", "listed x 2 90 1 "])(
+    "a mark is ignored when it cannot be parsed: %s",
+    (text) => {
+      expect(parseMark(text)).toBeUndefined();
+    },
+  );
 });
 
 describe("whether a list contradicts a cache that has applied all events up to version 80", () => {

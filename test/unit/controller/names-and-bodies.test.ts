@@ -15,7 +15,7 @@ import { pod } from "../replicaset/builders.ts";
 describe("pod names", () => {
   const seed = { ownerUid: "u", epoch: "e1", index: 0 };
 
-  it("are the same for the same owner, epoch and index, and differ otherwise", () => {
+  it("pod names are the same for the same owner, epoch and index, and differ otherwise", () => {
     expect(podName("web", seed)).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
     expect(podName("web", seed)).toBe(podName("web", seed));
     const others = [
@@ -26,7 +26,7 @@ describe("pod names", () => {
     expect(new Set([podName("web", seed), ...others]).size).toBe(4);
   });
 
-  it("keep 58 characters of the prefix, as generateName does", () => {
+  it("pod names keep 58 characters of the prefix, as generateName does", () => {
     const long = "a".repeat(80);
     expect(podName(long, seed)).toHaveLength(63);
     expect(podsPrefix("web")).toBe("web-");
@@ -34,7 +34,7 @@ describe("pod names", () => {
     expect(podsPrefix("Web")).toBe("Web");
   });
 
-  it("are legal for every legal owner", () => {
+  it("pod names are legal for every legal owner", () => {
     const label = fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?$/);
     fc.assert(
       fc.property(fc.array(label, { minLength: 1, maxLength: 4 }), fc.nat(1000), (labels, index) => {

@@ -208,13 +208,16 @@ describe("PatchReplicaSet", () => {
     { name: "another uid", fields: { uid: "rs-0" }, kind: "conflict", cached: ["shop/web"] },
     { name: "a deleted one", fields: { name: "nobody" }, kind: "gone", cached: ["shop/nobody!"] },
   ];
-  it.each(table)("of $name fails, writes the current object through, and skips the remaining writes", async ({ fields, kind, cached }) => {
-    const scene = await Scene.create();
-    const { results, error } = await scene.perform([scene.patch(fields), scene.patch()]);
-    expect(results.map((result) => result.kind)).toEqual([kind, "notTried"]);
-    expect(error).toBeInstanceOf(KubeApiError);
-    expect(scene.cached).toEqual(cached);
-  });
+  it.each(table)(
+    "a patch of $name fails, writes the current object through, and skips the remaining writes",
+    async ({ fields, kind, cached }) => {
+      const scene = await Scene.create();
+      const { results, error } = await scene.perform([scene.patch(fields), scene.patch()]);
+      expect(results.map((result) => result.kind)).toEqual([kind, "notTried"]);
+      expect(error).toBeInstanceOf(KubeApiError);
+      expect(scene.cached).toEqual(cached);
+    },
+  );
 
   it("reports a failure, not a conflict, when the API server rejects the patch as invalid", async ({ scene }) => {
     scene.api.script = { "patch replicasets": refusal(422, "Invalid", "too big") };
@@ -245,7 +248,7 @@ describe("CreateReplicaSet", () => {
     expect(scene.cached).toEqual(["shop/web"]);
   });
 
-  it("is not sent for an owner that is deleted, replaced, changed or being deleted", async () => {
+  it("a create is not sent for an owner that is deleted, replaced, changed or being deleted", async () => {
     const answering =
       (metadata: object) =>
       async ({ api }: Scene) => {
@@ -321,7 +324,7 @@ describe("DeleteReplicaSet", () => {
 });
 
 describe("UpdateStatus of a Deployment", () => {
-  it("is written through with the answer", async ({ scene }) => {
+  it("a status update is written through with the answer", async ({ scene }) => {
     expect((await scene.send(scene.status())).results).toMatchObject([
       { kind: "stored", resource: "deployments", object: { status: { replicas: 1 } } },
     ]);
@@ -398,7 +401,7 @@ describe("errors", () => {
     ]);
   });
 
-  it("are compared by code, never by text", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
+  it("errors are compared by code, never by text", () => expect(isNotFound(refusal(404, "NotFound", ""))).toBe(true));
 });
 
 describe("PF5 perform in shadow mode", () => {

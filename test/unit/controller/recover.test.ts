@@ -19,7 +19,7 @@ const snapshotOf = (...intents: Intent[]): { readonly snapshot: Snapshot } => ({
 const podOf = (uid: string): KubeObject => ({ metadata: { name: "a", uid, resourceVersion: "1" } });
 
 describe("expiredOps", () => {
-  it("are pending operations past their deadline, or the oldest one if the local clock lags behind the Store's", () => {
+  it("expired operations are pending operations past their deadline, or the oldest one if the local clock lags behind the Store's", () => {
     const snapshot = snapshotOf(op("create", 10), op("create", 20), op("create", 30), op("create", 5, "planned"));
     expect(expiredOps(snapshot, 20).map(({ deadlineMs }) => deadlineMs)).toEqual([10, 20]);
     expect(expiredOps(snapshot, 1).map(({ deadlineMs }) => deadlineMs)).toEqual([10]);

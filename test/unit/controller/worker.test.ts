@@ -330,7 +330,7 @@ describe("the retry budget of a run", () => {
     return answers;
   }
 
-  it("ends one request timeout before the invocation ends, because the lease is renewed until then", async () => {
+  it("the retry budget ends one request timeout before the invocation ends, because the lease is renewed until then", async () => {
     expect(await told([1, 20_000, 46_999, 47_000], { options: { invocationEndsMs: 60_000 } })).toEqual([
       "46999 true",
       "27000 true",
@@ -347,7 +347,7 @@ describe("the retry budget of a run", () => {
     ]);
   });
 
-  it("is at most a minute, and at most 10 s for an Event", async () => {
+  it("the retry budget is at most a minute, and at most 10 s for an Event", async () => {
     expect(await told([1])).toEqual(["60000 true"]);
     for (const times of [1, 2])
       expect(await told([1, 4_000, 11_000], { call: "event", told: times })).toEqual(["9999 true", "6000 true", "0 true"]);

@@ -112,10 +112,10 @@ describe("the write gateway allows", () => {
     { name: "a pod delete", controller: "replicaset", ask: remove(deletePod, ofSet) },
     { name: "an adoption", controller: "replicaset", ask: patch(adopt, orphan) },
     { name: "a release", controller: "replicationcontroller", ask: patch(release, ofRC) },
-    { name: "a status", controller: "replicaset", ask: patch(status) },
+    { name: "a status write", controller: "replicaset", ask: patch(status) },
     { name: "an Event", controller: "replicaset", ask: create(event) },
-    { name: "an Event's count", controller: "deployment", ask: patch(countEvent) },
-    { name: "a size", controller: "deployment", ask: patch(resize, ofDeployment) },
+    { name: "a count of an Event", controller: "deployment", ask: patch(countEvent) },
+    { name: "a change of size", controller: "deployment", ask: patch(resize, ofDeployment) },
     {
       name: "an adoption of a ReplicaSet",
       controller: "deployment",
@@ -133,7 +133,7 @@ describe("the write gateway allows", () => {
       ),
     },
   ];
-  it.each(table)("$name of $controller", async ({ controller, ask }) => {
+  it.each(table)("allows $name of $controller", async ({ controller, ask }) => {
     const { gateway, sent } = gatewayOf(controller);
     await expect(ask(gateway)).resolves.toEqual({ kind: "stored", object });
     expect(sent).toHaveLength(1);
@@ -199,7 +199,7 @@ describe("the write gateway rejects", () => {
       says: "/metadata/name is missing",
     },
     {
-      name: "a pod with an empty name",
+      name: "a pod with an empty name prefix",
       controller: "replicaset",
       ask: create({ ...createPod, body: body(({ metadata }) => Object.assign(metadata, { name: "" }), podBody) }),
       says: "/metadata/name is missing",
@@ -250,7 +250,7 @@ describe("the write gateway rejects", () => {
       says: "/metadata/uid is missing",
     },
     {
-      name: "a release that is none",
+      name: "a release that removes no reference",
       controller: "replicaset",
       ask: patch({
         ...release,
@@ -259,7 +259,7 @@ describe("the write gateway rejects", () => {
       says: "/metadata/ownerReferences/0/$patch is not delete",
     },
     {
-      name: "labels beside an adoption",
+      name: "a change of labels within an adoption",
       controller: "replicaset",
       ask: patch({ ...adopt, body: body(({ metadata }) => Object.assign(metadata, { labels: { a: "b" } }), adopt.body) }),
       says: "/metadata/labels/a may not be written",
@@ -271,31 +271,31 @@ describe("the write gateway rejects", () => {
       says: "/metadata/resourceVersion is missing",
     },
     {
-      name: "a status with a counter left out",
+      name: "a status without one of its counters",
       controller: "replicaset",
       ask: patch({ ...status, body: body(({ status: counters }) => delete counters["readyReplicas"], status.body) }),
       says: "/status/readyReplicas is missing",
     },
     {
-      name: "an annotation beside a ReplicaSet's status",
+      name: "an annotation within a ReplicaSet's status write",
       controller: "replicaset",
       ask: patch({ ...status, body: body(({ metadata }) => Object.assign(metadata, { annotations: { a: "b" } }), status.body) }),
       says: "/metadata/annotations/a may not be written",
     },
     {
-      name: "a template beside a size",
+      name: "a template within a size write",
       controller: "deployment",
       ask: patch({ ...resize, body: body(({ spec }) => Object.assign(spec, { template: {} }), resize.body) }),
       says: "/spec/template may not be written",
     },
     {
-      name: "labels wiped beside a size",
+      name: "a removal of labels within a size write",
       controller: "deployment",
       ask: patch({ ...resize, body: body(({ metadata }) => Object.assign(metadata, { labels: null }), resize.body) }),
       says: "/metadata/labels may not be written",
     },
   ];
-  it.each(table)("GW1 GW2: $name", async ({ controller, ask, says }) => {
+  it.each(table)("GW1 GW2: rejects $name", async ({ controller, ask, says }) => {
     const { gateway, sent } = gatewayOf(controller);
     const refused = ask(gateway);
     await expect(refused).rejects.toThrow(TerminalError);
@@ -528,7 +528,7 @@ describe("a Deployment's status", () => {
       annotations,
     });
 
-  it("is patched with the revision annotation and with null for removed fields, and with no other annotation", async () => {
+  it("a Deployment's status is patched with the revision annotation and with null for removed fields, and with no other annotation", async () => {
     const { gateway, sent } = gatewayOf("deployment");
     await gateway.patch(statusOf({ "deployment.kubernetes.io/revision": "3" }));
     expect(sent).toMatchObject([{ body: { status: { terminatingReplicas: null, collisionCount: null, conditions: null } } }]);
@@ -547,7 +547,7 @@ describe("a rollback by the deprecated rollback annotation", () => {
   });
   const { gateway, sent } = gatewayOf("deployment");
 
-  it("may replace template and annotations of the Deployment", async () => {
+  it("a rollback may replace template and annotations of the Deployment", async () => {
     await gateway.patch(rollBack({ [REQUEST]: null, note: "n" }, { spec: { template: { spec: { containers: [] } } } }));
     expect(sent).toHaveLength(1);
   });
@@ -565,7 +565,7 @@ describe("a rollback by the deprecated rollback annotation", () => {
       says: "/spec/replicas may not be written",
     },
     { name: "it belongs to another Deployment", request: rollBack({ [REQUEST]: null }, {}, "o"), says: "/metadata/uid is not the owner's" },
-  ])("is rejected if $name", async ({ request, says }) => {
+  ])("a rollback is rejected if $name", async ({ request, says }) => {
     await expect(gateway.patch(request)).rejects.toThrow(says);
     expect(sent).toHaveLength(1);
   });
@@ -594,7 +594,7 @@ describe("the RBAC manifests", () => {
       expect(namespaceRules).toEqual(name === "deltaloop-watcher" ? [canary, ...leases("get", "create", "update")] : leases("get"));
   });
 
-  it("never grant secrets, nodes, wildcards or update of an object itself", () => {
+  it("the RBAC manifests never grant secrets, nodes, wildcards or update of an object itself", () => {
     expect(rbacYaml(REGISTRY)).not.toMatch(/secrets|configmaps|nodes|"\*"|escalate|impersonate|bind"/);
     for (const role of ROLES)
       for (const { resource, verbs } of role.clusterRules) expect(verbs.includes("update")).toBe(resource.endsWith("/finalizers"));

@@ -112,11 +112,11 @@ describe("Deployments", () => {
     deploymentAffectedKeys({ resource: "deployments", ...(old && { old }), ...(now && { new: now }) }, none);
   const next = (options: Parameters<typeof deployment>[0]): CachedDeployment =>
     deployment({ name: "d1", uid: "uid-d1", resourceVersion: "101", ...options });
-  it("always enqueue themselves", () => {
+  it("Deployments always enqueue themselves", () => {
     expect(own(undefined, d1)).toEqual([{ controller: "deployment", key: "shop/d1", uid: "uid-d1", urgency: "act", self: true }]);
     expect(keys(own(d1, undefined))).toEqual(["d1 act"]);
   });
-  it("are enqueued immediately on a spec change, and with a delay on a status change", () => {
+  it("Deployments are enqueued immediately on a spec change, and with a delay on a status change", () => {
     expect(keys(own(d1, next({ status: { replicas: 1 } })))).toEqual(["d1 status"]);
     expect(keys(own(d1, next({ revision: "2" })))).toEqual(["d1 status"]);
     expect(keys(own(d1, next({ generation: 2 })))).toEqual(["d1 act"]);
@@ -145,7 +145,7 @@ describe("pods", () => {
     expect(podEffects(mine, pod("p", {}))).toEqual([wake]);
     expect(podEffects(mine, pod("p", { rs: "other" }))).toEqual([wake]);
   });
-  it("[deployment T18] enqueues nothing if its ReplicaSet is unknown, replaced, or has no controller", () => {
+  it("[deployment T18] a deleted pod enqueues nothing if its ReplicaSet is unknown, replaced, or has no controller", () => {
     expect(podEffects(pod("p", { rs: "unknown" }), undefined)).toEqual([]);
     expect(podEffects(pod("p", { owner: { kind: "ReplicaSet", name: "rs", uid: "before" } }), undefined)).toEqual([]);
     expect(podEffects(mine, undefined, lookups([recreate], [orphan()]))).toEqual([]);

@@ -25,7 +25,7 @@ describe("a new ReplicaSet", () => {
       }),
     ]);
 
-  it("[deployment T86] has the annotation values of the live Deployment, and its write contains keys and digests", async () => {
+  it("[deployment T86] a new ReplicaSet has the annotation values of the live Deployment, and its write contains keys and digests", async () => {
     const created = await harness();
     await created.handle();
     const [name = ""] = created.names("replicasets");
@@ -44,7 +44,7 @@ describe("a new ReplicaSet", () => {
   it.each([
     { name: "differs", change: { [CHANGE_CAUSE]: "another" } },
     { name: "is new", change: { another: "one" } },
-  ])("is not created when an annotation $name meanwhile, so that the key runs again", async ({ change }) => {
+  ])("a new ReplicaSet is not created when an annotation $name meanwhile, so that the key runs again", async ({ change }) => {
     const created = await harness();
     await annotate(created, change);
     expect(await created.handle()).toEqual({ kind: "again", afterMs: 0 });
@@ -74,7 +74,7 @@ describe("an existing new ReplicaSet", () => {
     expect(annotated.spoken().filter((line) => line.includes("web-1"))).toEqual([]);
   });
 
-  it("gets a new revision without a live read", async () => {
+  it("an existing ReplicaSet gets a new revision without a live read", async () => {
     const rolledBack = await SyncHarness.of([
       liveDeployment(1, { annotations: { [REVISION]: "2" } }),
       liveReplicaSet("web-1", "v1", 1, settled),
@@ -85,7 +85,7 @@ describe("an existing new ReplicaSet", () => {
     expect(rolledBack.spoken().filter((line) => line.startsWith("get"))).toEqual([]);
   });
 
-  it("is left unchanged when the live Deployment has other annotations, so that the key runs again", async () => {
+  it("an existing ReplicaSet is left unchanged when the live Deployment has other annotations, so that the key runs again", async () => {
     const annotated = await harness();
     await annotate(annotated, { [CHANGE_CAUSE]: "another" });
     expect(await annotated.handle()).toEqual({ kind: "again", afterMs: 0 });
@@ -94,7 +94,7 @@ describe("an existing new ReplicaSet", () => {
     expect(annotationsOf(annotated, "web-1")).toMatchObject({ [CHANGE_CAUSE]: "another" });
   });
 
-  it("with an invalid revision annotation copies annotations only together with a change of its size", async () => {
+  it("an invalid revision annotation delays the copy of annotations until the ReplicaSet's size changes", async () => {
     const unreadable = async (replicas: number): Promise<SyncHarness> =>
       SyncHarness.of([
         liveDeployment(replicas, { annotations: { [REVISION]: "x", [CHANGE_CAUSE]: SECRET, [NOTE]: "1" } }),

@@ -67,7 +67,9 @@ describe("cleanupDeployment", () => {
       want: ["rs2", "rs4"],
     },
   ];
-  it.each(order)("[deployment T84] $name", ({ limit, rss, want }) => expect(deleted(limit, rss)).toEqual(want));
+  it.each(order)("[deployment T84] deletes in the order of revisions: $name", ({ limit, rss, want }) =>
+    expect(deleted(limit, rss)).toEqual(want),
+  );
 
   it("orders revisions beyond 2^53 exactly, and ReplicaSets with an invalid revision by age", () => {
     expect(

@@ -84,7 +84,7 @@ describe("minAvailable", () => {
 });
 
 describe("maxSurge", () => {
-  it("is 0 for Recreate and for an invalid value", () => {
+  it("maxSurge is 0 for Recreate and for an invalid value", () => {
     expect(maxSurge(deployment({ replicas: 10, surge: "25%" }))).toBe(3);
     expect(maxSurge(deployment({ strategy: "Recreate" }))).toBe(0);
     expect(maxSurge(deployment({ replicas: 10, surge: "oops" }))).toBe(0);
@@ -92,13 +92,13 @@ describe("maxSurge", () => {
 });
 
 describe("newRSNewReplicas", () => {
-  it("[deployment T46] keeps its size if all ReplicaSets together exceed replicas plus maxSurge", () => {
+  it("[deployment T46] the new ReplicaSet keeps its size if all ReplicaSets together exceed replicas plus maxSurge", () => {
     expect(newRSNewReplicas(deployment({ replicas: 1, surge: 1 }), 5, [replicaSet("old", { size: 5 })]).decided).toBe(5);
   });
   it("[deployment T47] grows to spec.replicas at most, even if maxSurge allows more", () => {
     expect(newRSNewReplicas(deployment({ replicas: 6, surge: 10 }), 2, [replicaSet("old", { size: 5 })]).decided).toBe(6);
   });
-  it("[deployment T48] is spec.replicas for Recreate", () => {
+  it("[deployment T48] the new ReplicaSet's size is spec.replicas for Recreate", () => {
     expect(newRSNewReplicas(deployment({ replicas: 3, strategy: "Recreate" }), 1, [replicaSet("old", { size: 5 })]).decided).toBe(3);
   });
   it("throws where upstream returns an error: no maxSurge, another strategy", () => {

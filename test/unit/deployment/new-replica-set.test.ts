@@ -69,12 +69,12 @@ describe("splitReplicaSets", () => {
 });
 
 describe("revisions", () => {
-  it("[deployment T100] are compared beyond 2^53", () => {
+  it("[deployment T100] revisions are compared beyond 2^53", () => {
     const adopted = replicaSet("adopted", { revision: "3546343826724305832", template: "v0" });
     expect(maxRevision([adopted, replicaSet("rs", { revision: "3" })])).toBe(3546343826724305832n);
     expect(newReplicaSet(deployment(), [adopted]).decided.annotations[REVISION]).toBe("3546343826724305833");
   });
-  it("overflow as int64: a new ReplicaSet after the maximum has no revision, and the Deployment has the minimum", () => {
+  it("revisions overflow as int64: a new ReplicaSet after the maximum has no revision, and the Deployment has the minimum", () => {
     const old = replicaSet("old", { revision: "9223372036854775807", template: "v0" });
     const { decided: write } = newReplicaSet(deployment(), [old]);
     expect(write.annotations).not.toHaveProperty([REVISION]);
@@ -86,7 +86,7 @@ describe("revisions", () => {
     const low = replicaSet("low", { revision: "5" });
     expect(existingReplicaSetAnnotations(deployment(), low, nextRevision([old])).changed).toBe(false);
   });
-  it("count as 0 if missing, and are skipped if not an int64", () => {
+  it("missing revisions count as 0, and revisions that are not an int64 are skipped", () => {
     expect(maxRevision([replicaSet("a"), replicaSet("b", { revision: "x" }), replicaSet("c", { revision: "9223372036854775808" })])).toBe(
       0n,
     );
@@ -174,7 +174,7 @@ describe("existingReplicaSetAnnotations", () => {
 });
 
 describe("size annotations", () => {
-  it("[deployment T91] are written for a new ReplicaSet", () => {
+  it("[deployment T91] size annotations are written for a new ReplicaSet", () => {
     expect(createdReplicaSetAnnotations(deployment({ replicas: 10, surge: 1, annotations: { a: "1" } }), 4n)).toEqual({
       set: { [REVISION]: "4", [DESIRED_REPLICAS]: "10", [MAX_REPLICAS]: "11" },
       copied: copiedOf({ a: "1" }),
@@ -182,7 +182,7 @@ describe("size annotations", () => {
     expect(createdReplicaSetAnnotations(deployment({ replicas: 10, strategy: "Recreate" }), 4n).set[MAX_REPLICAS]).toBe("10");
   });
 
-  it("[deployment T93] are outdated if one of them is missing or differs as text", () => {
+  it("[deployment T93] size annotations are outdated if one of them is missing or differs as text", () => {
     const d = deployment({ replicas: 10, surge: 10 });
     const outdated = (rs: CachedReplicaSet): readonly string[] => Object.keys(outdatedSizeAnnotations(d, rs));
     expect(outdated(replicaSet("rs"))).toEqual([DESIRED_REPLICAS, MAX_REPLICAS]);

@@ -19,8 +19,8 @@ describe("scaleDownOldReplicaSetsForRecreate", () => {
 });
 
 describe("oldPodsRunning", () => {
-  it("[deployment T71] is false without an old ReplicaSet", () => expect(running([], [])).toBe(false));
-  it("[deployment T72] is true for pods without a phase", () => {
+  it("[deployment T71] oldPodsRunning is false without an old ReplicaSet", () => expect(running([], [])).toBe(false));
+  it("[deployment T72] oldPodsRunning is true for pods without a phase", () => {
     expect(running(["a", "b"], [pod("1", { rs: "a" }), pod("2", { rs: "a" }), pod("3", { rs: "b" }), pod("4", { rs: "b" })])).toBe(true);
   });
   it("[deployment T73] counts the replicas that an old ReplicaSet reports, even without pods", () => {
@@ -31,13 +31,13 @@ describe("oldPodsRunning", () => {
     });
     expect(oldPodsRunning({ newRS: undefined, oldRSs: [replicaSet("a", { status: { replicas: 0 } })] }, [])).toBeUndefined();
   });
-  it("[deployment T74] is false for pods that have finished", () => {
+  it("[deployment T74] oldPodsRunning is false for pods that have finished", () => {
     expect(running(["a"], [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })])).toBe(false);
   });
-  it.each(["Unknown", "Pending", "Running"])("[deployment T75] is true for a pod %s", (phase) =>
+  it.each(["Unknown", "Pending", "Running"])("[deployment T75] oldPodsRunning is true for a pod %s", (phase) =>
     expect(running(["a"], [pod("1", { rs: "a", phase })])).toBe(true),
   );
-  it("[deployment T76] is true for a single running pod", () => {
+  it("[deployment T76] oldPodsRunning is true for a single running pod", () => {
     const ended = [pod("1", { rs: "a", phase: "Failed" }), pod("2", { rs: "a", phase: "Succeeded" })];
     expect(running(["a", "b", "c"], [...ended, pod("3", { rs: "c", phase: "Pending" })])).toBe(true);
   });

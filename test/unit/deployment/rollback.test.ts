@@ -34,15 +34,15 @@ describe("outcome of a request", () => {
   });
 
   it.each([
-    { name: "the last revision", requested: 0n, want: { write: to("b", "v2"), note: done(2) } },
-    { name: "a revision", requested: 1n, want: { write: to("a", "v1"), note: done(1) } },
+    { name: "the previous revision", requested: 0n, want: { write: to("b", "v2"), note: done(2) } },
+    { name: "a given revision", requested: 1n, want: { write: to("a", "v1"), note: done(1) } },
     {
-      name: "the current one",
+      name: "the current revision",
       requested: 3n,
       want: warning("DeploymentRollbackTemplateUnchanged", 'The rollback revision contains the same template as current deployment "web"'),
     },
     {
-      name: "one that does not exist",
+      name: "a revision that does not exist",
       requested: 9n,
       want: warning("DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
     },
@@ -169,7 +169,7 @@ describe("a sync with a pending request", () => {
   it.each([
     { to: "2", event: 'DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment "web"' },
     { to: "7", event: "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to." },
-  ])("for revision $to only removes the request annotation", async ({ to, event }) => {
+  ])("a request for revision $to only removes the request annotation", async ({ to, event }) => {
     const harness = await asked(to);
     const before = web(harness);
     await harness.handle();
@@ -278,7 +278,7 @@ describe("a sync with a pending request", () => {
     expect(harness.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
 
-  it("ends as done if the Deployment is deleted meanwhile", async () => {
+  it("the rollback ends as done if the Deployment is deleted meanwhile", async () => {
     const harness = await asked("1");
     harness.api.script = { "patch deployments": refusal(404, "NotFound", "gone") };
     expect(await harness.handle()).toEqual({ kind: "done" });

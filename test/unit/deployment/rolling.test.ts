@@ -208,7 +208,7 @@ describe("order of small rollouts", () => {
       ],
     },
   ];
-  it.each(table)("$name", ({ replicas, surge, unavailable, want }) => {
+  it.each(table)("a small rollout starts in upstream's order: $name", ({ replicas, surge, unavailable, want }) => {
     const d = deployment({ replicas, surge, unavailable });
     const got: State[] = [];
     let state: State = { old: replicas, fresh: 0 };

@@ -93,7 +93,7 @@ describe("adoption", () => {
 });
 
 describe("failing rollouts", () => {
-  it("[deployment T105] keep one pod of each failing image until a working image replaces both", async () => {
+  it("[deployment T105] failing rollouts keep one pod of each failing image until a working image replaces both", async () => {
     const harness = await SyncHarness.of([
       liveDeployment(1, { image: "bad", surge: 1, unavailable: 0 }),
       liveReplicaSet("ready", "v0", 1, { owner: null }),
@@ -108,7 +108,7 @@ describe("failing rollouts", () => {
     expect(revisionOf(harness)).toBe("2");
   });
 
-  it("[deployment T38] are scaled proportionally", async () => {
+  it("[deployment T38] failing rollouts are scaled proportionally", async () => {
     const harness = await SyncHarness.of([liveDeployment(10, { surge: 3, unavailable: 2 })]);
     await converge(harness);
     await change(harness, { template: podTemplate("bad") });
@@ -119,7 +119,7 @@ describe("failing rollouts", () => {
     expect(Object.values(harness.sizes())).toEqual([20, 13]);
   });
 
-  it("[deployment T114] never fall below the minimum, and record the size on every ReplicaSet involved", async () => {
+  it("[deployment T114] failing rollouts never fall below the minimum, and record the size on every ReplicaSet involved", async () => {
     const harness = await SyncHarness.of([liveDeployment(10, { surge: 3, unavailable: 2 })]);
     await converge(harness);
     const stays = (minimum: number) => (): void =>

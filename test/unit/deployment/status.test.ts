@@ -36,7 +36,7 @@ describe("calculateStatus", () => {
     { of: [4], want: [1, 1, undefined] },
     { of: [1, 2, 3, 4], want: [7, 6, undefined] },
   ];
-  it.each(table)("[deployment T128] of ReplicaSets $of: wanted, existing, terminating $want", ({ of, want }) => {
+  it.each(table)("[deployment T128] calculateStatus of ReplicaSets $of: wanted, existing, terminating $want", ({ of, want }) => {
     const { decided: status } = calculateStatus(deployment(), { newRS: undefined, oldRSs: of.map((n) => rs[n]) }, NOW_MS);
     // No pod is available, so unavailable equals desired.
     expect([status.unavailableReplicas, status.replicas, status.terminatingReplicas]).toEqual(want);
@@ -120,7 +120,7 @@ describe("calculateStatus", () => {
 });
 
 describe("status writes", () => {
-  it("contain every counter, and null for each field to remove", () => {
+  it("status writes contain every counter, and null for each field to remove", () => {
     const d = deployment({ status: { terminatingReplicas: 1, replicas: 2 } });
     expect(updateStatus(d, { replicas: 1 })).toEqual({
       kind: "UpdateStatus",
@@ -151,7 +151,7 @@ describe("status writes", () => {
     expect(harness.written()).toContain("patch deployments/status web");
   });
 
-  it("are sent unless everything is equal; only for plain counters, absent equals 0", () => {
+  it("status writes are sent unless everything is equal; only for plain counters, absent equals 0", () => {
     const available = condition("Available", "True", "MinimumReplicasAvailable");
     const one: DeploymentStatus = { replicas: 1, conditions: [available] };
     expect(sameStatus(one, { replicas: 1, readyReplicas: 0, conditions: [{ ...available }] })).toBe(true);
@@ -166,7 +166,7 @@ describe("status writes", () => {
 });
 
 describe("conditions", () => {
-  it("[deployment T127] are added, appended, replaced and removed by type", () => {
+  it("[deployment T127] conditions are added, appended, replaced and removed by type", () => {
     const progress = condition("Progressing", "True", "A");
     const available = condition("Available", "True", "B");
     expect(setDeploymentCondition(undefined, progress)).toEqual([progress]);
@@ -256,7 +256,7 @@ describe("progressRecheckMs", () => {
   const recheck = (d: CachedDeployment, time: string, status: DeploymentStatus = incomplete): number | undefined =>
     progressRecheckMs(d, status, at(time)).decided;
 
-  it("[deployment T122] is undefined if there is nothing to wait for", () => {
+  it("[deployment T122] the recheck delay is undefined if there is nothing to wait for", () => {
     const complete: DeploymentStatus = { observedGeneration: 1, replicas: 3, updatedReplicas: 3, availableReplicas: 3 };
     expect(recheck(stuck(undefined, "ReplicaSetUpdated", 4), "18:49:30")).toBeUndefined();
     expect(recheck(stuck(2_147_483_647, "ReplicaSetUpdated", 4), "18:49:30")).toBeUndefined();
@@ -273,11 +273,11 @@ describe("progressRecheckMs", () => {
     ["18:50:00", 1],
     ["18:50:01", 0],
     ["18:51:00", 0],
-  ] as const)("[deployment T123] at %s is %d ms", (time, want) => {
+  ] as const)("[deployment T123] the recheck delay at %s is %d ms", (time, want) => {
     expect(recheck(stuck(60, "ReplicaSetUpdated"), time)).toBe(want);
   });
 
-  it("[deployment S20] is undefined with reason NewReplicaSetAvailable, which cannot time out", () => {
+  it("[deployment S20] the recheck delay is undefined with reason NewReplicaSetAvailable, which cannot time out", () => {
     expect(recheck(stuck(60, "NewReplicaSetAvailable"), "18:51:00")).toBeUndefined();
   });
 });
@@ -320,7 +320,7 @@ describe("rolloutStatus", () => {
       want: was("True", "NewReplicaSetAvailable"),
     },
     {
-      name: "progressing → again, transition kept",
+      name: "progressing → progressing again, transition time kept",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo,
       oldRSs: [bar],
@@ -346,7 +346,7 @@ describe("rolloutStatus", () => {
       want: { status: "True", reason: "ReplicaSetUpdated", lastUpdateTime: NOW, lastTransitionTime: NOW },
     },
     {
-      name: "complete → available, transition kept",
+      name: "complete → available, transition time kept",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo33,
       want: {
@@ -372,7 +372,7 @@ describe("rolloutStatus", () => {
       want: { status: "True", reason: "NewReplicaSetAvailable", message: 'Deployment "web" has successfully progressed.' },
     },
     {
-      name: "unmoved past the deadline → timed out",
+      name: "no progress until the deadline → timed out",
       before: was("True", "ReplicaSetUpdated"),
       newRS: foo,
       want: {
@@ -389,24 +389,27 @@ describe("rolloutStatus", () => {
       want: was("False", "ProgressDeadlineExceeded"),
     },
   ];
-  it.each(table)("[deployment T129] $name", ({ deadline = 60, replicas = 3, counts = 2, before, newRS, oldRSs = [], want }) => {
-    const d = deployment({
-      strategy: "Recreate",
-      replicas,
-      ...(deadline === null ? {} : { deadline }),
-      status: {
-        observedGeneration: 1,
-        replicas: counts,
-        updatedReplicas: counts,
-        readyReplicas: counts,
-        availableReplicas: counts,
-        conditions: before === undefined ? [] : [before],
-      },
-    });
-    const got = progressing(rolloutStatus(d, { newRS, oldRSs }, NOW_MS).decided);
-    if (want === undefined) expect(got).toBeUndefined();
-    else expect(got).toMatchObject(want);
-  });
+  it.each(table)(
+    "[deployment T129] rolloutStatus: $name",
+    ({ deadline = 60, replicas = 3, counts = 2, before, newRS, oldRSs = [], want }) => {
+      const d = deployment({
+        strategy: "Recreate",
+        replicas,
+        ...(deadline === null ? {} : { deadline }),
+        status: {
+          observedGeneration: 1,
+          replicas: counts,
+          updatedReplicas: counts,
+          readyReplicas: counts,
+          availableReplicas: counts,
+          conditions: before === undefined ? [] : [before],
+        },
+      });
+      const got = progressing(rolloutStatus(d, { newRS, oldRSs }, NOW_MS).decided);
+      if (want === undefined) expect(got).toBeUndefined();
+      else expect(got).toMatchObject(want);
+    },
+  );
 
   it("reports a failure of the new ReplicaSet before any other, and removes it when resolved", () => {
     const failure = (message: string): CachedReplicaSet["status"] => ({
@@ -454,7 +457,7 @@ describe("pausedStatus", () => {
 describe("followUpMs", () => {
   const complete: DeploymentStatus = { observedGeneration: 1, replicas: 1, updatedReplicas: 1, availableReplicas: 1 };
   const old = replicaSet("old", { template: "v0" });
-  it("is 0 for a clean-up, the deadline for an unfinished rollout, and otherwise undefined", () => {
+  it("the follow-up delay is 0 for a clean-up, the deadline for an unfinished rollout, and otherwise undefined", () => {
     expect(followUpMs(deployment({ historyLimit: 0, status: complete }), [old], NOW_MS).decided).toBe(0);
     expect(followUpMs(deployment({ historyLimit: 1, status: complete }), [old], NOW_MS).decided).toBeUndefined();
     expect(

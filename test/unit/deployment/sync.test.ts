@@ -127,7 +127,7 @@ describe("entry", () => {
     ]);
   });
 
-  it("with an empty selector only writes observedGeneration, and succeeds even if that write fails", async () => {
+  it("a Deployment with an empty selector only gets observedGeneration, and its sync succeeds even if that write fails", async () => {
     const harness = await SyncHarness.of([liveDeployment(1, { generation: 3 })]);
     await harness.forgeSpec("deployments", "web", { selector: {} });
     harness.api.script = { "*": quota };
@@ -981,7 +981,7 @@ describe("[deployment S27] a ReplicaSet after a patch with an unknown outcome", 
   it.each([
     { how: "answered with 503", after: refusal(503, "ServiceUnavailable", "try again") },
     { how: "not answered", after: "lost" as const },
-  ])("is read from the API server before the next sync scales other ReplicaSets: $how", async ({ after }) => {
+  ])("a ReplicaSet is read from the API server before the next sync scales other ReplicaSets: $how", async ({ after }) => {
     const harness = await rolling();
     harness.api.script = {
       "patch replicasets": async ({ name }, nth) => {
@@ -1004,7 +1004,7 @@ describe("[deployment S27] a ReplicaSet after a patch with an unknown outcome", 
     ).toBe(9);
   });
 
-  it("is read from the API server only until the next sync succeeds", async () => {
+  it("a ReplicaSet is read from the API server only until the next sync succeeds", async () => {
     const harness = await rolling();
     harness.api.script = { "patch replicasets": (_, nth) => (nth === 1 ? refusal(503, "ServiceUnavailable", "try again") : undefined) };
     await harness.sync();

@@ -13,12 +13,12 @@ it("reads messages of createSqsDoorbells, with and without uids", () => {
 });
 
 const BAD = [
-  { name: "no JSON", body: "{", why: /not JSON/ },
+  { name: "a body that is not JSON", body: "{", why: /not JSON/ },
   { name: "another version", body: JSON.stringify({ ...GOOD, v: 2 }), why: /^v: / },
   { name: "an unknown controller", body: JSON.stringify({ ...GOOD, ctl: "daemonset" }), why: /^ctl: / },
   { name: "a key without namespace", body: JSON.stringify({ ...GOOD, k: "web" }), why: /^k: / },
   { name: "no epoch", body: JSON.stringify({ ...GOOD, e: undefined }), why: /^e: |"e"/ },
-  { name: "a list", body: "[]", why: /./ },
+  { name: "a JSON list", body: "[]", why: /./ },
 ] as const;
 
 it.each(BAD)("rejects $name with a reason", ({ body, why }) => {

@@ -89,7 +89,7 @@ it("GO2: sends a doorbell at once for a key whose Store was unavailable, and log
   expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/a", error: expect.stringContaining("redis is away") } });
 });
 
-it("ends when all follow-up syncs have ended, including those that they started", async () => {
+it("the invocation ends when all follow-up syncs have ended, including those that they started", async () => {
   const { looked, ended } = harness([due()], {
     look: async ({ key }, doorbells) => {
       await new Promise(setImmediate);
@@ -107,7 +107,7 @@ describe("GO3: a key that is due again at the end of its own run", () => {
     { isDue: 1, looks: ["shop/a after 0", "shop/a after 10"], rung: [] },
     { isDue: 2, looks: ["shop/a after 0", "shop/a after 10"], rung: [due()] },
   ])(
-    "is synced once more after that run, and gets a doorbell after that sync (due $isDue times)",
+    "a key is synced once more after its own run, and gets a doorbell after that sync (due $isDue times)",
     async ({ isDue, looks, rung: expected }) => {
       let running = 0;
       let ran = 0;
@@ -126,27 +126,27 @@ describe("GO3: a key that is due again at the end of its own run", () => {
     },
   );
 
-  it("gets a doorbell when no time is left", async () => {
+  it("a due key gets a doorbell when no time is left", async () => {
     const { clock, rung, looked, ended } = harness([FIRST], { lastsMs: 1_000 });
     await clock.advance(2_000);
     await ended;
     expect([looked, rung]).toEqual([["first"], [FIRST]]);
   });
 
-  it("is synced concurrently with other keys that its run made due", async () => {
+  it("a due key is synced concurrently with other keys that its run made due", async () => {
     const { looked, rung, ended } = harness([due(), { ...FIRST }]);
     await ended;
     expect([looked.toSorted(), rung]).toEqual([["first", "shop/a after 0", "shop/web after 0"], []]);
   });
 
-  it("gets a doorbell if its Store is unavailable by then; the record succeeds", async () => {
+  it("a due key gets a doorbell if its Store is unavailable by then; the record succeeds", async () => {
     const { log, rung, ended } = harness([{ ...FIRST }], { look: () => Promise.reject(new Error("redis is away")) });
     await ended;
     expect(rung).toEqual([FIRST]);
     expect(log.lines[0]).toMatchObject({ level: "warn", fields: { key: "shop/web" } });
   });
 
-  it("is synced again even if another follow-up sync of the key has ended meanwhile", async () => {
+  it("a due key is synced again even if another follow-up sync of the key has ended meanwhile", async () => {
     let looks = 0;
     const { clock, log, rung, looked, ended } = harness([due(), due({ delayMs: 5 })], {
       look: async (bell, doorbells, time) => {
@@ -231,14 +231,14 @@ describe("GO6: a key that a write is about to make due", () => {
     return { clock, rung, did, ended };
   }
 
-  it("is taken directly after the write; the doorbell in the write's answer causes no second sync", async () => {
+  it("a key is taken directly after the write; the doorbell in the write's answer causes no second sync", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { lastsMs: 20 });
     await clock.advance(100);
     await ended;
     expect([did, rung]).toEqual([["look at shop/a after 0", "the step has left", "shop/a ended"], []]);
   });
 
-  it("is synced again after a take that found nothing to do", async () => {
+  it("a key is synced again after a take that found nothing to do", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { takes: false, lastsMs: 30 });
     await clock.advance(100);
     await ended;
@@ -248,7 +248,7 @@ describe("GO6: a key that a write is about to make due", () => {
   it.each([
     { what: "found nothing to do", takes: false },
     { what: "took the key", takes: true },
-  ])("is synced again if an attempt that $what ended before the write's answer arrived", async ({ takes }) => {
+  ])("a key is synced again if an attempt that $what ended before the write's answer arrived", async ({ takes }) => {
     const { clock, rung, did, ended } = stepRig([due()], [due()], { takes, lastsMs: 1, takenMs: 0 });
     await clock.advance(100);
     await ended;
@@ -256,7 +256,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect(rung).toEqual([]);
   });
 
-  it("is not synced again when the write had no effect", async () => {
+  it("a key is not synced again when the write had no effect", async () => {
     const { clock, rung, did, ended } = stepRig([due()], [], { takes: false });
     await clock.advance(100);
     await ended;
@@ -273,16 +273,16 @@ describe("GO6: a key that a write is about to make due", () => {
   });
 
   it.each([
-    { what: "of a controller whose code it lacks", expected: [due({ controller: "replicationcontroller" })] },
-    { what: "that is being synced", expected: [{ ...FIRST }] },
-  ])("is not taken early if it is a key $what", async ({ expected }) => {
+    { what: "of a controller whose code the function lacks", expected: [due({ controller: "replicationcontroller" })] },
+    { what: "that is being synced already", expected: [{ ...FIRST }] },
+  ])("a key is not taken early if it is a key $what", async ({ expected }) => {
     const { clock, did, ended } = stepRig(expected, []);
     await clock.advance(100);
     await ended;
     expect(did).toEqual(["the step has left"]);
   });
 
-  it("is taken early at most ten times, however many keys the answer makes due", async () => {
+  it("keys are taken early at most ten times, however many keys the answer makes due", async () => {
     const keys = Array.from({ length: 22 }, (_, index) => due({ key: `shop/${index}` }));
     const { clock, rung, did, ended } = stepRig(keys.slice(0, 12), keys);
     await clock.advance(100);
@@ -291,7 +291,7 @@ describe("GO6: a key that a write is about to make due", () => {
     expect(rung.map(({ key }) => key)).toEqual(keys.slice(10).map(({ key }) => key));
   });
 
-  it("is taken once, however many writes announce it", async () => {
+  it("a key is taken once, however many writes announce it", async () => {
     const { clock, rung, did, ended } = stepRig([due(), due()], [due()]);
     await clock.advance(100);
     await ended;

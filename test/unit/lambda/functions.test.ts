@@ -133,7 +133,7 @@ describe("a key that a run makes due", () => {
   const sync: SyncHandler = () => Promise.resolve({ kind: "done" });
   const due: Doorbell = { controller: "deployment", key: "shop/web", epoch: "e1", delayMs: 0 };
 
-  it("is synced in the same invocation, with its own controller's code and contract", async () => {
+  it("a due key is synced in the same invocation, with its own controller's code and contract", async () => {
     const { wired, rung, taken, gateways } = ends(due);
     const seen: string[] = [];
     const syncs = syncedBy(sync, ({ key }) => (seen.push(key), Promise.resolve({ kind: "done" })));
@@ -142,7 +142,7 @@ describe("a key that a run makes due", () => {
     expect(gateways).toEqual(["replicaset", "deployment"]);
   });
 
-  it("gets a doorbell if the function does not contain its controller's code", async () => {
+  it("a due key gets a doorbell if the function does not contain its controller's code", async () => {
     const foreign: Doorbell = { ...due, controller: "replicationcontroller" };
     const { wired, rung, taken } = ends(foreign);
     await createSyncFunction(wired, REGISTRY, "replicaset", syncedBy(sync))(event(bell("shop/a")), context);

@@ -57,7 +57,7 @@ async function following(server: string, value: () => string, now: () => number 
 const jwt = (endsMs: number, more: string) => `e30.${Buffer.from(JSON.stringify({ exp: endsMs / 1_000, more })).toString("base64url")}.x`;
 
 describe("a token of a secret", () => {
-  it("that is replaced and revoked fails at most one call; repeated 401s do not cause a read for each call", async () => {
+  it("a token that is replaced and revoked fails at most one call; repeated 401s do not cause a read for each call", async () => {
     let accepted = "one";
     let nowMs = 1_000_000;
     const server = createHttpServer((request: IncomingMessage, response: ServerResponse) => {
@@ -94,7 +94,7 @@ describe("a token of a secret", () => {
     expect(reads() - before).toBe(1);
   });
 
-  it("is read again before it expires, and logs once if it was not renewed", async () => {
+  it("a token is read again before it expires, and a warning is logged once if it was not renewed", async () => {
     let nowMs = 1_000_000;
     let value = jwt(nowMs + 3_600_000, "one");
     const { live, log, reads } = await following(

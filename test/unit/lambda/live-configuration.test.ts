@@ -61,19 +61,19 @@ describe("the first read", () => {
     expect([current.macKeys, current.digestKey, current.kube.token]).toEqual([[OLD], "CANARY-digest-of-16", "CANARY-token"]);
   });
 
-  it("LC4 fails with the secret store's error", async () => {
+  it("LC4 the first read fails with the secret store's error", async () => {
     fails = new SecretError(["mac: is not there"]);
     await expect(live()).rejects.toThrow("mac: is not there");
   });
 
   it.each([
     {
-      name: "too short",
+      name: "a MAC key that is too short",
       mac: "CANARY",
       want: "DELTALOOP_MAC_KEY_SECRET: its value, as DELTALOOP_MAC_KEY: each key must have at least 16 characters",
     },
     {
-      name: "the digest key",
+      name: "an invalid digest key",
       mac: "CANARY-digest-of-16",
       want: "DELTALOOP_MAC_KEY_SECRET: its value, as DELTALOOP_MAC_KEY: is the digest key: who compares digests must not be able to forge rows",
     },
@@ -136,7 +136,7 @@ describe("fresh", () => {
   });
 
   it.each([
-    { name: "of a wrong shape", mac: "CANARY" },
+    { name: "a value of an invalid format", mac: "CANARY" },
     { name: "empty", mac: "" },
   ])("LC4 LC5 does not use an invalid value, and reports the secret without quoting the value: $name", async ({ mac }) => {
     const configuration = await live();

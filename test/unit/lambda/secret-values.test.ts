@@ -33,7 +33,7 @@ it.each([
   },
   { name: "nobody", environment: { DELTALOOP_KUBE_SECRET: "r" }, value: "{}", want: {} },
   {
-    name: "no secret where tokens are signed",
+    name: "no secret if tokens are signed locally",
     environment: { DELTALOOP_KUBE_SECRET: "r", DELTALOOP_KUBE_EKS_CLUSTER: "prod" },
     value: "CANARY",
     want: { DELTALOOP_KUBE_EKS_CLUSTER: "prod" },
@@ -51,7 +51,7 @@ it.each([
     want: { DELTALOOP_REDIS_URL: "rediss://:p%20w@cache:6379" },
   },
   {
-    name: "a whole URL",
+    name: "a complete URL",
     environment: { DELTALOOP_REDIS_SECRET: "r" },
     value: "redis://u:p@h:1",
     want: { DELTALOOP_REDIS_URL: "redis://u:p@h:1" },
@@ -72,19 +72,19 @@ function problems(environment: Variables, value: string): readonly string[] {
 
 it.each([
   {
-    name: "a reference beside its value",
+    name: "a reference in addition to its value",
     environment: { DELTALOOP_MAC_KEY_SECRET: "r", DELTALOOP_MAC_KEY: "CANARY" },
     value: "CANARY",
     want: ["DELTALOOP_MAC_KEY: duplicates DELTALOOP_MAC_KEY_SECRET: set only one of them"],
   },
   {
-    name: "half a certificate",
+    name: "a certificate without its key",
     environment: { DELTALOOP_KUBE_SECRET: "r" },
     value: '{"clientCertificate":"CANARY"}',
     want: ['DELTALOOP_KUBE_SECRET: its value is neither {"token"} nor {"clientCertificate", "clientKey"}, each with an optional "ca"'],
   },
   {
-    name: "a token with text around it",
+    name: "a token within other text",
     environment: { DELTALOOP_KUBE_SECRET: "r" },
     value: "Bearer CANARY",
     want: ["DELTALOOP_KUBE_SECRET: its value is not a token"],
@@ -96,7 +96,7 @@ it.each([
     want: ["DELTALOOP_REDIS_SECRET: contains a password, and DELTALOOP_REDIS_URL contains another"],
   },
   {
-    name: "a password without a Redis",
+    name: "a password without a Redis URL",
     environment: { DELTALOOP_REDIS_SECRET: "r" },
     value: "CANARY",
     want: ["DELTALOOP_REDIS_SECRET: its value is a password, and DELTALOOP_REDIS_URL does not name the Redis server"],

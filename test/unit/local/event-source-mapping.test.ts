@@ -159,17 +159,17 @@ it("EM1 EM2 keeps records that the handler reports as failed until their visibil
 });
 
 const ALL_FAILED: readonly { readonly name: string; readonly answer: () => unknown }[] = [
-  { name: "a throw", answer: () => Promise.reject(new Error("boom")) },
+  { name: "a thrown error", answer: () => Promise.reject(new Error("boom")) },
   {
-    name: "a throw before the first await",
+    name: "an error thrown before the first await",
     answer: () => {
       throw new Error("boom");
     },
   },
   { name: "an id that is not in the batch", answer: () => ({ batchItemFailures: [{ itemIdentifier: "m9" }] }) },
   { name: "an empty id", answer: () => ({ batchItemFailures: [{ itemIdentifier: "" }] }) },
-  { name: "an id under another key", answer: () => ({ batchItemFailures: [{ id: "m1" }] }) },
-  { name: "a list that is not a list", answer: () => ({ batchItemFailures: "m1" }) },
+  { name: "an id under another field", answer: () => ({ batchItemFailures: [{ id: "m1" }] }) },
+  { name: "a failure list that is not a list", answer: () => ({ batchItemFailures: "m1" }) },
   { name: "an answer that is not an object", answer: () => 42 },
 ];
 

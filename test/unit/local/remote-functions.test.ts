@@ -60,7 +60,7 @@ describe("functions in a separate process", () => {
     expect(await Promise.all(answers)).toEqual(["first", "second"].map((itemIdentifier) => ({ batchItemFailures: [{ itemIdentifier }] })));
   });
 
-  it("are called by their own names", async () => {
+  it("functions are called by their own names", async () => {
     const called: string[] = [];
     const named = (name: string): SqsHandler => {
       return () => Promise.resolve(void called.push(name));
@@ -102,12 +102,12 @@ describe("functions in a separate process", () => {
         throw new Error("the Store is away");
       },
     ],
-  ])("fail with their own message when they %s", async (_what, handler) => {
+  ])("calls fail with the function's own message when they %s", async (_what, handler) => {
     const { here } = await connected(handler);
     await expect(here.handlers.applyDeltas(eventOf("b"), context())).rejects.toThrow("the Store is away");
   });
 
-  it("fail when the connection ends, both running and later ones", async () => {
+  it("calls fail when the connection ends, both running and later ones", async () => {
     const { here, there, other } = await connected(() => new Promise(() => undefined));
     const running = here.handlers.applyDeltas(eventOf("b"), context());
     other.destroy();

@@ -17,15 +17,15 @@ function syntaxError(): unknown {
 }
 
 it.each([
-  { name: "an answer of the API server", error: denial(), want: "403 Forbidden" },
-  { name: "one with a webhook's own reason", error: denial("s3cret"), want: "403 for a reason of its own" },
+  { name: "an API server's error", error: denial(), want: "403 Forbidden" },
+  { name: "an API server's error with a webhook's reason", error: denial("s3cret"), want: "403 for a reason of its own" },
   {
-    name: "an error that quotes one",
+    name: "an error that quotes another error",
     error: new Error(`unable to delete pods: ${DENIAL}`, { cause: denial() }),
     want: "Error: unable to delete pods: 403 Forbidden",
   },
   {
-    name: "an error that quotes one that quotes one",
+    name: "an error that quotes an error that quotes another one",
     error: adoption("b", adoption("a", denial())),
     want: "Error: can't adopt b: Error: can't adopt a: 403 Forbidden",
   },
@@ -34,12 +34,12 @@ it.each([
     error: aggregate([adoption("a", denial()), adoption("b", denial())]),
     want: "[can't adopt a: 403 Forbidden, can't adopt b: 403 Forbidden]",
   },
-  { name: "several alike", error: aggregate([denial(), denial()]), want: "[403 Forbidden]" },
+  { name: "several equal errors", error: aggregate([denial(), denial()]), want: "[403 Forbidden]" },
   { name: "a text that is not JSON", error: syntaxError(), want: "SyntaxError" },
   { name: "any other error", error: new Error("plain"), want: "Error: plain" },
-  { name: "one that a minifier has named", error: Object.assign(new Error("plain"), { name: "um" }), want: "Error: plain" },
+  { name: "an error with a minified name", error: Object.assign(new Error("plain"), { name: "um" }), want: "Error: plain" },
   {
-    name: "no answer",
+    name: "a missing answer",
     error: new UnansweredError("no answer: reset", { cause: new Error("reset") }),
     want: "UnansweredError: no answer: reset",
   },

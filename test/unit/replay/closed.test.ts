@@ -38,11 +38,15 @@ function userRequests(...lines: readonly Line[]): UserRequests {
 describe("HP1 HP2 users", () => {
   const revised = { annotations: { note: "x", "deployment.kubernetes.io/revision": "1" } };
   it.each<{ name: string; lines: readonly Line[]; want: readonly string[]; left?: readonly string[] }>([
-    { name: "create a Deployment", lines: [["ADDED", object("Deployment", 1)]], want: ["create deployments"] },
-    { name: "not objects that existed before", lines: [["item", object("Deployment", 1)]], want: [] },
-    { name: "not a Deployment's ReplicaSet", lines: [["ADDED", object("ReplicaSet", 1, { metadata: byDeployment })]], want: [] },
+    { name: "creates a Deployment", lines: [["ADDED", object("Deployment", 1)]], want: ["create deployments"] },
+    { name: "does not create objects that existed before", lines: [["item", object("Deployment", 1)]], want: [] },
     {
-      name: "not its size",
+      name: "does not create a Deployment's ReplicaSet",
+      lines: [["ADDED", object("ReplicaSet", 1, { metadata: byDeployment })]],
+      want: [],
+    },
+    {
+      name: "does not change a ReplicaSet's size",
       lines: [
         ["item", object("ReplicaSet", 1, { metadata: byDeployment })],
         ["MODIFIED", object("ReplicaSet", 2, { metadata: byDeployment, spec: { replicas: 3 } })],
@@ -50,7 +54,7 @@ describe("HP1 HP2 users", () => {
       want: [],
     },
     {
-      name: "scale a Deployment",
+      name: "scales a Deployment",
       lines: [
         ["item", object("Deployment", 1)],
         ["MODIFIED", object("Deployment", 2, { spec: { replicas: 3 } })],
@@ -58,7 +62,7 @@ describe("HP1 HP2 users", () => {
       want: ["update deployments"],
     },
     {
-      name: "not its revision or status",
+      name: "does not change its revision or status",
       lines: [
         ["item", object("Deployment", 1, { metadata: { annotations: { note: "x" } } })],
         ["MODIFIED", object("Deployment", 2, { metadata: revised, status: { replicas: 1 } })],
@@ -74,7 +78,7 @@ describe("HP1 HP2 users", () => {
       want: ["delete deployments Background"],
     },
     {
-      name: "delete in the foreground, once",
+      name: "deletes in the foreground once",
       lines: [
         ["item", object("Deployment", 1)],
         ["MODIFIED", object("Deployment", 2, { metadata: { deletionTimestamp: T, finalizers: ["foregroundDeletion"] } })],
@@ -91,7 +95,7 @@ describe("HP1 HP2 users", () => {
       want: ["delete replicasets Orphan"],
     },
     {
-      name: "not a pod's node",
+      name: "does not change a pod's node",
       lines: [
         ["ADDED", object("Pod", 1)],
         ["MODIFIED", object("Pod", 2, { spec: { nodeName: "n" } })],
@@ -99,7 +103,7 @@ describe("HP1 HP2 users", () => {
       want: ["create pods"],
     },
     {
-      name: "label a pod of their own that is adopted meanwhile",
+      name: "labels a user's pod that is adopted meanwhile",
       lines: [
         ["ADDED", object("Pod", 1)],
         ["MODIFIED", object("Pod", 2, { metadata: byReplicaSet })],
@@ -108,7 +112,7 @@ describe("HP1 HP2 users", () => {
       want: ["create pods", "update pods"],
     },
     {
-      name: "label a controller's pod, which is counted",
+      name: "does not label a controller's pod, but counts the change",
       lines: [
         ["ADDED", object("Pod", 1, { metadata: byReplicaSet })],
         ["MODIFIED", object("Pod", 2, { metadata: { ...byReplicaSet, labels: {} } })],
@@ -116,7 +120,7 @@ describe("HP1 HP2 users", () => {
       want: [],
       left: ["labels of Pod shop/web"],
     },
-  ])("$name", ({ lines, want, left = [] }) => {
+  ])("user requests in a replay: $name", ({ lines, want, left = [] }) => {
     const { writes, left: counted } = userRequests(...lines);
     expect(writes.map((write) => [write.kind, write.resource, ...(write.kind === "delete" ? [write.propagation] : [])].join(" "))).toEqual(
       want,
@@ -143,7 +147,7 @@ describe("two final states", () => {
   const live = (...args: Parameters<typeof object>): LiveObject => object(...args) as unknown as LiveObject; // of one capture
   const available = { type: "Available", status: "True", reason: "MinimumReplicasAvailable", lastUpdateTime: T };
 
-  it("are equal if only random names, versions and times differ", () => {
+  it("final states are equal if only random names, versions and times differ", () => {
     const recorded = [
       live("Deployment", 1, { status: { replicas: 1, unavailableReplicas: 0, conditions: [available] } }),
       live("Pod", 2, { metadata: { ...byReplicaSet, name: "web-abcde" } }),
@@ -176,7 +180,7 @@ describe("two final states", () => {
       ours: [live("ReplicaSet", 1, { status: { conditions: [available] } })],
       want: ['ReplicaSet shop/web: status.Available: recorded nothing, ours "True MinimumReplicasAvailable"'],
     },
-    { name: "one that is missing", ours: [], want: ["ReplicaSet shop/web is recorded, and not there"] },
-    { name: "one too many", ours: [live("ReplicaSet", 1), live("Pod", 2)], want: ["Pod shop/web is ours alone"] },
+    { name: "a missing object", ours: [], want: ["ReplicaSet shop/web is recorded, and not there"] },
+    { name: "an additional object", ours: [live("ReplicaSet", 1), live("Pod", 2)], want: ["Pod shop/web is ours alone"] },
   ])("differ by $name", ({ ours, want }) => expect(disagreements([live("ReplicaSet", 1)], ours)).toEqual(want));
 });

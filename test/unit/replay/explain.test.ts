@@ -118,13 +118,21 @@ describe("the recorded outcome of a decision", () => {
   } as const;
 
   it.each<{ name: string; write: Write; want: object | undefined }>([
-    { name: "a matching size", write: { kind: "PatchReplicaSet", ...of, replicas: 4 }, want: { kind: "same", afterMs: 1000 } },
     {
-      name: "another size",
+      name: "matches if the size is the same",
+      write: { kind: "PatchReplicaSet", ...of, replicas: 4 },
+      want: { kind: "same", afterMs: 1000 },
+    },
+    {
+      name: "differs if the size differs",
       write: { kind: "PatchReplicaSet", ...of, replicas: 2 },
       want: { kind: "other", afterMs: 1000, what: "replicas 4" },
     },
-    { name: "annotations alone are ignored", write: { kind: "PatchReplicaSet", ...of, annotations: {} }, want: undefined },
+    {
+      name: "none is expected for annotations alone",
+      write: { kind: "PatchReplicaSet", ...of, annotations: {} },
+      want: undefined,
+    },
     { name: "one pod of one", write: { ...pods, count: 1 }, want: { kind: "same", afterMs: 1500 } },
     {
       name: "one pod of two, because fewer are wanted meanwhile",
@@ -142,7 +150,7 @@ describe("the recorded outcome of a decision", () => {
       want: { kind: "nothing" },
     },
     { name: "a remaining ReplicaSet", write: { kind: "DeleteReplicaSet", ...of }, want: { kind: "nothing" } },
-  ])("$name", ({ write, want }) => {
+  ])("the recorded outcome: $name", ({ write, want }) => {
     expect(recorded(write)).toEqual(want === undefined ? [] : [want]);
   });
 });
@@ -207,19 +215,19 @@ describe("the outcome of requested creates", () => {
     expect(outcome(lines, decided(1, 2))).toEqual([{ kind: "nothing" }]);
   });
 
-  it("is rejected, with the message if that is safe to show", () => {
+  it("a create is rejected, with the message if that is safe to show", () => {
     const refused = (message: string): readonly Omit<Recorded, "write">[] =>
       outcome([event("ADDED", 1.1, created("a", 2)), event("MODIFIED", 1.2, rs(3, { status: failed(message) }))], decided(3, 0));
     expect(refused(QUOTA)).toEqual([{ kind: "refused", afterMs: 200, what: QUOTA, made: 1 }]);
     expect(refused(DENIAL)).toEqual([{ kind: "refused", afterMs: 200, what: "FailedCreate", made: 1 }]);
   });
 
-  it("is done if it succeeds after a rejection", () => {
+  it("a create is done if it succeeds after a rejection", () => {
     const lines = [event("MODIFIED", 1.2, rs(2, { status: failed(QUOTA) })), event("ADDED", 3, created("a", 3))];
     expect(outcome(lines, decided(1, 0))).toEqual([{ kind: "same", afterMs: 2000, what: QUOTA }]);
   });
 
-  it("is not rejected if the failure was resolved before", () => {
+  it("a create is not rejected if the failure was resolved before", () => {
     const lines = [event("MODIFIED", 0.1, rs(2, { status: failed(QUOTA) })), event("MODIFIED", 0.2, rs(3))];
     expect(outcome(lines, decided(3, 0))).toEqual([{ kind: "nothing" }]);
   });
@@ -241,29 +249,29 @@ describe("the author of a change", () => {
 
   it.each([
     {
-      name: "the manager with a new entry, though another lost the fields",
+      name: "the manager with a new entry, although another one lost the fields",
       before: [entry("create", "a", { "f:spec": { "f:replicas": {}, "f:template": {} } })],
       after: [entry("create", "a", template), entry("scale", "b", size)],
       changed: { spec: { replicas: 5 } },
       want: "scale",
     },
     {
-      name: "the manager that owns the fields, when two writes share a second",
+      name: "the manager that owns the fields if two writes have the same second",
       before: [entry("create", "a", size), entry("manager", "b", status, "status")],
       after: [entry("create", "a", size), entry("manager", "b", status, "status")],
       changed: { status: { readyReplicas: 2 } },
       want: "manager",
     },
     {
-      name: "none, when several own them",
+      name: "unknown if several managers own the fields",
       before: [entry("create", "a", size), entry("apply", "a", size)],
       after: [entry("create", "a", size), entry("apply", "a", size)],
       changed: { spec: { replicas: 5 } },
       want: undefined,
     },
-  ])("$name", ({ before, after, changed, want }) => expect(by(before, after, changed)).toBe(want));
+  ])("the author of a change is $name", ({ before, after, changed, want }) => expect(by(before, after, changed)).toBe(want));
 
-  it("is the user of an audit log, before any manager", () => {
+  it("the author of a change is the user of an audit log, before any manager", () => {
     const line = JSON.parse(event("ADDED", 0, object("Deployment", "web", 1))) as object;
     expect(changesIn(JSON.stringify({ ...line, by: "jane" })).map((change) => change.by)).toEqual(["jane"]);
   });
@@ -319,7 +327,7 @@ describe("a summary", () => {
     );
   });
 
-  it("is the first line of machine-readable output", () => {
+  it("the summary is the first line of machine-readable output", () => {
     expect(summaryJson(summaryOf(subject, storyOf(subject, changes, [own(9, [])])), startMs)).toMatchObject({
       kind: "summary",
       wishes: [{ sinceMs: 0 }, { sinceMs: 9000, differences: [{ field: "replicas", from: "3", to: "1" }] }],

@@ -131,7 +131,7 @@ describe("a long integer in a template", () => {
 });
 
 describe("a watch", () => {
-  it("is ordered by version, across files", async () => {
+  it("a watch is ordered by version, across files", async () => {
     const { lines } = await imported([
       fileOf(json({ type: "ADDED", object: pod("a", 12) }, { type: "DELETED", object: pod("a", 15) })),
       fileOf(
@@ -157,7 +157,7 @@ describe("a watch", () => {
     expect(report.join("\n")).toMatch(/^invented: 2 times, a time/m);
   });
 
-  it("has monotonic times, even if a newer version has an older time", async () => {
+  it("a watch has monotonic times, even if a newer version has an older time", async () => {
     const { lines } = await imported([
       fileOf(
         json(
@@ -182,7 +182,7 @@ describe("a watch", () => {
     expect(report).toContain("lost: once, an object of a kind that no controller here watches");
   });
 
-  it("is read without event types, and the losses are reported", async () => {
+  it("a watch is read without event types, and the losses are reported", async () => {
     const { lines, report } = await imported([fileOf(json(pod("a", 3), pod("a", 4)))]);
     expect(events(lines)).toEqual(["ADDED a 3", "MODIFIED a 4"]);
     expect(report.join("\n")).toContain("its deletion cannot be detected");
@@ -212,12 +212,12 @@ describe("an audit log", () => {
       })),
     },
     {
-      of: "AKS, in records beside another log",
+      of: "AKS, in records with other logs",
       files: [{ records: ["I0301 scheduler", "{}", ...texts].map((log) => ({ properties: { log } })) }],
     },
     { of: "EKS, by filter-log-events", files: [{ events: texts.map((message) => ({ timestamp: 1, message })), searchedLogStreams: [] }] },
     { of: "EKS, by a subscription", files: [{ logEvents: texts.map((message) => ({ id: "1", message })) }] },
-  ])("is read from the log service of $of", async ({ files }) => {
+  ])("an audit log is read from the log service of $of", async ({ files }) => {
     const { lines } = await imported([fileOf(json(...files))]);
     expect(events(lines)).toEqual(events((await imported([fileOf(texts.join("\n"))])).lines));
     expect(events(lines).length).toBeGreaterThan(0);
@@ -227,31 +227,31 @@ describe("an audit log", () => {
   const [first, second, third, fourth] = [10, 13, 15, 17].map(line) as [string, string, string, string];
   it.each([
     {
-      title: "torn in the middle, as after a crash or a full disk",
+      title: "truncated in the middle, as after a crash or a full disk",
       files: [`${first}\n${second.slice(0, 200)}\n${third}\n${fourth}\n`],
       versions: [10, 15, 17],
       torn: "lost: once, a line that is not whole",
     },
     {
-      title: "torn within a text that holds quotes",
+      title: "truncated within a quoted text",
       files: [`${first}\n${second.slice(0, second.indexOf("audit.k8s.io") + 4)}\n${third}\n${fourth}\n`],
       versions: [10, 15, 17],
       torn: "lost: once, a line that is not whole",
     },
     {
-      title: "whose rotation lost a tail and a head",
+      title: "whose rotation lost the end of one file and the start of the next",
       files: [`${first}\n${second.slice(0, 200)}`, `${third.slice(300)}\n${fourth}\n`],
       versions: [10, 17],
       torn: "lost: once, a last value that has no end",
     },
     {
-      title: "with two halves in one line",
+      title: "with two truncated records in one line",
       files: [`${first}\n${second.slice(0, 200)}${third}\n${fourth}\n`],
       versions: [10, 17],
       torn: "lost: once, a",
     },
     {
-      title: "torn at its end",
+      title: "truncated at its end",
       files: [`${first}\n${third}\n${fourth.slice(0, 200)}`],
       versions: [10, 15],
       torn: "lost: once, a last value",
@@ -262,11 +262,14 @@ describe("an audit log", () => {
     expect(report.join("\n")).toContain(torn);
   });
 
-  it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])("is rejected by its first line when invalid: %j", async (text) => {
-    await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is not a JSON object$/);
-  });
+  it.each(["apiVersion: v1\nkind: Pod\n", "hello\n{\n", "[1]\n"])(
+    "an invalid audit log is rejected by its first line: %j",
+    async (text) => {
+      await expect(imported([fileOf(text)])).rejects.toThrow(/:1: is not a JSON object$/);
+    },
+  );
 
-  it("with a write that the API server truncated loses that write only", async () => {
+  it("an audit log with a write that the API server truncated loses that write only", async () => {
     const cut = { annotations: { "audit.k8s.io/truncated": "true" }, requestObject: undefined, responseObject: undefined };
     const { lines, report } = await imported([
       fileOf(json(written("create", pod("a", 3), 1), written("patch", pod("a", 4), 2, cut), written("patch", pod("a", 5), 3))),
@@ -310,7 +313,7 @@ describe("an audit log", () => {
   it.each([
     { name: "a bare Status", answer: { kind: "Status", status: "Success" }, verb: "delete" },
     {
-      name: "the version before it, when the last finalizer goes",
+      name: "the previous version, when the last finalizer is removed",
       answer: workload("Deployment", "web", 3, { deletionTimestamp: "2026-03-01T10:00:01Z", deletionGracePeriodSeconds: 0 }),
       verb: "patch",
     },
@@ -382,9 +385,9 @@ describe("messages of the queue", () => {
   });
 
   it.each([
-    { name: "as a Lambda is handed them", wrap: (body: string) => ({ Records: [{ messageId: "m", body }] }) },
+    { name: "in the form in which a Lambda function receives them", wrap: (body: string) => ({ Records: [{ messageId: "m", body }] }) },
     { name: "one by one", wrap: (body: string) => ({ MessageId: "m", Body: body }) },
-  ])("are read $name", async ({ wrap }) => {
+  ])("messages are read $name", async ({ wrap }) => {
     expect(events((await imported([fileOf(json(wrap(pack(1, { items: [item("A", "a", 3)] }))))])).lines)).toEqual(["ADDED a 3"]);
   });
 
@@ -437,14 +440,14 @@ describe("messages of the queue", () => {
   });
 
   it.each([
-    { name: "a message of another system", body: "hello", want: "contains a message that is not in the watcher's format" },
+    { name: "a message of another application", body: "hello", want: "contains a message that is not in the watcher's format" },
     {
-      name: "another cluster's",
+      name: "a message of another cluster",
       body: pack(2, { c: "000000000000", items: [] }),
       want: "belongs to a different cluster",
     },
-    { name: "no body", body: 7, want: "is a message without a body" },
-    { name: "no time", body: pack(2, { ts: "x", items: [] }), want: "ts is not a time" },
+    { name: "a missing body", body: 7, want: "is a message without a body" },
+    { name: "a missing time", body: pack(2, { ts: "x", items: [] }), want: "ts is not a time" },
   ])("$name is rejected in one line", async ({ body, want }) => {
     const path = fileOf(json({ Body: pack(1, { items: [item("A", "a", 3)] }) }, { Body: body }));
     await expect(imported([path])).rejects.toThrow(new RegExp(`^${path}:2: ${want}`));
@@ -465,7 +468,7 @@ describe("a .kshrk archive", () => {
     expect(report.join("\n")).toContain("a poll that the API server refused");
   });
 
-  it("is imported as the changes from poll to poll", async () => {
+  it("an archive is imported as the changes from poll to poll", async () => {
     const { lines, report } = await imported([
       fileOf(
         zipOf([
@@ -503,13 +506,13 @@ describe("a .kshrk archive", () => {
       ]),
     },
   ] as readonly { readonly name: string; readonly entries: readonly [string, Uint8Array][] }[])(
-    "$name is rejected",
+    "an archive with $name is rejected",
     async ({ entries }) => {
       await expect(imported([fileOf(zipOf(entries))])).rejects.toThrow(/MiB unpacked$/);
     },
   );
 
-  it("is rejected with an error wherever it is truncated", async () => {
+  it("an archive is rejected with an error wherever it is truncated", async () => {
     const whole = zipOf([poll(PODS, 1, 10, [pod("a", 3)])]);
     for (let length = 4; length < whole.length; length += 7)
       await expect(imported([fileOf(whole.subarray(0, length))])).rejects.toThrow(CaptureError);
@@ -569,10 +572,10 @@ it("preserves equality and difference by redaction in one import", async () => {
 
 it.each([
   { name: "a capture", content: json({ t: "2026-03-01T10:00:00Z", k: "meta" }), want: /is a line of a capture already/ },
-  { name: "no JSON", content: `hunter2 ${canary("text")}`, want: /f:1: is not a JSON object$/ },
-  { name: "broken JSON", content: `{"a": ${canary("text")}}`, want: /f:1: not JSON$/ },
+  { name: "a file that is not JSON", content: `hunter2 ${canary("text")}`, want: /f:1: is not a JSON object$/ },
+  { name: "truncated JSON", content: `{"a": ${canary("text")}}`, want: /f:1: not JSON$/ },
   {
-    name: "nothing watched",
+    name: "a watch of other resources",
     content: json({ kind: "Secret", metadata: { name: canary("name") } }),
     want: /no event of a watched resource in it$/,
   },

@@ -59,21 +59,21 @@ describe("upstream's writes, derived from changes", () => {
   const added = lineOf(rs(1, { metadata: owned }), { type: "ADDED" });
 
   it.each([
-    { name: "a ReplicaSet for a Deployment", lines: [added], want: ["deployment: create replicasets shop/rs"] },
-    { name: "a listed object", lines: [lineOf(rs(1, { metadata: owned }), { k: "item" })], want: [] },
-    { name: "an object created by a user", lines: [lineOf(rs(1), { type: "ADDED" })], want: [] },
+    { name: "a ReplicaSet is created for a Deployment", lines: [added], want: ["deployment: create replicasets shop/rs"] },
+    { name: "a listed object is no write", lines: [lineOf(rs(1, { metadata: owned }), { k: "item" })], want: [] },
+    { name: "an object created by a user is no write", lines: [lineOf(rs(1), { type: "ADDED" })], want: [] },
     {
-      name: "an old object",
+      name: "an object that existed before is no write",
       lines: [lineOf(rs(1, { metadata: { ...owned, creationTimestamp: "2026-03-01T09:00:00Z" } }), { type: "ADDED" })],
       want: [],
     },
     {
-      name: "a size",
+      name: "a size is written",
       lines: [added, lineOf(rs(2, { metadata: { ...owned, ...byUpstream }, spec: { replicas: 2 } }))],
       want: ["deployment: create replicasets shop/rs", "deployment: update replicasets shop/rs"],
     },
     {
-      name: "a scale by a user",
+      name: "a scale by a user is no write",
       lines: [
         lineOf(rs(1, { metadata: { ...owned, ...byUpstream } }), { k: "item" }),
         lineOf(
@@ -83,7 +83,7 @@ describe("upstream's writes, derived from changes", () => {
       want: [],
     },
     {
-      name: "a status, and then the end of a deletion",
+      name: "a status is written before the end of a deletion",
       lines: [
         lineOf(rs(1), { k: "item" }),
         lineOf(rs(2, { status: { replicas: 1 } })),
@@ -92,16 +92,16 @@ describe("upstream's writes, derived from changes", () => {
       want: ["replicaset: update replicasets/status shop/rs"],
     },
     {
-      name: "a removed owner reference",
+      name: "an owner reference is removed",
       lines: [lineOf(rs(1, { metadata: owned }), { k: "item" }), lineOf(rs(2))],
       want: ["deployment: update replicasets shop/rs?"],
     },
     {
-      name: "a deletion",
+      name: "an object is deleted",
       lines: [lineOf(rs(1, { metadata: owned }), { k: "item" }), lineOf(rs(2, { metadata: owned }), { type: "DELETED" })],
       want: ["deployment: delete replicasets shop/rs?"],
     },
-  ])("UW2 UW3 $name", ({ lines, want }) => expect(told(...lines)).toEqual(want));
+  ])("UW2 UW3 upstream's writes: $name", ({ lines, want }) => expect(told(...lines)).toEqual(want));
 
   it("UW1 rejects an audit log below RequestResponse, and counts writes that the API server truncated", () => {
     const event = {
@@ -139,7 +139,7 @@ describe("upstream's writes, derived from changes", () => {
 });
 
 describe("compared values", () => {
-  it("include long integers of a template, to the last digit", () => {
+  it("compared values include long integers of a template, to the last digit", () => {
     const said = (seconds: bigint): unknown => ({ spec: { template: { spec: { activeDeadlineSeconds: seconds } } } });
     const path = "spec.template.spec.activeDeadlineSeconds";
     expect(differencesOf(said(2n ** 53n), said(2n ** 53n + 1n), "ours")).toEqual([`${path}: not alike`]);
@@ -174,7 +174,7 @@ describe("compared values", () => {
     );
   });
 
-  it("need complete objects: rejects stripped ones, and omits and reports malformed ones", () => {
+  it("the comparison needs complete objects: rejects stripped ones, and omits and reports malformed ones", () => {
     const flat = { kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" };
     expect(() => changed(lineOf(flat))).toThrow(CaptureError);
     expect(() => changed(lineOf({ ...rs(1), spec: { replicas: 1, template: { labels: {}, digest: "d" } } }))).toThrow(
@@ -215,11 +215,11 @@ async function* streamed(path: string, { batch, keptMax }: { readonly batch: num
   for await (const changes of changesIn({ firstLists, batches }, options)) yield* recorded.take(changes);
 }
 
-describe("streamed", () => {
+describe("a streamed comparison", () => {
   it.each([
     { name: "rolling-update", batch: 1, keptMax: 20 },
     { name: "owner-deleted", batch: 7, keptMax: 10 },
-  ])("RS1 RS2 CQ1 $name gives the same findings as a whole comparison", async ({ name, ...sizes }) => {
+  ])("RS1 RS2 CQ1 a streamed comparison of $name gives the same findings as a complete one", async ({ name, ...sizes }) => {
     const path = join(ROOT, `test/captures/${name}.watch.jsonl.gz`);
     const whole = await found(shadow(changesOf(parseCapture(gunzipSync(readFileSync(path)), path), options), place));
     expect(await found(streamed(path, sizes))).toEqual(whole);
@@ -390,8 +390,8 @@ describe("the command", () => {
       content: lineOf({ kind: "Pod", namespace: "shop", name: "a", uid: "a", resourceVersion: "1" }),
       says: /objects are stripped/,
     },
-    { name: "no capture", content: "\u001B[2J", says: /:1: not JSON/ },
-    { name: "no recording of ours", content: "", says: /no event of a watched resource/ },
+    { name: "a file that is not a capture", content: "\u001B[2J", says: /:1: not JSON/ },
+    { name: "an empty file", content: "", says: /no event of a watched resource/ },
   ])("$name is rejected in one line, with exit code 2", ({ content, says }) => {
     const { code, stdout, stderr } = run(fileOf(content));
     expect({ code, stdout, lines: stderr.trimEnd().split("\n").length }).toEqual({ code: 2, stdout: "", lines: 1 });

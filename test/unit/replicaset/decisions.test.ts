@@ -33,26 +33,37 @@ describe("calculateStatus", () => {
     owner?: CachedReplicaSet;
     want: (number | undefined)[];
   }[] = [
-    { id: "[replicaset 71]", name: "one fully labelled", claimed: [full], want: [1, 1, 1, 1, undefined] },
-    { id: "[replicaset 72]", name: "one not fully labelled", claimed: [half], want: [1, 0, 1, 1, undefined] },
-    { id: "[replicaset 73]", name: "two fully labelled, none terminating", claimed: [full, full], terminating: [], want: [2, 2, 2, 2, 0] },
-    { id: "[replicaset 74]", name: "two not fully labelled", claimed: [half, half], want: [2, 0, 2, 2, undefined] },
-    { id: "[replicaset 75] [replicaset 108]", name: "one of each", claimed: [full, half], want: [2, 1, 2, 2, undefined] },
+    { id: "[replicaset 71]", name: "one pod with all labels of the template", claimed: [full], want: [1, 1, 1, 1, undefined] },
+    { id: "[replicaset 72]", name: "one pod without all labels of the template", claimed: [half], want: [1, 0, 1, 1, undefined] },
+    {
+      id: "[replicaset 73]",
+      name: "two pods with all labels, none terminating",
+      claimed: [full, full],
+      terminating: [],
+      want: [2, 2, 2, 2, 0],
+    },
+    { id: "[replicaset 74]", name: "two pods without all labels", claimed: [half, half], want: [2, 0, 2, 2, undefined] },
+    {
+      id: "[replicaset 75] [replicaset 108]",
+      name: "one pod with and one without all labels",
+      claimed: [full, half],
+      want: [2, 1, 2, 2, undefined],
+    },
     {
       id: "[replicaset 76]",
-      name: "not ready",
+      name: "a pod that is not ready",
       claimed: [pod({ labels: templateLabels, phase: "Pending", ready: false })],
       want: [1, 1, 0, 0, undefined],
     },
     {
       id: "[replicaset 77]",
-      name: "ready, not yet available",
+      name: "a ready pod that is not available yet",
       claimed: [full],
       owner: rs({ templateLabels, minReadySeconds: 3600 }),
       want: [1, 1, 1, 0, undefined],
     },
     { id: "[replicaset 78]", name: "a kind that does not count terminating pods", claimed: [full], want: [1, 1, 1, 1, undefined] },
-    { id: "[replicaset 79]", name: "two terminating", claimed: [full], terminating: [dying, dying], want: [1, 1, 1, 1, 2] },
+    { id: "[replicaset 79]", name: "two terminating pods", claimed: [full], terminating: [dying, dying], want: [1, 1, 1, 1, 2] },
     {
       id: "[replicaset 105]",
       name: "minReadySeconds 3600: not ready, ready now, ready for 2 h",
@@ -87,7 +98,7 @@ describe("calculateStatus", () => {
     { id: "[replicaset 84]", name: "none", replicas: 1, want: [] },
     {
       id: "[replicaset 86]",
-      name: "beside another client's condition",
+      name: "in addition to another client's condition",
       replicas: 2,
       before: [foreign],
       error: new Error("no"),
@@ -147,7 +158,7 @@ describe("statusWrite", () => {
   });
 
   it.each([
-    { name: "a count", owner: rs({ status: { ...stored, readyReplicas: 0 } }) },
+    { name: "a changed count", owner: rs({ status: { ...stored, readyReplicas: 0 } }) },
     {
       name: "terminatingReplicas absent",
       owner: rs({ status: { replicas: 1, fullyLabeledReplicas: 1, readyReplicas: 1, availableReplicas: 1, observedGeneration: 1 } }),
@@ -288,7 +299,7 @@ describe("nextAvailabilityCheck", () => {
   const table = [
     {
       id: "[replicaset 18]",
-      name: "the earliest of three",
+      name: "the earliest of three times",
       claimed: [pod({ ready: NOW }), pod({ ready: ago(2) }), pod({ ready: "2026-03-01T09:59:55.700Z" })],
       status: status(3, 0),
       want: { kind: "again", afterMs: 700 },
@@ -300,7 +311,7 @@ describe("nextAvailabilityCheck", () => {
       status: status(1, 0),
       want: { kind: "again", afterMs: 5000 },
     },
-    { id: "(time)", name: "nothing to wait for", claimed: [pod({ ready: ago(9) })], status: status(1, 1), want: { kind: "done" } },
+    { id: "(time)", name: "no pod to wait for", claimed: [pod({ ready: ago(9) })], status: status(1, 1), want: { kind: "done" } },
   ];
   it.each(table)("$id $name", ({ claimed, status: now, want }) => {
     expect(nextAvailabilityCheck(owner, now, { claimed, ...at }).next).toEqual(want);
@@ -311,7 +322,7 @@ describe("nextAvailabilityCheck", () => {
     expect(nextAvailabilityCheck(owner, status(2, 1), { claimed, ...at }).next).toEqual({ kind: "again", afterMs: 4000 });
   });
 
-  it("is due immediately if the time passed during the status write, and never without minReadySeconds", () => {
+  it("the check is due immediately if the time passed during the status write, and never without minReadySeconds", () => {
     expect(
       nextAvailabilityCheck(owner, status(1, 0), { claimed: [pod({ ready: ago(4) })], statusNowMs: NOW_MS, nowMs: NOW_MS + 3000 }).next,
     ).toEqual({ kind: "again", afterMs: 0 });

@@ -64,9 +64,9 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     });
 
     const table: { name: string; spoil: () => Promise<unknown>; queuedInMs?: number }[] = [
-      { name: "deleted: nothing more", spoil: () => harness.api.remove(resource, "web") },
+      { name: "deleted: no delete is sent", spoil: () => harness.api.remove(resource, "web") },
       {
-        name: "replaced by another of the same name: nothing more",
+        name: "replaced by another of the same name: no delete is sent",
         spoil: async () => (await harness.api.remove(resource, "web"), create(1)),
       },
       {
@@ -87,7 +87,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       },
       { name: "being deleted: leaves its pods to the garbage collector", spoil: () => harness.api.terminate(resource, "web") },
     ];
-    it.each(table)("$name", async ({ spoil, queuedInMs }) => {
+    it.each(table)("an owner that is $name", async ({ spoil, queuedInMs }) => {
       await spoil();
       await harness.sync();
       expect(harness.api.writes).not.toContain("delete pods");
@@ -135,9 +135,9 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
         reason: "another pod has its name",
       },
       { name: "released", spoil: () => touch("a", { ownerReferences: [] }), reason: "controlled by another owner" },
-      { name: "of another uid's", spoil: () => touch("a", foreign({ uid: "x" })), reason: "controlled by another owner" },
-      { name: "of another name's", spoil: () => touch("a", foreign({ name: "x" })), reason: "controlled by another owner" },
-      { name: "of another kind's", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by another owner" },
+      { name: "owned by another uid", spoil: () => touch("a", foreign({ uid: "x" })), reason: "controlled by another owner" },
+      { name: "owned by another name", spoil: () => touch("a", foreign({ name: "x" })), reason: "controlled by another owner" },
+      { name: "owned by another kind", spoil: () => touch("a", foreign({ kind: "Job" })), reason: "controlled by another owner" },
       { name: "being deleted", spoil: () => harness.api.terminate("pods", "a"), reason: "being deleted already" },
     ];
     it.each(skipped)("skips a pod that is $name, with one log line, no Event and no failure", async ({ spoil, reason, gone = false }) => {
@@ -169,8 +169,8 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
     }[] = [
       { name: "done", second: undefined, want: { events: ["Normal SuccessfulDelete Deleted pod: a"], left: [], gone: false } },
       { name: "gone", second: refusal(404, "NotFound", "no"), want: { events: [], left: [], gone: true } },
-      { name: "a conflict again: refused", second: CONFLICT, want: refused("not now") },
-      { name: "forbidden: refused", second: refusal(403, "Forbidden", "no"), want: refused("no") },
+      { name: "a conflict again: rejected", second: CONFLICT, want: refused("not now") },
+      { name: "forbidden: rejected", second: refusal(403, "Forbidden", "no"), want: refused("no") },
       { name: "not answered: planned", second: "never", want: { ...refused("no answer within 5s"), left: ["planned"] } },
       { name: "5xx: planned", second: refusal(500, "InternalError", "oops"), want: { ...refused("oops"), left: ["planned"] } },
     ];
@@ -226,11 +226,17 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       sent: string[];
       want: { events: string[]; failures: number; left: readonly string[] };
     }[] = [
-      { name: "5xx, then done", first: OOPS, second: undefined, sent: twice, want: deleted },
-      { name: "no answer, then done", first: "never", second: undefined, sent: twice, want: deleted },
+      { name: "5xx, then success", first: OOPS, second: undefined, sent: twice, want: deleted },
+      { name: "no answer, then success", first: "never", second: undefined, sent: twice, want: deleted },
       // The first was executed: the second meets its effect, and a read shows the pod being deleted.
-      { name: "a lost answer, then a conflict with itself", first: "lost", second: undefined, sent: [...twice, "get a"], want: quiet },
-      { name: "5xx, then gone", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
+      {
+        name: "a lost answer, then a conflict caused by the first attempt",
+        first: "lost",
+        second: undefined,
+        sent: [...twice, "get a"],
+        want: quiet,
+      },
+      { name: "5xx, then not found", first: OOPS, second: refusal(404, "NotFound", "no"), sent: twice, want: quiet },
       // Refuses nothing of the first, which may still be in flight.
       {
         name: "5xx, then forbidden: planned",
@@ -250,7 +256,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       { name: "5xx twice: planned", first: OOPS, second: OOPS, sent: twice, want: plannedAfter("oops") },
       { name: "no answer twice: planned", first: "never", second: "never", sent: twice, want: plannedAfter("no answer within 5s") },
     ];
-    it.each(table)("$name", async ({ first, second, sent: calls, want }) => {
+    it.each(table)("a second delete: $name", async ({ first, second, sent: calls, want }) => {
       harness.api.script = { "delete pods": (_, nth) => (nth === 1 ? first : second) };
       await harness.sync();
       expect(sent()).toEqual(calls);
@@ -259,7 +265,7 @@ describe.each(KINDS)("scaling a $kind down", ({ controller, resource, kind }) =>
       expect(await left()).toEqual(want.left);
     });
 
-    it("is only planned if the lease ends first", async () => {
+    it("a delete is only planned if the lease ends first", async () => {
       harness.invocationMs = WRITE_MARGIN_MS + 2_000; // the second try would start after 3 s
       harness.api.script = { "delete pods": OOPS };
       harness.api.latencyMs = 1_500;

@@ -55,7 +55,7 @@ describe("two workers on one key", () => {
 });
 
 describe("a cache whose watch is interrupted", () => {
-  it("[replicaset P8] is not used after five minutes of silence; syncs continue with the events received later", async () => {
+  it("[replicaset P8] a cache is not used after five minutes of silence; syncs continue with the events received later", async () => {
     const harness = await worldOf({ replicas: 2 });
     await harness.clock.advance(301_000);
     await harness.api.change("replicasets", "web", ({ spec }) => ({ spec: { ...spec, replicas: 5 } }));

@@ -24,7 +24,7 @@ describe.each([
   const lists = (): number => harness.api.reads.filter((call) => call.startsWith("list pods")).length;
   const writes = (what: string): number => harness.api.writes.filter((call) => call === what).length;
 
-  it("that is synced before the 520 pods it selects are cached adopts them and creates none", async () => {
+  it("an owner that is synced before the 520 pods it selects are cached adopts them and creates none", async () => {
     for (let i = 0; i < 520; i++) await harness.api.put("pods", pod({ name: `web-${i}` }));
     await create(520);
     await harness.stream((change) => change.resource === resource);
@@ -224,7 +224,7 @@ describe("the owner's status", () => {
       watermark: "20",
       want: undefined,
     },
-  ])("$name", ({ replicas, claimed, left, others = [], orphans = [], deletes = false, watermark = "10", want }) => {
+  ])("the owner's status $name", ({ replicas, claimed, left, others = [], orphans = [], deletes = false, watermark = "10", want }) => {
     const snapshot = { ...behind, pods: { ...behind.pods, watermark }, ...(left !== undefined && { left }) };
     const observed = { pods: [...claimed, ...others], orphans };
     expect(statusContradicts(snapshot, { resourceVersion: "20", replicas }, { observed, claimed, deletes })).toBe(want);

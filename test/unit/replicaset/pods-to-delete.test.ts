@@ -70,27 +70,27 @@ describe("related pods", () => {
 
 describe("getPodsToDelete", () => {
   const table = [
-    { id: "[replicaset 53]", name: "nothing of nothing", pods: [], count: 0, want: [] },
+    { id: "[replicaset 53]", name: "no pods of an empty list", pods: [], count: 0, want: [] },
     {
       id: "[replicaset 54]",
-      name: "all of them, as they come",
+      name: "all pods in their order if all are deleted",
       pods: [ready1, unscheduled, notReady],
       count: 3,
       want: ["ready1", "unscheduled", "notReady"],
     },
-    { id: "[replicaset 55]", name: "the one that is not ready", pods: [ready1, notReady], count: 1, want: ["notReady"] },
-    { id: "[replicaset 56]", name: "the one without a node", pods: [pending, unscheduled], count: 1, want: ["unscheduled"] },
+    { id: "[replicaset 55]", name: "the pod that is not ready", pods: [ready1, notReady], count: 1, want: ["notReady"] },
+    { id: "[replicaset 56]", name: "the pod without a node", pods: [pending, unscheduled], count: 1, want: ["unscheduled"] },
     {
       id: "[replicaset 57]",
-      name: "both that are not ready",
+      name: "both pods that are not ready",
       pods: [ready1, pod({ name: "x", uid: "6", ready: false }), notReady],
       count: 2,
       want: ["notReady", "x"],
     },
-    { id: "[replicaset 59]", name: "the pending one", pods: [notReady, pending], count: 1, want: ["pending"] },
+    { id: "[replicaset 59]", name: "the pending pod", pods: [notReady, pending], count: 1, want: ["pending"] },
     {
       id: "[replicaset 60]",
-      name: "three of five",
+      name: "three of five pods",
       pods: [ready1, ready2, notReady, pending, unscheduled],
       count: 3,
       want: ["unscheduled", "pending", "notReady"],
@@ -179,7 +179,7 @@ describe("comparePods", () => {
   }
   const runningReady = pod({ ready: ago(0) });
   const table: Case[] = [
-    { id: "[replicaset 62]", name: "a pod and itself", first: unscheduled, second: unscheduled, equal: true },
+    { id: "[replicaset 62]", name: "a pod equals itself", first: unscheduled, second: unscheduled, equal: true },
     {
       id: "[replicaset 62]",
       name: "unscheduled, 5 h and 8 h old",
@@ -309,21 +309,21 @@ describe("deletionAgeRatios", () => {
     pod({ uid, creationTimestamp: ago(hours * HOUR), ...(!ready && { ready }) });
   const table = [
     {
-      name: "whole multiples of the youngest ready one's age",
+      name: "multiples of the age of the youngest ready pod",
       pods: [aged("a", 8), aged("b", 2), aged("c", 5)],
       victims: ["a", "c"],
       want: [4, 2],
     },
     {
-      name: "an unready pod is neither the youngest nor reported",
+      name: "no ratio of an unready pod, which is not the youngest either",
       pods: [aged("a", 8), aged("b", 1, false)],
       victims: ["a", "b"],
       want: [1],
     },
-    { name: "no other pod to compare with", pods: [aged("b", 1, false)], victims: ["b"], want: [] },
-    { name: "one created just now has no age to divide by", pods: [aged("a", 8), aged("b", 0)], victims: ["a"], want: [] },
+    { name: "no ratio without another pod", pods: [aged("b", 1, false)], victims: ["b"], want: [] },
+    { name: "no ratio if the youngest pod was created just now", pods: [aged("a", 8), aged("b", 0)], victims: ["a"], want: [] },
   ];
-  it.each(table)("$name", ({ pods, victims, want }) => {
+  it.each(table)("deletionAgeRatios has $name", ({ pods, victims, want }) => {
     expect(deletionAgeRatios(pods, new Set(victims), NOW_MS)).toEqual(want);
   });
 });

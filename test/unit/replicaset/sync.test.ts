@@ -171,9 +171,9 @@ describe("creating", () => {
   });
 
   it.each([
-    { title: "created by the second call", refused: 1, stored: false, pods: 1, failures: 0 },
-    { title: "stored by the first call, and found under its name", refused: 1, stored: true, pods: 1, failures: 0 },
-    { title: "refused twice", refused: 2, stored: false, pods: 0, failures: 1 },
+    { title: "success in the second call", refused: 1, stored: false, pods: 1, failures: 0 },
+    { title: "the name exists because the first call succeeded", refused: 1, stored: true, pods: 1, failures: 0 },
+    { title: "rejected twice", refused: 2, stored: false, pods: 0, failures: 1 },
   ])(
     "[replicaset 128] sends a create that was answered 503 once more, under the same name: $title",
     async ({ refused, stored, pods, failures }) => {
@@ -379,7 +379,7 @@ describe("creating", () => {
     expect(harness.pods.every(({ metadata }) => metadata.deletionTimestamp !== undefined)).toBe(true);
   });
 
-  it("adopts more orphans than one write-through can contain", async () => {
+  it("adopts more orphans than fit into one write-through", async () => {
     const pods = Array.from({ length: 1_100 }, (_, i) => ({ name: `orphan-${i}` }));
     const harness = await harnessOf({ replicas: 1_100 }, pods);
     harness.storeCalls.length = 0;
@@ -496,7 +496,7 @@ describe("intents", () => {
     else await harness.api.change("pods", name, ({ metadata }) => ({ metadata: { ...metadata, annotations: { seen: resourceVersion } } }));
   }
 
-  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] are fulfilled only by the pod that they name", async () => {
+  it("[replicaset 14] [replicaset 15] [replicaset 16] [replicaset 17] intents are fulfilled only by the pod that they name", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
       { name: "pod1", owned: true },
       { name: "pod2", owned: true },
@@ -574,7 +574,7 @@ describe("intents", () => {
     expect(await waitedFor(harness)).toEqual([]);
   });
 
-  it("[replicaset 13] are fulfilled by a pod that is first seen while it is being deleted", async () => {
+  it("[replicaset 13] intents are fulfilled by a pod that is first seen while it is being deleted", async () => {
     const harness = await harnessOf({ replicas: 0 });
     await harness.api.put("pods", pod({ name: "pod1", owner: ownerIn(harness) }));
     await deletesOf(harness, ["pod1"]);

@@ -53,7 +53,7 @@ describe("the filter", () => {
     ["the title of a mark", { text: "failed" }, ["web", "web-a", "web-a-1"]],
     ["a kind and a text", { kind: "Pod", text: "a-2" }, ["web", "web-a", "web-a-2"]],
     ["a collapsed workload", { closed: new Set([1]) }, ["web", "web-a", "bare"]],
-  ])("by %s shows the matching objects with their owners", (_, view, names) => {
+  ])("the filter by %s shows the matching objects with their owners", (_, view, names) => {
     expect(shown(view)).toEqual(names);
   });
 });
@@ -87,7 +87,7 @@ it.each(["#lane=99&finding=7&kind=Node&mark=x&from=abc&at=1e99&closed=99", "#%E0
   },
 );
 
-it("draws dense marks as one, and separates them when zoomed in", () => {
+it("draws dense marks as one mark, and separate marks when zoomed in", () => {
   const marks = MODEL.lanes[2]?.marks ?? [];
   const times = (from: number, to: number): readonly (readonly number[])[] =>
     clustersOf(marks, { from, to }, (to - from) / 50).map((cluster) => cluster.map(({ at }) => at));

@@ -34,7 +34,7 @@ async function listening(made: Server): Promise<void> {
   await new Promise<void>((resolve) => made.listen(path, resolve));
 }
 
-it("a runtime that stops reading times out every waiting call", async () => {
+it("every waiting call times out when the runtime stops reading", async () => {
   await listening(createServer((socket) => socket.pause()));
   const connection = connect(path);
   const calls = Array.from({ length: MANY }, () =>
@@ -45,7 +45,7 @@ it("a runtime that stops reading times out every waiting call", async () => {
   connection.close();
 });
 
-it("does not end a call of a month early, and ends it when aborted", async () => {
+it("a call with a timeout of a month waits until it is aborted", async () => {
   await listening(createServer((socket) => socket.pause()));
   const connection = connect(path);
   const abort = new AbortController();

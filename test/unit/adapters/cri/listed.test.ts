@@ -45,7 +45,7 @@ describe("[node-agent 481] a list of the runtime", () => {
     expect(second.every(Object.isFrozen)).toBe(true);
   });
 
-  it("does not retain memory of the response", () => {
+  it("a decoded list does not retain memory of the response", () => {
     const { list } = reader();
     const answer = answerOf({ a: "up" });
     const [before] = list.items(answer, ALL);
@@ -92,7 +92,7 @@ describe("[node-agent 481] a list of the runtime", () => {
       expect(list.items(Buffer.concat(states.map(alike)), ALL).map(({ text }) => text)).toEqual(states.map((state) => `a=${state}`));
   });
 
-  it("equals a full decode at all times", () => {
+  it("a partial decode always equals a full decode", () => {
     const states = fc.dictionary(fc.constantFrom("a", "b", "c"), fc.constantFrom("", "up", "down", "uq"), { maxKeys: 3 });
     const law = fc.property(fc.array(fc.tuple(states, fc.boolean()), { maxLength: 8 }), (answers) => {
       const { list } = reader();
@@ -124,7 +124,7 @@ describe("[node-agent 504] an item with its labels in another order", () => {
     return made;
   }
 
-  it("is not decoded again", () => {
+  it("an item with its labels in another order is not decoded again", () => {
     const read = labelReader();
     const labels = ["app=web", "tier=a", "pod=1", "app=web"];
     const [first] = read.list.items(labelled("a", labels), ALL);
@@ -136,7 +136,7 @@ describe("[node-agent 504] an item with its labels in another order", () => {
     expect(read.count).toBe(1);
   });
 
-  it("is decoded again when fields of two items are swapped", () => {
+  it("an item is decoded again when fields of two items are swapped", () => {
     const { list, read } = reader();
     const both = (first: number, second: number): Buffer =>
       field(1, Buffer.concat([field(1, Buffer.from("a".repeat(64))), field(first, Buffer.from("x=1")), field(second, Buffer.from("y=2"))]));
@@ -150,7 +150,7 @@ describe("[node-agent 504] an item with its labels in another order", () => {
     expect(read).toHaveLength(4);
   });
 
-  it("is decoded again when a value changes at equal length, or a field is repeated in place of another", () => {
+  it("an item is decoded again when a value changes at equal length, or a field is repeated in place of another", () => {
     const read = labelReader();
     const texts = [
       ["k=1", "l=2"],
@@ -162,7 +162,7 @@ describe("[node-agent 504] an item with its labels in another order", () => {
     expect(read.count).toBe(4);
   });
 
-  it("is decoded again when it has more fields than can be compared cheaply", () => {
+  it("an item is decoded again when it has more fields than can be compared cheaply", () => {
     const read = labelReader();
     const many = (count: number): string[] => Array.from({ length: count }, (_, index) => `l${100 + index}`);
     for (const [count, reads] of [
@@ -175,7 +175,7 @@ describe("[node-agent 504] an item with its labels in another order", () => {
     }
   });
 
-  it("equals a new decode at all times", () => {
+  it("a reused item always equals a newly decoded one", () => {
     const labels = fc.array(fc.constantFrom("a=1", "a=2", "b=1", "b=22"), { maxLength: 5 });
     fc.assert(
       fc.property(fc.array(labels, { minLength: 1, maxLength: 8 }), (answers) => {

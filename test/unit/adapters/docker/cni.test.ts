@@ -67,7 +67,7 @@ describe("the pod network of Docker [node-agent 409]", () => {
     expect(calls()[6]).toContain("DEL bridge 5a  eth0"); // its namespace is deleted
   });
 
-  it("is released when a later plugin fails, and the error has its message", async () => {
+  it("the pod's network is released when a later plugin fails, and the error has the plugin's message", async () => {
     configure("10-pods.conflist", LIST);
     plugin("bridge", "{}");
     plugin("ports", '{"code":7,"msg":"no more ports","details":"8080"}', 1);
@@ -76,7 +76,7 @@ describe("the pod network of Docker [node-agent 409]", () => {
     expect(commands()).toContain("DEL ports");
   });
 
-  it("is the first valid configuration in the folder", async () => {
+  it("the pod network uses the first valid configuration in the folder", async () => {
     expect(await cni().problem()).toContain("cni config uninitialized");
     configure("20-later.conflist", { ...LIST, name: "later" });
     configure("05-broken.conf", "{");

@@ -29,7 +29,7 @@ function inspected(state: Partial<State>): Inspected {
 
 describe("a container as Docker shows it [node-agent 410]", () => {
   const cases: readonly { readonly name: string; readonly state: Partial<State>; readonly want: object }[] = [
-    { name: "was made", state: {}, want: { state: "CONTAINER_CREATED", exitCode: 0, reason: "" } },
+    { name: "was created", state: {}, want: { state: "CONTAINER_CREATED", exitCode: 0, reason: "" } },
     {
       name: "runs",
       state: { Running: true, StartedAt: START },
@@ -59,13 +59,13 @@ describe("a container as Docker shows it [node-agent 410]", () => {
       },
     },
   ];
-  it.each(cases)("$name", ({ state, want }) => {
+  it.each(cases)("reports a container that $name", ({ state, want }) => {
     const status = containerStatus(inspected(state), KEPT, undefined);
     expect(status).toMatchObject({ ...want, image: "web:1", imageRef: "sha256:2e", resources: { memoryLimitInBytes: 9 } });
     expect(inspectedState(inspected(state))).toBe(status.state);
   });
 
-  it("is complete in a list, except that created containers must be inspected", () => {
+  it("a container's status is complete in a list, except that created containers must be inspected", () => {
     const words = ["running", "paused", "exited", "dead", "created", "newer"];
     expect(words.map(listedState)).toEqual([
       ...["CONTAINER_RUNNING", "CONTAINER_RUNNING", "CONTAINER_EXITED", "CONTAINER_EXITED"],
@@ -115,12 +115,12 @@ describe("output in chunks [node-agent 402]", () => {
   };
   const bytes = Buffer.concat([piece(1, "one "), piece(2, "err"), piece(1, ""), piece(1, "two")]);
 
-  it("is the same for any chunking", async () => {
+  it("output is the same for any chunking", async () => {
     for (const size of [1, 3, 8, 11, bytes.length]) {
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size));
       expect(await all(chunks)).toEqual(["stdout one two", "stderr err"]);
     }
   });
 
-  it("is one raw stream with a terminal", async () => expect(await all([bytes], true)).toHaveLength(1));
+  it("a container with a terminal has one raw output stream", async () => expect(await all([bytes], true)).toHaveLength(1));
 });

@@ -33,7 +33,7 @@ function sandbox(securityContext: NonNullable<NonNullable<PodSandboxConfig["linu
 }
 
 describe("create options of a container [node-agent 407]", () => {
-  it("keep the image's command and arguments by default", () => {
+  it("a container keeps the image's command and arguments by default", () => {
     expect([container({ command: [], args: [] }).Entrypoint, container({ command: [], args: [] }).Cmd]).toEqual([undefined, undefined]);
     expect(container({ command: ["a"], args: ["b"] })).toMatchObject({ Entrypoint: ["a"], Cmd: ["b"] });
   });
@@ -53,7 +53,7 @@ describe("create options of a container [node-agent 407]", () => {
     await expect(pullImage({ image: "r.test/i:1" }, { auth })).rejects.toThrow("the password for registry r.test is not UTF-8");
   });
 
-  it("join the sandbox's namespaces, with a cgroup beside the sandbox's, and log to Docker's own file", () => {
+  it("join the sandbox's namespaces, use a sibling cgroup of the sandbox's, and log to Docker's own file", () => {
     expect(container({}).HostConfig).toMatchObject({
       NetworkMode: "container:5a",
       IpcMode: "container:5a",
@@ -67,16 +67,16 @@ describe("create options of a container [node-agent 407]", () => {
   });
 
   const namespaces = [
-    { name: "the container's own processes", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
-    { name: "the pod's processes", given: { pid: "POD" }, want: { PidMode: "container:5a" } },
-    { name: "the node's processes", given: { pid: "NODE" }, want: { PidMode: "host" } },
-    { name: "another's processes", given: { pid: "TARGET", targetId: "77" }, want: { PidMode: "container:77" } },
-    { name: "the node's network", given: { network: "NODE" }, want: { NetworkMode: "container:5a", UTSMode: "host" } },
-    { name: "the node's IPC", given: { ipc: "NODE" }, want: { IpcMode: "host" } },
+    { name: "a PID namespace of the container", given: { pid: "CONTAINER" }, want: { PidMode: "" } },
+    { name: "the PID namespace of the pod", given: { pid: "POD" }, want: { PidMode: "container:5a" } },
+    { name: "the PID namespace of the node", given: { pid: "NODE" }, want: { PidMode: "host" } },
+    { name: "the PID namespace of another container", given: { pid: "TARGET", targetId: "77" }, want: { PidMode: "container:77" } },
+    { name: "the network of the node", given: { network: "NODE" }, want: { NetworkMode: "container:5a", UTSMode: "host" } },
+    { name: "the IPC namespace of the node", given: { ipc: "NODE" }, want: { IpcMode: "host" } },
   ] as const;
-  it.each(namespaces)("have $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
+  it.each(namespaces)("a container has $name", ({ given, want }) => expect(secured({ namespaceOptions: given })).toMatchObject(want));
 
-  it("set exactly the pod's user and groups", () => {
+  it("a container has exactly the pod's user and groups", () => {
     const security: Security = {
       runAsUser: { value: 1 },
       runAsGroup: { value: 2 },
@@ -106,14 +106,14 @@ describe("create options of a container [node-agent 407]", () => {
     expect(container({ linux: { securityContext: { runAsGroup: { value: 2 } } } }).User).toBeUndefined();
   });
 
-  it("set the seccomp profile, and unmask all paths of a privileged container", () => {
+  it("sets the seccomp profile, and unmasks all paths of a privileged container", () => {
     expect(secured({ seccomp: { profileType: "Unconfined" } })?.SecurityOpt).toEqual(["seccomp=unconfined"]);
     const profile = { ...MACHINE, seccompProfile: '{"a":1}' };
     expect(secured({ seccomp: { profileType: "Localhost", localhostRef: "/p" } }, profile)?.SecurityOpt).toEqual(['seccomp={"a":1}']);
     expect(secured({ privileged: true, maskedPaths: ["/proc/kcore"] })).toMatchObject({ Privileged: true, MaskedPaths: [] });
   });
 
-  it("set its mounts, with colons in paths", () => {
+  it("sets a container's mounts, with colons in paths", () => {
     const mounts = [
       { hostPath: "/a:b", containerPath: "/c", readonly: true, propagation: "PROPAGATION_HOST_TO_CONTAINER" },
       { hostPath: "/d", containerPath: "/e" },
@@ -124,7 +124,7 @@ describe("create options of a container [node-agent 407]", () => {
     ]);
   });
 
-  it("set its limits, no swap beyond its memory, and no OOM score below the permitted one", () => {
+  it("sets a container's limits, no swap beyond its memory, and no OOM score below the permitted one", () => {
     const resources = { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 5, memoryLimitInBytes: 9, oomScoreAdj: -997 };
     const host = { CpuShares: 2, CpuPeriod: 100_000, CpuQuota: 5, Memory: 9, MemorySwap: 9, OomScoreAdj: -997 };
     expect(container({ linux: { resources } }).HostConfig).toMatchObject(host);
@@ -137,14 +137,14 @@ describe("create options of a container [node-agent 407]", () => {
     { name: "OOM-killing the whole container", resources: { unified: { "memory.oom.group": "1" } }, words: "--single-process-oom-kill" },
     { name: "another cgroup file", resources: { unified: { "memory.high": "1" } }, words: "memory.high" },
   ];
-  it.each(refused)("are rejected if Docker cannot support them: $name", ({ resources, words }) => {
+  it.each(refused)("options are rejected if Docker cannot support them: $name", ({ resources, words }) => {
     expect(() => container({ linux: { resources } })).toThrow(words);
     expect(() => container({ linux: { resources: { hugepageLimits: [{ pageSize: "2MB", limit: 0 }] } } })).not.toThrow();
   });
 });
 
 describe("create options of a sandbox [node-agent 407]", () => {
-  it("set no network but CNI's, and namespaces that containers may join", () => {
+  it("leave the network to CNI, and set namespaces that containers may join", () => {
     expect(sandbox({})).toMatchObject({
       Image: "pause",
       Hostname: "web",
@@ -161,7 +161,7 @@ describe("create options of a sandbox [node-agent 407]", () => {
     expect(sandbox({}, { oomScoreAdjMin: 0 }).HostConfig?.OomScoreAdj).toBe(0);
   });
 
-  it("use the node's namespaces, without a hostname, if the pod requests them", () => {
+  it("a sandbox uses the node's namespaces, without a hostname, if the pod requests them", () => {
     const all = sandbox({ namespaceOptions: { network: "NODE", pid: "NODE", ipc: "NODE" } });
     expect(all.HostConfig).toMatchObject({ NetworkMode: "host", UTSMode: "host", IpcMode: "host", PidMode: "host" });
     expect(all.Hostname).toBeUndefined();
@@ -171,7 +171,7 @@ describe("create options of a sandbox [node-agent 407]", () => {
 describe("the stored record of a container [node-agent 408]", () => {
   const labels = container({ labels: { app: "web" }, annotations: { note: "kept" } }).Labels ?? {};
 
-  it("is read from our own label, whatever the image's labels contain", () => {
+  it("a container's record is read from our own label, whatever the image's labels contain", () => {
     const mixed = { ...labels, "annotation.io.kubernetes.container.preStopHandler": "{}", "image.says": "x" };
     expect(readContainer("/k8s_main_web_shop_u1_1", mixed)).toEqual({
       metadata: { name: "main", attempt: 1 },

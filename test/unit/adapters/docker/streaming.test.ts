@@ -142,7 +142,7 @@ describe("a command with streams on Docker [node-agent 402]", () => {
     expect((await run(address, Buffer.from("x")))["error"]).toContain('"reason":"InternalError"');
   });
 
-  it("DX1 gets a URL that accepts one connection, in the requested protocol", async () => {
+  it("DX1 a client gets a URL that accepts one connection, in the requested protocol", async () => {
     const address = await execAt(daemon(0));
     await expect(upgrade(address.replace(/[^/]+$/u, "guessed"))).rejects.toThrow("404");
     await expect(upgrade(address, "v4.channel.k8s.io", "websocket")).rejects.toThrow("400");
@@ -163,28 +163,28 @@ describe("a malicious client [node-agent 497]", () => {
     );
   const opening = (block: Buffer): Buffer => frame(0x8003_0001, 0, Buffer.concat([uint32(1), uint32(0), Buffer.alloc(2), block]));
 
-  it("has its connection closed if its headers are invalid", async () => {
+  it("closes a client's connection if its headers are invalid", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     socket.write(opening(Buffer.from("no zlib at all")));
     await closed(socket);
     expect((await run(await execAt(daemon(0)), Buffer.from("x")))["stdout"]).toBe("x|");
   });
 
-  it("has its connection closed if its headers inflate to megabytes", async () => {
+  it("closes a client's connection if its headers inflate to megabytes", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     const ends = closed(socket);
     await open(socket, [{ streamtype: "x".repeat(10_000_000) }]);
     await ends;
   });
 
-  it("may send long headers without being disconnected", async () => {
+  it("accepts long headers without closing the connection", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     await open(socket, [{ streamtype: "error", long: "x".repeat(40_000) }, ...STREAMS.slice(1).map((streamtype) => ({ streamtype }))]);
     socket.write(frame(3, 1, Buffer.from("x")));
     expect(read(await collect(socket))["stdout"]).toBe("x|");
   });
 
-  it("has its connection closed if it opens too many streams", async () => {
+  it("closes a client's connection if it opens too many streams", async () => {
     const socket = await upgrade(await execAt(daemon(0)));
     const ends = closed(socket);
     await open(
@@ -202,7 +202,7 @@ describe("attach to a container's process on Docker [node-agent 461]", () => {
     expect(said).toMatchObject({ stdout: "hello|", stderr: "5 bytes\n|", error: '{"metadata":{},"status":"Success"}|' });
   });
 
-  it("has one raw output stream with a terminal of the client's size", async () => {
+  it("an attached terminal has one raw output stream and the client's size", async () => {
     const sizes: object[] = [];
     const screen = new PassThrough();
     const container = {

@@ -30,7 +30,7 @@ describe("a token for EKS", () => {
       want: "k8s-aws-v1.aHR0cHM6Ly9zdHMuZXUtY2VudHJhbC0xLmFtYXpvbmF3cy5jb20vP0FjdGlvbj1HZXRDYWxsZXJJZGVudGl0eSZWZXJzaW9uPTIwMTEtMDYtMTUmWC1BbXotQWxnb3JpdGhtPUFXUzQtSE1BQy1TSEEyNTYmWC1BbXotQ3JlZGVudGlhbD1BS0lERVhBTVBMRSUyRjIwMjYwMTAyJTJGZXUtY2VudHJhbC0xJTJGc3RzJTJGYXdzNF9yZXF1ZXN0JlgtQW16LURhdGU9MjAyNjAxMDJUMDMwNDA1WiZYLUFtei1FeHBpcmVzPTYwJlgtQW16LVNpZ25lZEhlYWRlcnM9aG9zdCUzQngtazhzLWF3cy1pZCZYLUFtei1TZWN1cml0eS1Ub2tlbj1hJTIwc2Vzc2lvbiUyRnRva2VuJTJCd2l0aCUzRHNpZ25zJlgtQW16LVNpZ25hdHVyZT0wODg4MDJjZjNmY2RiY2VhMzRkMDJmODczNWZiN2M0YTExNjIxOTNhYjEwYWUwOTdmMDQwOWZiZTY5MjA5YTg1",
     },
     {
-      name: "in China, which has its own domain",
+      name: "in a region of China, which has another domain",
       options: { cluster: "shop", region: "cn-north-1", credentials },
       want: "k8s-aws-v1.aHR0cHM6Ly9zdHMuY24tbm9ydGgtMS5hbWF6b25hd3MuY29tLmNuLz9BY3Rpb249R2V0Q2FsbGVySWRlbnRpdHkmVmVyc2lvbj0yMDExLTA2LTE1JlgtQW16LUFsZ29yaXRobT1BV1M0LUhNQUMtU0hBMjU2JlgtQW16LUNyZWRlbnRpYWw9QUtJREVYQU1QTEUlMkYyMDI2MDEwMiUyRmNuLW5vcnRoLTElMkZzdHMlMkZhd3M0X3JlcXVlc3QmWC1BbXotRGF0ZT0yMDI2MDEwMlQwMzA0MDVaJlgtQW16LUV4cGlyZXM9NjAmWC1BbXotU2lnbmVkSGVhZGVycz1ob3N0JTNCeC1rOHMtYXdzLWlkJlgtQW16LVNpZ25hdHVyZT0zN2YzNmMzYzNiNjg3MDFlOTFkYmJmOTg2Njc5MjRkOTM4YjAyZjViODEyODMxNWZkMDhjYTlhNjIyZDMyNjcz",
     },
@@ -38,7 +38,7 @@ describe("a token for EKS", () => {
     expect(await eksTokens({ ...options, now: () => AT_MS })()).toBe(want);
   });
 
-  it("is used for 14 minutes, and renewed once after a 401", async () => {
+  it("a token for EKS is used for 14 minutes, and renewed once after a 401", async () => {
     let nowMs = AT_MS;
     let signed = 0;
     const token = eksTokens({
@@ -59,7 +59,7 @@ describe("a token for EKS", () => {
     expect([await token(second), signed]).toEqual([third, 3]);
   });
 
-  it("is requested again after credentials were missing", async () => {
+  it("a token for EKS is requested again after credentials were missing", async () => {
     let there = false;
     const found = () => (there ? Promise.resolve(credentials) : Promise.reject(new Error("no credentials")));
     const token = eksTokens({ cluster: "prod", region: "eu-central-1", credentials: found, now: () => AT_MS });

@@ -40,7 +40,7 @@ it("rejects a line over the limit, even before its newline arrives", () => {
   expect(createLineSplitter(10).push(Buffer.from("123456789\n\n1234567890\n"))).toEqual(["123456789", "1234567890"]);
 });
 
-it("does not yield a tail without newline", () => {
+it("does not yield a last line without a newline", () => {
   const splitter = createLineSplitter();
   expect(splitter.push(Buffer.from("a\nb"))).toEqual(["a"]);
   expect(splitter.pendingBytes()).toBe(1);

@@ -62,11 +62,11 @@ describe("the proxy of a server", () => {
     { environment: { HTTPS_PROXY: "http://a:b%40c@p:8" }, proxy: { host: "p", port: 8, authorization: "Basic YTpiQGM=" } },
     { environment: { HTTP_PROXY: "http://p:3128" }, proxy: undefined },
     { environment: { ALL_PROXY: "http://p:3128" }, proxy: undefined },
-  ])("is $proxy for $environment", ({ environment, proxy }) => {
+  ])("the proxy is $proxy for $environment", ({ environment, proxy }) => {
     expect(proxyFor(new URL("https://k8s.test:6443"), environment)).toEqual(proxy);
   });
 
-  it("of a server over plain HTTP is that of HTTP_PROXY", () => {
+  it("the proxy of a server over plain HTTP is that of HTTP_PROXY", () => {
     const environment = { HTTP_PROXY: "http://p:1", HTTPS_PROXY: "http://q:1" };
     expect(proxyFor(new URL("http://k8s.test:8080"), environment)).toEqual({ host: "p", port: 1 });
   });

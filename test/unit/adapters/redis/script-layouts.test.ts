@@ -34,7 +34,7 @@ describe.each(layouts)("%s", (script, { keys, args }) => {
   );
   const text = (SCRIPTS[script as keyof typeof SCRIPTS] ?? []).join("\n").replace(/--.*$/gm, "");
 
-  it("has a header that lists the names from the layout table, in order", () => {
+  it("a script has a header that lists the names from the layout table, in order", () => {
     expect(file?.lua).toMatch(new RegExp(`^-- ${script}: `));
     expect(listed(file?.lua ?? "", "KEYS")).toEqual(Object.keys(keys));
     expect(listed(file?.lua ?? "", "ARGV")).toEqual(Object.keys(args));

@@ -57,7 +57,7 @@ async function scripted(...answers: readonly Answer[]) {
 }
 
 describe("QC1 a call", () => {
-  it("is one signed POST to the endpoint over a kept-alive connection", async () => {
+  it("a call is one signed POST to the endpoint over a kept-alive connection", async () => {
     const { send, asked } = await scripted(says(200, '{"Successful":[{"Id":"0"}],"Failed":[]}'));
     expect(await send()).toEqual({ Successful: [{ Id: "0" }], Failed: [] });
     await send();
@@ -80,7 +80,7 @@ describe("QC1 a call", () => {
     { name: "429", answer: says(429, "") },
     { name: "throttling", answer: says(400, '{"__type":"com.amazonaws.sqs#RequestThrottled"}') },
     { name: "a throttled KMS", answer: says(400, '{"__type":"com.amazonaws.sqs#KmsThrottled"}') },
-  ])("is retried after $name, with three attempts in total", async ({ answer }) => {
+  ])("a call is retried after $name, with three attempts in total", async ({ answer }) => {
     const once = await scripted(answer);
     expect([await once.send(), once.asked.length]).toEqual([{ Successful: [] }, 2]);
     const always = await scripted(answer, answer, answer, answer);
@@ -94,9 +94,9 @@ describe("QC1 a call", () => {
       answer: says(400, '{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"sec-ret"}'),
       want: "QueueDoesNotExist",
     },
-    { name: "no right", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
-    { name: "no JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
-  ])("is not retried after a permanent error: $name (QC2)", async ({ answer, want }) => {
+    { name: "a missing permission", answer: says(403, '{"__type":"AccessDeniedException"}'), want: "AccessDeniedException" },
+    { name: "an answer that is not JSON", answer: says(404, "<html>sec-ret</html>"), want: "AwsError" },
+  ])("a call is not retried after a permanent error: $name (QC2)", async ({ answer, want }) => {
     const { send, asked } = await scripted(answer);
     const error: unknown = await send().catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(AwsError);
@@ -104,13 +104,13 @@ describe("QC1 a call", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it("fails at its deadline after three attempts, with the reason", async () => {
+  it("a call fails at its deadline after three attempts, with the reason", async () => {
     const { send, asked } = await scripted(silent, silent, silent);
     await expect(send({ timeoutMs: 30 })).rejects.toThrow("SendMessageBatch: no response within 30 ms");
     expect(asked).toHaveLength(3);
   });
 
-  it("ends with its signal's reason, during and before the call, without a retry", async () => {
+  it("an aborted call ends with its signal's reason, before and during the call, without a retry", async () => {
     const { send, asked } = await scripted(silent);
     const ending = new AbortController();
     const reason = new Error("over");
@@ -148,12 +148,12 @@ describe("the signature", () => {
     { host: "sqs.us-gov-west-1.amazonaws.com", want: "us-gov-west-1" },
     { host: "vpce-0a1b-2c3d.sqs.ap-southeast-2.vpce.amazonaws.com", want: "ap-southeast-2" },
     { host: "queue.example.com", want: "eu-west-3" },
-  ])("uses the region in the host, or else of the environment: $host", async ({ host, want }) => {
+  ])("the signature uses the region in the host, or otherwise that of the environment: $host", async ({ host, want }) => {
     vi.stubEnv("AWS_REGION", "eu-west-3");
     expect((await createAwsSigner(SQS, { credentials })(host, "SendMessageBatch", "{}"))["authorization"]).toContain(`/${want}/sqs/`);
   });
 
-  it("fails without a region, and reports the host", async () => {
+  it("the signature fails without a region, and the error contains the host", async () => {
     vi.stubEnv("AWS_REGION", undefined);
     vi.stubEnv("AWS_DEFAULT_REGION", undefined);
     await expect(createAwsSigner(SQS, { credentials })("queue.example.com", "SendMessageBatch", "{}")).rejects.toThrow(
@@ -161,7 +161,7 @@ describe("the signature", () => {
     );
   });
 
-  it("uses the environment's credentials by default", async () => {
+  it("the signature uses the environment's credentials by default", async () => {
     vi.stubEnv("AWS_ACCESS_KEY_ID", "AKIDENVIRONMENT");
     vi.stubEnv("AWS_SECRET_ACCESS_KEY", "s");
     vi.stubEnv("AWS_SESSION_TOKEN", "t");

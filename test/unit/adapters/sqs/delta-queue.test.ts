@@ -27,7 +27,7 @@ const entries = (name: string, count: number, body = "x"): readonly QueueEntry[]
   Array.from({ length: count }, (_, i) => ({ group: name, id: `${name}${i}`, body }));
 
 describe("messages that several streams send in one event loop tick", () => {
-  it("share one call, and each stream receives its own results", async () => {
+  it("messages of several streams share one call, and each stream receives its own results", async () => {
     const { calls, queue } = harness(["b0"]);
     const answers = await Promise.all([queue.send(entries("a", 2)), queue.send(entries("b", 1)), queue.send(entries("c", 1))]);
     expect(calls).toEqual([["a0", "a1", "b0", "c0"]]);
@@ -37,13 +37,13 @@ describe("messages that several streams send in one event loop tick", () => {
   it.each([
     { what: "more entries than one call holds", sent: [entries("a", 6), entries("b", 5), entries("c", 5)], calls: [6, 10] },
     { what: "more bytes", sent: [entries("a", 1, "x".repeat(700_000)), entries("b", 1, "x".repeat(700_000))], calls: [1, 1] },
-  ])("are split into calls so that messages of one stream stay together: $what", async ({ sent, calls: expected }) => {
+  ])("messages are split into calls so that those of one stream stay together: $what", async ({ sent, calls: expected }) => {
     const { calls, queue } = harness();
     await Promise.all(sent.map((each) => queue.send(each)));
     expect(calls.map(({ length }) => length)).toEqual(expected);
   });
 
-  it("fail for every stream if the call gets no answer", async () => {
+  it("messages fail for every stream if the call gets no answer", async () => {
     const { queue } = harness("all");
     const answers = await Promise.allSettled([queue.send(entries("a", 1)), queue.send(entries("b", 1))]);
     expect(answers.map(({ status }) => status)).toEqual(["rejected", "rejected"]);

@@ -36,10 +36,10 @@ it("reports a missing file as a usage error", () => {
 });
 
 it.each([
-  { name: "is asked", text: "AWS_REGION=eu-central-1", own: undefined, want: "eu-central-1" },
-  { name: "goes before this process's own", text: "AWS_REGION=eu-central-1", own: "us-east-1", want: "eu-central-1" },
-  { name: "by its other name, too", text: "AWS_DEFAULT_REGION=eu-central-1", own: "us-east-1", want: "eu-central-1" },
-  { name: "that is not told is this process's", text: "DELTALOOP_MODE=act", own: "us-east-1", want: "us-east-1" },
+  { name: "is used", text: "AWS_REGION=eu-central-1", own: undefined, want: "eu-central-1" },
+  { name: "takes precedence over this process's region", text: "AWS_REGION=eu-central-1", own: "us-east-1", want: "eu-central-1" },
+  { name: "is also read from AWS_DEFAULT_REGION", text: "AWS_DEFAULT_REGION=eu-central-1", own: "us-east-1", want: "eu-central-1" },
+  { name: "defaults to this process's region", text: "DELTALOOP_MODE=act", own: "us-east-1", want: "us-east-1" },
 ])("[informer T115] the region of the watcher's environment $name", ({ text, own, want }) => {
   vi.stubEnv("AWS_DEFAULT_REGION", undefined);
   vi.stubEnv("AWS_REGION", own);

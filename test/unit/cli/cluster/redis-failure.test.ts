@@ -6,11 +6,19 @@ import { redisFailure } from "../../../../cli/cluster/redis-failure.ts";
 const AT = "--redis: the Redis at r.example:6379 cannot be used: ";
 
 it.each([
-  { name: "its own words", error: new Error("WRONGPASS invalid username-password pair"), says: "WRONGPASS invalid username-password pair" },
-  { name: "several addresses", error: Object.assign(new AggregateError([]), { code: "ECONNREFUSED" }), says: "ECONNREFUSED" },
-  { name: "no word at all", error: new Error(), says: "no reason was given" },
   {
-    name: "a password that was not given",
+    name: "prints Redis' error message",
+    error: new Error("WRONGPASS invalid username-password pair"),
+    says: "WRONGPASS invalid username-password pair",
+  },
+  {
+    name: "prints the errors of several addresses",
+    error: Object.assign(new AggregateError([]), { code: "ECONNREFUSED" }),
+    says: "ECONNREFUSED",
+  },
+  { name: "prints a text for an error without a message", error: new Error(), says: "no reason was given" },
+  {
+    name: "explains a missing password",
     error: new Error("NOAUTH HELLO must be called with the client already authenticated"),
     says: "it asks for a password, as in redis://user:password@host",
   },

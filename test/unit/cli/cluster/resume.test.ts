@@ -16,9 +16,9 @@ const write = (agoMs: number, manager = "kube-controller-manager"): ForeignWrite
 const stop = (agoMs: number): Stop => ({ kind: "seen", write: write(agoMs), sinceMs: NOW_MS - agoMs });
 
 test.each([
-  { name: "nothing is stopped", stops: [], newest: write(1_000), want: { kind: "notStopped" } },
+  { name: "does nothing if nothing is stopped", stops: [], newest: write(1_000), want: { kind: "notStopped" } },
   {
-    name: "it wrote a moment ago",
+    name: "refuses if the other controller wrote a moment ago",
     stops: [stop(60_000)],
     newest: write(29_000, "k3s"),
     want: {
@@ -27,44 +27,44 @@ test.each([
     },
   },
   {
-    name: "its clock is ahead of the one we go by",
+    name: "refuses if the write's time is ahead of the local clock",
     stops: [stop(60_000)],
     newest: write(-1_000),
     want: { kind: "refused", why: expect.stringContaining(", 0 s ago") },
   },
   {
-    name: "a stop of the far future: nothing is forgiven that is still to come",
+    name: "allows at most writes of the next 5 s after a stop from the far future",
     stops: [stop(-1_000_000_000)],
     newest: undefined,
     want: { kind: "resume", forgivenMs: NOW_MS + 5_000 },
   },
   {
-    name: "it has been quiet for 30 s: all that was seen is forgiven",
+    name: "allows writes up to the newest one if that one is 30 s old",
     stops: [stop(60_000)],
     newest: write(30_000),
     want: { kind: "resume", forgivenMs: NOW_MS - 30_000 },
   },
   {
-    name: "forced, and nothing later than what was seen is forgiven",
+    name: "allows writes up to the newest one when forced",
     stops: [stop(60_000)],
     newest: write(2_000),
     isForced: true,
     want: { kind: "resume", forgivenMs: NOW_MS - 2_000 },
   },
   {
-    name: "the object that was written is gone",
+    name: "allows writes up to the stop if the object of the stop was deleted and another one was written earlier",
     stops: [stop(40_000)],
     newest: write(90_000),
     want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
   },
   {
-    name: "nobody's write is there any more",
+    name: "allows writes up to the stop if no object has another controller's write any more",
     stops: [stop(40_000)],
     newest: undefined,
     want: { kind: "resume", forgivenMs: NOW_MS - 40_000 },
   },
   {
-    name: "a stop that is not ours",
+    name: "allows no writes after a stop that cannot be verified",
     stops: [{ kind: "unbelieved" } as const],
     newest: undefined,
     want: { kind: "resume", forgivenMs: 0 },

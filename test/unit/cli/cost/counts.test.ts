@@ -22,10 +22,10 @@ it("twice the work costs twice as much, with the same number of sandboxes", () =
 });
 
 it.each([
-  { name: "a counted size is as it was counted", pods: 200, fifo: 300 },
-  { name: "between two sizes it is on their line", pods: 105, fifo: 200 },
-  { name: "beyond the largest the line goes on", pods: 390, fifo: 500 },
-  { name: "below the smallest it costs as much as that", pods: 3, fifo: 100 },
+  { name: "costs as much as counted for a counted size", pods: 200, fifo: 300 },
+  { name: "is interpolated between two counted sizes", pods: 105, fifo: 200 },
+  { name: "is extrapolated beyond the largest counted size", pods: 390, fifo: 500 },
+  { name: "costs as much as the smallest size below that size", pods: 3, fifo: 100 },
 ])("a rollout of any size: $name", ({ pods, fifo }) => {
   expect(rolloutOf(pods, COUNTS.rollouts).fifo).toBeCloseTo(fifo);
 });
@@ -34,21 +34,21 @@ it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; wor
   { name: "nothing", rates: {}, fifo: 0, starts: 0, workHours: 0 },
   { name: "four rollouts a day", rates: { rolloutsPerDay: 4 }, fifo: 4 * DAYS * 100, starts: 4 * DAYS, workHours: 4 * DAYS },
   {
-    name: "Deployments at rest, each looked at with its ReplicaSets",
+    name: "Deployments at rest, each synced with its ReplicaSets",
     rates: { deployments: 10 },
     fifo: 8_760 * 3,
     starts: 8_760,
     workHours: 730,
   },
   {
-    name: "so many changes that a sandbox never goes, and reads its secrets each five minutes",
+    name: "so many changes that a sandbox is never idle, and reads its secrets every five minutes",
     rates: { podChangesPerDay: 24_000 },
     fifo: 730_000 * 3,
     starts: 12 * 730,
     workHours: 730,
   },
   {
-    name: "other people's pods, which only the kept sandboxes hear of",
+    name: "other clients' pods, which only warm sandboxes receive",
     rates: { otherPodsPerDay: 24 },
     fifo: 730 * 15,
     starts: 0,

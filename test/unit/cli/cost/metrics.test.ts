@@ -54,12 +54,12 @@ it.each([
     says: "x has no deltaloop_messages_total",
   },
   {
-    name: "no beginning",
+    name: "no start time",
     text: "deltaloop_messages_total 3\n",
     says: "x has no process_start_time_seconds: pass --over DURATION",
   },
   {
-    name: "a beginning that is to come",
+    name: "a start time in the future",
     text: "deltaloop_messages_total 3\nprocess_start_time_seconds 99\n",
     says: "covers a duration of 0: pass --over",
   },

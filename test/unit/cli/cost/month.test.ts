@@ -65,15 +65,24 @@ it("adds work: messages, durations with cold starts, and metrics of the busy hou
 it.each<{ name: string; parameters: Parameters; gone?: RegExp; there?: string }>([
   { name: "no NAT gateway", parameters: { natGateway: "false" }, gone: /NAT|its|through it/ },
   { name: "no endpoints, so calls go through the NAT gateway", parameters: { endpoints: "false" }, gone: /endpoints|through them/ },
-  { name: "a watcher here wants three endpoints more", parameters: { watcherImage: "x" }, there: "endpoints, 5 in 2 zones" },
-  { name: "a shadow has one watcher", parameters: { mode: "shadow" }, there: "watchers, 1: CPU" },
-  { name: "a store that is there", parameters: { store: "given" }, gone: /store/ },
-  { name: "three nodes of another type", parameters: { storeNodes: "3", storeNodeType: "db.t4g.small" }, there: "store, 3 × db.t4g.small" },
+  { name: "a watcher in the VPC, which needs three more endpoints", parameters: { watcherImage: "x" }, there: "endpoints, 5 in 2 zones" },
+  { name: "shadow mode, which has one watcher", parameters: { mode: "shadow" }, there: "watchers, 1: CPU" },
+  { name: "an existing store", parameters: { store: "given" }, gone: /store/ },
+  {
+    name: "three nodes of another node type",
+    parameters: { storeNodes: "3", storeNodeType: "db.t4g.small" },
+    there: "store, 3 × db.t4g.small",
+  },
   { name: "MemoryDB", parameters: { store: "memorydb" }, there: "store, 2 × db.t4g.small" },
   { name: "no VPC", parameters: { network: "none", store: "given" }, gone: /NAT|endpoints|store|through/ },
   { name: "subnets in three zones", parameters: { network: "given", subnetIds: "a,b,c" }, gone: /NAT/, there: "endpoints, 2 in 3 zones" },
-  { name: "no key of one's own", parameters: { keyArn: "none" }, gone: /KMS/ },
-  { name: "a key that is there is asked, too", parameters: { keyArn: "arn:aws:kms:x" }, gone: /KMS key/, there: "KMS requests" },
+  { name: "no customer-managed key", parameters: { keyArn: "none" }, gone: /KMS/ },
+  {
+    name: "an existing key, whose requests are counted too",
+    parameters: { keyArn: "arn:aws:kms:x" },
+    gone: /KMS key/,
+    there: "KMS requests",
+  },
   { name: "no metrics", parameters: { metrics: "none" }, gone: /custom metrics/ },
 ])("a month with $name", ({ parameters, gone, there }) => {
   const names = month(parameters).map(({ name }) => name);

@@ -26,49 +26,49 @@ const late = { ...progressing, status: "False", reason: "ProgressDeadlineExceede
 
 it.each([
   {
-    name: "counters that change, from what they were",
+    name: "counters that change, with their previous values",
     to: { replicas: 3, readyReplicas: 2 },
     was: { replicas: 3 },
     want: "status: ready 0 → 2",
   },
   {
-    name: "all of them where nothing is known of before",
+    name: "all counters if no previous status is known",
     to: { replicas: 3, readyReplicas: 2 },
     was: undefined,
     want: "status: replicas 3, ready 2",
   },
   {
-    name: "a generation that is observed",
+    name: "a newly observed generation",
     to: { observedGeneration: 2 },
     was: { observedGeneration: 1 },
     want: "status: observed generation 1 → 2",
   },
-  { name: "a condition that is new", to: { conditions: [progressing] }, was: {}, want: "status: Progressing True (ReplicaSetUpdated)" },
+  { name: "a new condition", to: { conditions: [progressing] }, was: {}, want: "status: Progressing True (ReplicaSetUpdated)" },
   {
-    name: "a condition that turns",
+    name: "a condition whose status changes",
     to: { conditions: [late] },
     was: { conditions: [progressing] },
     want: "status: Progressing True → False (ProgressDeadlineExceeded)",
   },
   {
-    name: "another reason alone",
+    name: "a condition of which only the reason changes",
     to: { conditions: [{ ...progressing, reason: "NewReplicaSetAvailable" }] },
     was: { conditions: [progressing] },
     want: "status: Progressing True (NewReplicaSetAvailable)",
   },
   {
-    name: "another time alone",
+    name: "a condition of which only the time changes",
     to: { conditions: [{ ...progressing, lastUpdateTime: "2026-03-01T10:00:09Z" }] },
     was: { conditions: [progressing] },
     want: "status: Progressing refreshed",
   },
-  { name: "a condition that goes", to: { conditions: [] }, was: { conditions: [progressing] }, want: "status: Progressing removed" },
+  { name: "a removed condition", to: { conditions: [] }, was: { conditions: [progressing] }, want: "status: Progressing removed" },
   { name: "nothing", to: { replicas: 3, conditions: [late] }, was: { replicas: 3, conditions: [late] }, want: "status: unchanged" },
 ] as const)("shows $name of a status", ({ to, was, want }) => {
   expect(said(statusWrite(to), was && { status: was })).toBe(want);
 });
 
-it("shows removed counters and the revision of a status", () => {
+it("shows removed counters and the revision in a status change", () => {
   const write = statusWrite({ replicas: 2 }, { absent: ["readyReplicas", "availableReplicas"], annotations: { [REVISION]: "2" } });
   const replaced = { status: { replicas: 2, readyReplicas: 2 }, annotations: { [REVISION]: "1" } };
   expect(said(write, replaced)).toBe("status: ready 2 → 0, revision 1 → 2");

@@ -61,7 +61,7 @@ describe("explain of a running cluster", () => {
 
   it.each([
     { name: "the cause, and exits with 1 when it is stuck", words: ["deploy/web", "-n", "shop"] },
-    { name: "the same for an object in two words", words: ["deployment.apps", "web", "-n", "shop"] },
+    { name: "the same for an object given as two arguments", words: ["deployment.apps", "web", "-n", "shop"] },
   ])("prints $name", async ({ words }) => {
     const { code, stdout, stderr } = await run(api.url, "explain", ...words);
     expect(stdout.split("\n")[0]).toMatch(/^deployment\.apps\/web -n shop: STUCK, revision 2, at /);
@@ -102,11 +102,11 @@ describe("exits with code 2 from explain and capture on a permanent failure", ()
   afterAll(() => server.close());
 
   it.each([
-    { name: "credentials that are not accepted", code: 401, body: "{}", says: /renew the token or certificate/i },
-    { name: "a right that is missing", code: 403, body: "{}", says: /bind (?:it|the user) a role/i },
-    { name: "an answer that is no JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
-    { name: "another server", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
-  ])("$name", async ({ code, body, says }) => {
+    { name: "rejected credentials", code: 401, body: "{}", says: /renew the token or certificate/i },
+    { name: "a missing permission", code: 403, body: "{}", says: /bind (?:it|the user) a role/i },
+    { name: "an answer that is not JSON", code: 200, body: "<html>", says: /is a Kubernetes API server/ },
+    { name: "a server that is not Kubernetes", code: 404, body: "<html>", says: /is a Kubernetes API server/ },
+  ])("exits with code 2: $name", async ({ code, body, says }) => {
     answer = { code, body };
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`; // of a TCP server
     for (const parameters of [

@@ -60,7 +60,7 @@ describe("the data of a page", () => {
     rollover = pageOf(recorded("rollover")).input;
   });
 
-  it("has each ReplicaSet with its sizes, its pods with their states, and who changed what", () => {
+  it("the page has each ReplicaSet with its sizes, its pods with their states, and who changed what", () => {
     const { objects } = rollover;
     const [deployment] = objects;
     expect(objects.map(({ kind }) => kind).filter((kind) => kind !== "Pod")).toEqual(["Deployment", ...Array(4).fill("ReplicaSet")]);
@@ -73,13 +73,13 @@ describe("the data of a page", () => {
     expect(gone[0]?.states?.map(([, state]) => state)).toEqual(expect.arrayContaining(["ready", "terminating"]));
   });
 
-  it("has the reasons of each decision, with the section of their rule", () => {
+  it("the page has the reasons of each decision, with the section of their rule", () => {
     const creates = rollover.marks.find(({ kind, title }) => kind === "sync" && title.startsWith("create ReplicaSet"));
     expect(creates?.reasons).toContainEqual({ text: "it has no ReplicaSet yet", rule: "deployment §6" });
     expect(rollover.objects[creates?.object ?? -1]?.kind).toBe("Deployment");
   });
 
-  it("has a cause that had ended before the recording's end, with its times and its object", () => {
+  it("the page has a cause that had ended before the recording's end, with its times and its object", () => {
     const { input } = pageOf(recorded("refused"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^ResourceQuota few refuses new pods/);
@@ -88,7 +88,7 @@ describe("the data of a page", () => {
     expect(input.marks.some(({ kind }) => kind === "refusal")).toBe(true);
   });
 
-  it("has a cause from its first recorded sign on, even if its evidence was read later, and the Node that it concerns", () => {
+  it("the page has a cause from its first recorded sign on, even if its evidence was read later, and the Node that it concerns", () => {
     const { input } = pageOf(join(import.meta.dirname, "../../../captures/incidents/node-lost.jsonl.gz"));
     const [finding] = input.findings;
     expect(finding?.cause).toMatch(/^node node-b does not report/);
@@ -100,7 +100,7 @@ describe("the data of a page", () => {
     expect(new Date(input.startMs + (finding?.from ?? 0)).toISOString()).toMatch(/^2026-11-28T20:42:10\.[1-9]/);
   });
 
-  it("has pulls, waiting reasons and restarts of pods", () => {
+  it("the page has pulls, waiting reasons and restarts of pods", () => {
     const states = (input: TimelineInput): readonly string[] =>
       (named(input, /^web-b-1$/).states ?? []).map(([, state, reason]) => reason ?? state);
     const { input: pull } = pageOf(imagePullCapture(join(folder, "pull.jsonl")));
@@ -122,14 +122,14 @@ describe("secrets", () => {
     writeFileSync(path, text);
   });
 
-  it("are not in the page, even if the capture contains them", () => {
+  it("secrets are not in the page, even if the capture contains them", () => {
     const { html, input } = pageOf("secret.jsonl");
     const text = html + JSON.stringify(input);
     expect(secrets.filter((each) => text.includes(each))).toEqual([]);
     expect(named(input, /^web$/).changes.flatMap(({ differences }) => differences)).toContainEqual({ field: "web.env.TOKEN", to: "added" });
   });
 
-  it("are in a page of --no-redact, which only its owner may read", () => {
+  it("a page of --no-redact contains secrets, and only its owner may read it", () => {
     const { input } = pageOf("secret.jsonl", "--no-redact");
     expect(input.redacted).toBe(false);
     expect(secrets.filter((each) => !JSON.stringify(input).includes(each))).toEqual([]);
@@ -171,7 +171,7 @@ describe("the file of a page", () => {
     expect(named(input, /^web-b$/).images).toEqual([String.raw`</script><b>app\u202e`]);
   });
 
-  it("is not overwritten without --force, and its path is the last line", () => {
+  it("a page is not overwritten without --force, and its path is the last line", () => {
     const path = join(folder, "there.html");
     writeFileSync(path, "mine");
     const refused = explain(recorded("refused"), "--html", "there.html");
@@ -181,7 +181,7 @@ describe("the file of a page", () => {
     expect(explain(recorded("refused"), "--html", "there.html", "--force").stdout).toBe("1 workload: all complete\nTimeline: there.html\n");
   });
 
-  it("is the link in the verdict when there is a finding", () => {
+  it("the page is the link in the verdict when there is a finding", () => {
     imagePullCapture(join(folder, "wrong.jsonl"));
     const hint = "\nTimeline  deltaloop explain wrong.jsonl --html timeline.html\n";
     for (const words of [[], ["deploy/web"]]) expect(explain("wrong.jsonl", ...words).stdout).toContain(hint);
@@ -193,7 +193,7 @@ describe("the file of a page", () => {
     expect(explain(recorded("refused")).stdout).not.toContain("--html");
   });
 
-  it("is not written over the capture, nor to standard output", () => {
+  it("a page is not written over the capture, nor to standard output", () => {
     const path = imagePullCapture(join(folder, "kept.jsonl"));
     const before = readFileSync(path, "utf8");
     expect(explain(path, "--html", "kept.jsonl", "--force").stderr).toContain("is the capture itself");
@@ -201,7 +201,7 @@ describe("the file of a page", () => {
     expect(explain(path, "--html", "-")).toMatchObject({ status: 2, stdout: "" });
   });
 
-  it("is written for a capture with a cycle of owners", () => {
+  it("a page is written for a capture with a cycle of owners", () => {
     const path = imagePullCapture(join(folder, "cycle.jsonl"));
     const cyclic = { kind: "ReplicaSet", name: "web-a", uid: "uid-web-a", controller: true };
     const lines = readFileSync(path, "utf8").replaceAll(
@@ -213,7 +213,7 @@ describe("the file of a page", () => {
     expect(pageOf(path).input.objects.map(({ name }) => name)).toContain("web");
   });
 
-  it("is served with --open until a signal, only at the printed URL with its token", async () => {
+  it("a page of --open is served until a signal, only at the printed URL with its token", async () => {
     const { DISPLAY: _, WAYLAND_DISPLAY: __, ...env } = process.env;
     const child = spawn(process.execPath, [join(ROOT, "cli/main.ts"), "explain", recorded("refused"), "--open"], { cwd: folder, env });
     const exited = once(child, "exit");
@@ -228,7 +228,7 @@ describe("the file of a page", () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  it("is not written with an option that shows a part of the recording", () => {
+  it("a page is not written with an option that shows a part of the recording", () => {
     for (const [option, ...value] of [["--at", "+1s"], ["--all"]] as const)
       expect(explain(recorded("refused"), option, ...value, "--html", "part.html")).toMatchObject({ status: 2, stdout: "" });
     expect(explain(recorded("refused"), "--no-redact").stderr).toContain("--no-redact needs --html or --open");

@@ -15,21 +15,21 @@ describe("healthAnswer, as upstream's components answer", () => {
   const table = [
     { name: "well", checked: fine, verbose: false, excluded: [], want: { code: 200, body: "ok" } },
     {
-      name: "well, with words",
+      name: "is ok with its checks on request",
       checked: fine,
       verbose: true,
       excluded: [],
       want: { code: 200, body: "[+]ping ok\n[+]redis ok\n[+]leaderElection ok: not leading\nreadyz check passed\n" },
     },
     {
-      name: "always with words when ill, and never with the reason",
+      name: "always lists the checks on failure, and never the reason",
       checked: ill,
       verbose: false,
       excluded: [],
       want: { code: 500, body: "[+]ping ok\n[-]redis failed: reason withheld\n[+]leaderElection ok\nreadyz check failed\n" },
     },
     {
-      name: "without what was excluded, of which some does not exist",
+      name: "reports excluded checks as ok, and warns about unknown ones",
       checked: [{ name: "ping" }, { name: "leaderElection" }],
       verbose: true,
       excluded: ["redis", "nonsense"],
@@ -39,7 +39,7 @@ describe("healthAnswer, as upstream's components answer", () => {
       },
     },
   ];
-  it.each(table)("$name", ({ checked, verbose, excluded, want }) => {
+  it.each(table)("healthAnswer $name", ({ checked, verbose, excluded, want }) => {
     expect(healthAnswer("readyz", names, checked, { verbose, excluded })).toEqual(want);
   });
 });

@@ -252,7 +252,7 @@ describe("a plugin", () => {
     expect([first, second, await lasting?.(first)]).toEqual(["a4", "a5", "a5"].map(numbered));
   });
 
-  it("with a slash in its name is relative to the file", async () => {
+  it("a plugin with a slash in its name is relative to the file", async () => {
     await mkdir(join(folder, "bin"), { recursive: true });
     const script = join(folder, "bin/get-token");
     await writeFile(script, `#!${process.execPath}\n${printing({ token: "beside" })}`);
@@ -311,7 +311,7 @@ describe("a plugin", () => {
       exec: { exec: { apiVersion: "client.authentication.k8s.io/v1", command: "no-such-plugin" } },
       says: /plugin no-such-plugin was not found/,
     },
-  ])("is reported when it cannot be used: $says", async ({ exec, says }) => {
+  ])("a plugin that cannot be used is reported: $says", async ({ exec, says }) => {
     const error: unknown = await configFor(SERVER, exec).catch((thrown: unknown) => thrown);
     expect(String(error)).toMatch(says);
     expect(String(error)).not.toContain("secret");
@@ -399,7 +399,7 @@ describe("a list of files, as KUBECONFIG has it", () => {
     },
     { title: "takes the first definition of a user", files: ["users: [{name: u, user: {token: first}}]\n", WHOLE], token: "first" },
     {
-      title: "takes a definition whole, also an empty one",
+      title: "takes a complete definition, even an empty one",
       files: [`clusters: [{name: c, cluster: {server: "https://first:1"}}]\n`, WHOLE],
       server: "https://first:1",
     },

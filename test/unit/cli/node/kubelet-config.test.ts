@@ -89,21 +89,21 @@ describe("a KubeletConfiguration [node-agent 440]", () => {
     { field: "shutdownGracePeriodByPodPriority: []", want: { shutdownGracePeriodByPodPriority: [] } },
     { field: "logging: {format: text}", want: { loggingFormat: "text" } },
     { field: "cgroupsPerQOS: false", want: { cgroupsPerQos: false } },
-  ])("sets $field", async ({ field, want }) => expect(await flagsOf(field)).toMatchObject(want));
+  ])("a KubeletConfiguration sets $field", async ({ field, want }) => expect(await flagsOf(field)).toMatchObject(want));
 
-  it("has paths relative to the file", async () => {
+  it("a KubeletConfiguration has paths relative to the file", async () => {
     expect(await flagsOf("staticPodPath: manifests\ntlsCertFile: /etc/tls.crt")).toMatchObject({
       manifests: join(folder, "manifests"),
       tlsCertFile: "/etc/tls.crt",
     });
   });
 
-  it("is overridden by flags, even with default values", async () => {
+  it("flags override a KubeletConfiguration, even with default values", async () => {
     const flags = await flagsOf("maxPods: 30\nclusterDNS: [10.96.0.10]\nport: 1234", "--max-pods", "110", "--cluster-dns", "10.0.0.10");
     expect(flags).toMatchObject({ maxPods: 110, clusterDns: ["10.0.0.10"], port: 1234 });
   });
 
-  it("may be JSON, as kubeadm writes it", async () => {
+  it("a KubeletConfiguration may be JSON, as kubeadm writes it", async () => {
     const written = {
       apiVersion: "kubelet.config.k8s.io/v1beta1",
       kind: "KubeletConfiguration",
@@ -186,8 +186,8 @@ describe("a rejected KubeletConfiguration [node-agent 441]", () => {
   test.each([
     { name: "another kind", content: '{"apiVersion": "v1", "kind": "Pod"}', wrong: "not a KubeletConfiguration" },
     { name: "no kind", content: '{"maxPods": 1}', wrong: "not a KubeletConfiguration" },
-    { name: "no YAML", content: "a: [", wrong: "not YAML" },
-  ])("$name", async ({ content, wrong }) => await expect(flagsOf(content)).rejects.toThrow(wrong));
+    { name: "no valid YAML", content: "a: [", wrong: "not YAML" },
+  ])("a KubeletConfiguration is rejected: $name", async ({ content, wrong }) => await expect(flagsOf(content)).rejects.toThrow(wrong));
 
   it("a missing file", async () => {
     await expect(applyKubeletConfig(nodeCommand(), join(folder, "none.yaml"))).rejects.toThrow("cannot be read");

@@ -62,7 +62,7 @@ const base64 = (text: string): string => Buffer.from(text).toString("base64");
 const own = (): object => ({ "client-certificate-data": base64(certificate.certificate), "client-key-data": base64(certificate.key) });
 
 describe("an expired certificate [node-agent 453]", () => {
-  it("ends the agent after 5 minutes in which the API server answered", async () => {
+  it("an expired certificate ends the agent after 5 minutes in which the API server answered", async () => {
     const access = await accessAfter(31, own());
     const ending = new AbortController();
     const rotating = access.rotate(ending.signal).catch((error: unknown) => String(error));
@@ -73,7 +73,7 @@ describe("an expired certificate [node-agent 453]", () => {
     ending.abort();
   });
 
-  it("does not end it while the API server is unavailable", async () => {
+  it("an expired certificate does not end the agent while the API server is unavailable", async () => {
     const access = await accessAfter(31, own());
     server.closeAllConnections();
     server.close();

@@ -43,7 +43,7 @@ describe("keepCompiledCode", () => {
     expect(folderOf({ NODE_DISABLE_COMPILE_CACHE: "1" })).toBe("undefined");
   });
 
-  it("is in a folder that only the user can write to, whatever the umask", () => {
+  it("compiled code is in a folder that only the user can write to, whatever the umask", () => {
     const home = join(elsewhere, "home");
     const folder = join(home, ".cache", "deltaloop", "compiled");
     expect(folderOf({}, home)).toBe(folder);

@@ -13,9 +13,9 @@ describe("withSmallYoungHeap", () => {
   });
 
   it.each([
-    { name: "it has begun so", started: { execArgv: ["--max-semi-space-size=8"] } },
-    { name: "the user has chosen", started: { execArgv: ["--max_semi_space_size=32"] } },
-    { name: "the user has chosen for every Node", started: { nodeOptions: "--no-warnings --max-semi-space-size=32" } },
+    { name: "the process already has the option", started: { execArgv: ["--max-semi-space-size=8"] } },
+    { name: "the user has set the option", started: { execArgv: ["--max_semi_space_size=32"] } },
+    { name: "the user has set the option for every Node process", started: { nodeOptions: "--no-warnings --max-semi-space-size=32" } },
   ])("leaves the command unchanged when $name", ({ started }) => {
     expect(withSmallYoungHeap({ ...STARTED, ...started }, 4)).toBeUndefined();
   });

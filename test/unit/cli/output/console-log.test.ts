@@ -23,12 +23,12 @@ function speak(log: Log): void {
 }
 
 describe("the log of a process", () => {
-  it("is text for users, one line per message", () => {
+  it("the log is text for users, one line per message", () => {
     expect(linesOf("stderr", () => speak(consoleLog("watcher  ", "info")))).toEqual(["watcher  key not handed out key=shop/web count=2\n"]);
     expect(linesOf("stderr", () => consoleLog("", "warn").warn("a\nb", { why: "x y" }))).toEqual(['warn: a\\nb why="x y"\n']);
   });
 
-  it("is JSON for machines, one line per message, with the fields of the functions' log", () => {
+  it("the log is JSON for machines, one line per message, with the fields of the functions' log", () => {
     const [ours = "", ...rest] = linesOf("stderr", () => speak(jsonLog("deltaloop-watch", "info")));
     expect(rest).toEqual([]);
     expect(ours).toMatch(/^[^\n]*\n$/);
@@ -63,7 +63,7 @@ describe("the log of a process", () => {
     { isTTY: true, args: [], want: "text" },
     { isTTY: false, args: [], want: "json" },
     { isTTY: false, args: ["--logging-format", "text"], want: "text" },
-  ])("is $want for flags $args if standard error is a terminal ($isTTY)", ({ isTTY, args, want }) => {
+  ])("the log is $want for flags $args if standard error is a terminal ($isTTY)", ({ isTTY, args, want }) => {
     const command = new Command().addOption(loggingFormatOption(isTTY)).parse(args, { from: "user" });
     expect(command.opts()).toEqual({ loggingFormat: want });
   });

@@ -80,28 +80,28 @@ it.each<{
   said: readonly string[];
 }>([
   {
-    name: "the time is that from the new epoch to open gates, not that until somebody began it",
+    name: "measures the time from the new epoch to open gates, not from the start of the command",
     epochs: ["old", "old", "old", undefined, "new"],
     gates: [SHUT, SHUT, SHUT, OPEN],
     done: true,
     said: ["the new epoch has begun, relisting everything", "gates were closed for 0.6 s"],
   },
   {
-    name: "open gates of the former epoch are none of the new one's",
+    name: "does not count open gates of the former epoch for the new one",
     epochs: ["old"],
     gates: [OPEN],
     done: false,
     said: ["no watcher has begun a new epoch: is one running?"],
   },
   {
-    name: "gates that stay shut are told, with who says why",
+    name: "reports gates that stay closed, with their reason",
     epochs: ["new"],
     gates: [SHUT],
     done: false,
     said: ["the new epoch has begun, relisting everything", "the gates are still closed: run deltaloop doctor to see why"],
   },
   {
-    name: "a Redis that is away is told once and asked again",
+    name: "reports an unavailable Redis once and retries",
     epochs: ["old", new Error("connect ECONNREFUSED"), new Error("connect ECONNREFUSED"), "new"],
     gates: [new Error("LOADING"), OPEN],
     done: true,
@@ -154,7 +154,7 @@ it("writes a new key of 256 bits once, only to its own secret, and prints no key
 
 it.each([
   {
-    name: "a key that stands in the environment itself",
+    name: "a key that is set in the environment itself",
     variables: { DELTALOOP_DIGEST_KEY: OLD },
     says: "DELTALOOP_DIGEST_KEY_SECRET is not in the environment: a key that is not in a secret is rotated by a deployment",
   },

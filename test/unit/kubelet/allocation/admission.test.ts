@@ -36,21 +36,33 @@ describe("admit", () => {
     const burstable = nodePod({ containers: [asking({ cpu: "1m" })] });
     it.each<{ readonly name: string; readonly given: Partial<AdmissionInput>; readonly want: string | undefined }>([
       { name: "nothing", given: { pressure: [] }, want: undefined },
-      { name: "memory: asks for nothing", given: { pressure: ["MemoryPressure"] }, want: "Evicted" },
-      { name: "memory: tolerates it", given: { pressure: ["MemoryPressure"], pod: pod(tolerating) }, want: undefined },
-      { name: "memory: asks for something", given: { pressure: ["MemoryPressure"], pod: burstable }, want: undefined },
-      { name: "disk: asks for something", given: { pressure: ["DiskPressure"], pod: burstable }, want: "Evicted" },
+      { name: "memory pressure rejects a pod without requests", given: { pressure: ["MemoryPressure"] }, want: "Evicted" },
       {
-        name: "disk and memory: tolerates memory's",
+        name: "memory pressure admits a pod that tolerates the taint",
+        given: { pressure: ["MemoryPressure"], pod: pod(tolerating) },
+        want: undefined,
+      },
+      { name: "memory pressure admits a pod with requests", given: { pressure: ["MemoryPressure"], pod: burstable }, want: undefined },
+      { name: "disk pressure rejects a pod with requests", given: { pressure: ["DiskPressure"], pod: burstable }, want: "Evicted" },
+      {
+        name: "disk and memory pressure reject a pod that tolerates memory pressure",
         given: { pressure: ["MemoryPressure", "DiskPressure"], pod: pod(tolerating) },
         want: "Evicted",
       },
       { name: "processes", given: { pressure: ["PIDPressure"], pod: burstable }, want: "Evicted" },
-      { name: "all but critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 1_999_999_999 }) }, want: "Evicted" },
+      {
+        name: "pressure rejects a pod just below critical priority",
+        given: { pressure: ["DiskPressure"], pod: pod({ priority: 1_999_999_999 }) },
+        want: "Evicted",
+      },
       { name: "critical", given: { pressure: ["DiskPressure"], pod: pod({ priority: 2_000_000_000 }) }, want: undefined },
       { name: "static", given: { pressure: ["DiskPressure"], pod: staticPod }, want: undefined },
-      { name: "before all else", given: { pressure: ["DiskPressure"], pod: pod({ nodeSelector: { disk: "hdd" } }) }, want: "Evicted" },
-    ])("[node-agent 211] $name", ({ given, want }) => expect(reason(given)).toBe(want));
+      {
+        name: "pressure is checked before anything else",
+        given: { pressure: ["DiskPressure"], pod: pod({ nodeSelector: { disk: "hdd" } }) },
+        want: "Evicted",
+      },
+    ])("[node-agent 211] a node under pressure and a pod that $name", ({ given, want }) => expect(reason(given)).toBe(want));
   });
 
   describe("resources", () => {
@@ -72,12 +84,12 @@ describe("admit", () => {
     });
 
     it.each([
-      { name: "what fits to the last bit", requests: { cpu: "400m", memory: "512Mi", "ephemeral-storage": "10Gi" }, want: undefined },
-      { name: "more storage than there is", requests: { "ephemeral-storage": "11Gi" }, want: "OutOfephemeral-storage" },
-      { name: "huge pages", requests: { "hugepages-2Mi": "4Mi" }, want: "OutOfhugepages-2Mi" },
+      { name: "a pod fits exactly", requests: { cpu: "400m", memory: "512Mi", "ephemeral-storage": "10Gi" }, want: undefined },
+      { name: "more storage than the node has", requests: { "ephemeral-storage": "11Gi" }, want: "OutOfephemeral-storage" },
+      { name: "huge pages of the node", requests: { "hugepages-2Mi": "4Mi" }, want: "OutOfhugepages-2Mi" },
       { name: "an extended resource that the node does not know", requests: { "example.com/gpu": "1" }, want: undefined },
-      { name: "everything at once: the CPU decides", requests: { memory: "9Gi", cpu: "9" }, want: "OutOfcpu" },
-    ])("$name", ({ requests, want }) => {
+      { name: "several missing resources: the CPU is reported", requests: { memory: "9Gi", cpu: "9" }, want: "OutOfcpu" },
+    ])("resources: $name", ({ requests, want }) => {
       expect(reason({ pod: nodePod({ containers: [asking(requests)] }), others: [other] })).toBe(want);
     });
 
@@ -102,9 +114,9 @@ describe("admit", () => {
     const field = (operator: string, ...values: string[]): object => ({ matchFields: [{ key: "metadata.name", operator, values }] });
 
     it.each([
-      { name: "a selector that fits", spec: { nodeSelector: { disk: "ssd" } }, want: true },
-      { name: "a selector that does not", spec: { nodeSelector: { disk: "hdd" } }, want: false },
-      { name: "a label that is named like a method", spec: { nodeSelector: { constructor: "x" } }, want: false },
+      { name: "a selector that matches", spec: { nodeSelector: { disk: "ssd" } }, want: true },
+      { name: "a selector that does not match", spec: { nodeSelector: { disk: "hdd" } }, want: false },
+      { name: "a label with the name of a method", spec: { nodeSelector: { constructor: "x" } }, want: false },
       { name: "In", spec: required(expression("disk", "In", "hdd", "ssd")), want: true },
       { name: "In, missing", spec: required(expression("zone", "In", "a")), want: false },
       { name: "NotIn", spec: required(expression("disk", "NotIn", "ssd")), want: false },
@@ -114,8 +126,8 @@ describe("admit", () => {
       { name: "Gt", spec: required(expression("cores", "Gt", "7")), want: true },
       { name: "Gt, equal", spec: required(expression("cores", "Gt", "8")), want: false },
       { name: "Lt", spec: required(expression("cores", "Lt", "9")), want: true },
-      { name: "Gt of no number", spec: required(expression("disk", "Gt", "7")), want: false },
-      { name: "a word nobody knows", spec: required(expression("disk", "Like", "s*")), want: false },
+      { name: "Gt with a value that is no number", spec: required(expression("disk", "Gt", "7")), want: false },
+      { name: "an unknown operator", spec: required(expression("disk", "Like", "s*")), want: false },
       { name: "one of two terms", spec: required(expression("disk", "In", "hdd"), expression("disk", "In", "ssd")), want: true },
       {
         name: "one of two expressions of a term",
@@ -127,7 +139,7 @@ describe("admit", () => {
         }),
         want: false,
       },
-      { name: "an empty term", spec: required({}), want: false },
+      { name: "a term without expressions", spec: required({}), want: false },
       { name: "this node by name", spec: required(field("In", "n1")), want: true },
       { name: "any node but this one", spec: required(field("NotIn", "n1")), want: false },
       {
@@ -135,8 +147,12 @@ describe("admit", () => {
         spec: required({ matchFields: [{ key: "metadata.uid", operator: "In", values: ["n1"] }] }),
         want: false,
       },
-      { name: "selector and affinity disagree", spec: { nodeSelector: { disk: "hdd" }, ...required(field("In", "n1")) }, want: false },
-    ])("$name", ({ spec, want }) => {
+      {
+        name: "selector and affinity contradict each other",
+        spec: { nodeSelector: { disk: "hdd" }, ...required(field("In", "n1")) },
+        want: false,
+      },
+    ])("node selector and affinity: $name", ({ spec, want }) => {
       expect(reason({ pod: pod(spec) })).toBe(want ? undefined : "NodeAffinity");
     });
 
@@ -168,19 +184,24 @@ describe("admit", () => {
     it.each([
       { name: "another port", one: onPort({ hostPort: 8081 }), other: taken, want: true },
       { name: "another protocol", one: onPort({ hostPort: 8080, protocol: "UDP" }), other: taken, want: true },
-      { name: "no protocol is TCP", one: onPort({ hostPort: 8080 }), other: taken, want: false },
-      { name: "one address of all", one: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }), other: taken, want: false },
-      { name: "all addresses, one of which is taken", one: taken, other: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }), want: false },
+      { name: "an absent protocol means TCP", one: onPort({ hostPort: 8080 }), other: taken, want: false },
+      { name: "a port taken on one address", one: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }), other: taken, want: false },
       {
-        name: "two addresses",
+        name: "a port on all addresses, one of which has it taken",
+        one: taken,
+        other: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }),
+        want: false,
+      },
+      {
+        name: "a port on two different addresses",
         one: onPort({ hostPort: 8080, hostIP: "10.0.0.2" }),
         other: onPort({ hostPort: 8080, hostIP: "10.0.0.1" }),
         want: true,
       },
-      { name: "container ports alone", one: onPort({}), other: onPort({}), want: true },
+      { name: "container ports without host ports", one: onPort({}), other: onPort({}), want: true },
       { name: "a sidecar's port", one: sidecarOn, other: taken, want: false },
       { name: "an init container's port", one: initOn, other: taken, want: true },
-    ])("$name", ({ one, other, want }) => {
+    ])("host ports: $name", ({ one, other, want }) => {
       expect(reason({ pod: one, others: [other] })).toBe(want ? undefined : "NodePorts");
     });
   });
@@ -194,13 +215,13 @@ describe("admit", () => {
     it.each([
       { name: "none", tolerations: [], want: false },
       { name: "everything", tolerations: [{ operator: "Exists" }], want: true },
-      { name: "the effect", tolerations: [{ operator: "Exists", effect: "NoExecute" }], want: true },
-      { name: "another effect", tolerations: [{ operator: "Exists", effect: "NoSchedule" }], want: false },
-      { name: "key and value", tolerations: [{ key: "gone", operator: "Equal", value: "yes" }], want: true },
-      { name: "key and value, no operator", tolerations: [{ key: "gone", value: "yes" }], want: true },
-      { name: "another value", tolerations: [{ key: "gone", value: "no" }], want: false },
-      { name: "another key", tolerations: [{ key: "here", operator: "Exists" }], want: false },
-      { name: "a word nobody knows", tolerations: [{ key: "gone", operator: "Gt", value: "yes" }], want: false },
+      { name: "a toleration of the effect", tolerations: [{ operator: "Exists", effect: "NoExecute" }], want: true },
+      { name: "a toleration of another effect", tolerations: [{ operator: "Exists", effect: "NoSchedule" }], want: false },
+      { name: "a toleration of key and value", tolerations: [{ key: "gone", operator: "Equal", value: "yes" }], want: true },
+      { name: "a toleration of key and value without an operator", tolerations: [{ key: "gone", value: "yes" }], want: true },
+      { name: "a toleration of another value", tolerations: [{ key: "gone", value: "no" }], want: false },
+      { name: "a toleration of another key", tolerations: [{ key: "here", operator: "Exists" }], want: false },
+      { name: "a toleration with an unknown operator", tolerations: [{ key: "gone", operator: "Gt", value: "yes" }], want: false },
     ])("tolerates $name", ({ tolerations, want }) => {
       expect(reason(given(tolerations))).toBe(want ? undefined : "TaintToleration");
     });
@@ -213,14 +234,18 @@ describe("admit", () => {
 
   it.each([
     { name: "another node's name", pod: pod({ nodeName: "n2" }), want: "NodeName" },
-    { name: "no node's name", pod: pod({ nodeName: "" }), want: undefined },
+    { name: "no node name", pod: pod({ nodeName: "" }), want: undefined },
     {
-      name: "another system by label",
+      name: "another operating system by label",
       pod: pod({}, { labels: { "kubernetes.io/os": "windows" } }),
       want: "PodOSSelectorNodeLabelDoesNotMatch",
     },
-    { name: "another system by spec", pod: pod({ os: { name: "windows" } }), want: "PodOSNotSupported" },
-    { name: "this system", pod: pod({ os: { name: "linux" } }, { labels: { "kubernetes.io/os": "linux" } }), want: undefined },
+    { name: "another operating system by spec", pod: pod({ os: { name: "windows" } }), want: "PodOSNotSupported" },
+    {
+      name: "the node's operating system",
+      pod: pod({ os: { name: "linux" } }, { labels: { "kubernetes.io/os": "linux" } }),
+      want: undefined,
+    },
     {
       name: "a safe sysctl",
       pod: pod({ securityContext: { sysctls: [{ name: "net/ipv4/ip_local_port_range", value: "1 2" }] } }),
@@ -231,14 +256,18 @@ describe("admit", () => {
       pod: pod({ securityContext: { sysctls: [{ name, value: "1" }] } }),
       want: undefined,
     })),
-    { name: "an unsafe one", pod: pod({ securityContext: { sysctls: [{ name: "kernel.msgmax", value: "1" }] } }), want: "SysctlForbidden" },
     {
-      name: "a network one on the host's network",
+      name: "an unsafe sysctl",
+      pod: pod({ securityContext: { sysctls: [{ name: "kernel.msgmax", value: "1" }] } }),
+      want: "SysctlForbidden",
+    },
+    {
+      name: "a network sysctl on the host network",
       pod: pod({ hostNetwork: true, securityContext: { sysctls: [{ name: "net.ipv4.tcp_syncookies", value: "1" }] } }),
       want: "SysctlForbidden",
     },
     {
-      name: "a shared memory one with the host's IPC",
+      name: "a shared memory sysctl with the host's IPC namespace",
       pod: pod({ hostIPC: true, securityContext: { sysctls: [{ name: "kernel.shm_rmid_forced", value: "1" }] } }),
       want: "SysctlForbidden",
     },

@@ -45,7 +45,9 @@ describe("[node-agent 165] a resize", () => {
       pod: asking({ cpu: "1" }, { annotations: STATIC }),
       want: { cause: "Infeasible", reason: "Infeasible", message: "In-place resize of static-pods is not supported" },
     },
-  ])("$name", ({ pod, want }) => expect(resizeRefusal({ pod, others: [other], node: NODE, allocatable: ALLOCATABLE })).toEqual(want));
+  ])("a resize $name", ({ pod, want }) =>
+    expect(resizeRefusal({ pod, others: [other], node: NODE, allocatable: ALLOCATABLE })).toEqual(want),
+  );
 });
 
 it("[node-agent 166] orders decreases first, then priority, then Guaranteed, then the longest wait", () => {

@@ -14,13 +14,13 @@ const pod = (app: ContainerResources, init?: ContainerResources) =>
 
 describe("[node-agent 162] desired and allocated resources", () => {
   it.each([
-    { name: "the same", has: pod(withCpu("1")), wants: pod(withCpu("1")), differs: false },
-    { name: "the same, written otherwise", has: pod(withCpu("1")), wants: pod(withCpu("1000m")), differs: false },
+    { name: "equal resources", has: pod(withCpu("1")), wants: pod(withCpu("1")), differs: false },
+    { name: "equal resources in another notation", has: pod(withCpu("1")), wants: pod(withCpu("1000m")), differs: false },
     { name: "more CPU", has: pod(withCpu("1")), wants: pod(withCpu("2")), differs: true },
-    { name: "a limit more", has: pod(withCpu("1")), wants: pod({ ...withCpu("1"), limits: { memory: "1Gi" } }), differs: true },
-    { name: "nothing any more", has: pod(withCpu("1")), wants: pod({}), differs: true },
-    { name: "another init container", has: pod({}, withCpu("1")), wants: pod({}, withCpu("2")), differs: true },
-  ])("$name", ({ has, wants, differs }) => {
+    { name: "an additional limit", has: pod(withCpu("1")), wants: pod({ ...withCpu("1"), limits: { memory: "1Gi" } }), differs: true },
+    { name: "no resources any more", has: pod(withCpu("1")), wants: pod({}), differs: true },
+    { name: "a changed init container", has: pod({}, withCpu("1")), wants: pod({}, withCpu("2")), differs: true },
+  ])("desired and allocated resources: $name", ({ has, wants, differs }) => {
     expect(isResizeRequested(wants, granted(has))).toBe(differs);
     if (differs) expect(allocatedPod(wants, granted(has)).spec).toEqual(has.spec);
     else expect(allocatedPod(wants, granted(has))).toBe(wants);
@@ -41,7 +41,7 @@ describe("[node-agent 162] desired and allocated resources", () => {
 describe("[node-agent 171] the checkpoint file", () => {
   const row = { ...granted(pod(withCpu("1"))), pending: { reason: "Deferred", message: "no", observedGeneration: 2, sinceMs: 5 } } as const;
 
-  it("contains what was written", () => {
+  it("the checkpoint file contains what was written", () => {
     const rows = new Map([["u1", row]]);
     expect(readAllocations(writtenAllocations(rows))).toEqual(rows);
   });

@@ -30,61 +30,66 @@ describe("candidates for pre-emption", () => {
     readonly want: readonly string[];
   }>([
     {
-      name: "the smallest that is enough",
+      name: "the smallest sufficient pod",
       active: [burstable("b300", "300m"), burstable("b100", "100m"), burstable("b200", "200m")],
       short: [cpu(150)],
       want: ["b200"],
     },
     {
-      name: "as few as can be, the largest first",
+      name: "as few pods as possible, the largest first",
       active: [burstable("b100", "100m"), burstable("b200", "200m"), burstable("b150", "150m")],
       short: [cpu(250)],
       want: ["b200", "b100"],
     },
-    { name: "burstable before guaranteed", active: [guaranteed("g", "100m"), burstable("b", "100m")], short: [cpu(100)], want: ["b"] },
     {
-      name: "guaranteed only for what all others could not give",
+      name: "Burstable pods before Guaranteed ones",
+      active: [guaranteed("g", "100m"), burstable("b", "100m")],
+      short: [cpu(100)],
+      want: ["b"],
+    },
+    {
+      name: "Guaranteed pods only for what the others cannot free",
       active: [guaranteed("g500", "500m"), guaranteed("g100", "100m"), burstable("b", "400m")],
       short: [cpu(450)],
       want: ["b", "g100"],
     },
     {
-      name: "burstable that the guaranteed ones make needless stay",
+      name: "no Burstable pod that selected Guaranteed ones make unnecessary",
       active: [guaranteed("g", "500m"), burstable("b", "100m")],
       short: [cpu(500)],
       want: ["g"],
     },
     {
-      name: "best effort for a place",
+      name: "a BestEffort pod for a free pod slot",
       active: [guaranteed("g", "1"), burstable("b", "1"), bestEffort("e")],
       short: [pods(1)],
       want: ["e"],
     },
     {
-      name: "each shortage counts alike: nine tenths of the CPU before six of the memory",
+      name: "a pod with nine tenths of the missing CPU before one with six tenths of the memory",
       active: [burstable("m", "100m", "600Mi"), burstable("c", "900m", "400Mi")],
       short: [cpu(1_000), memory(1_000)],
       want: ["c", "m"],
     },
     {
-      name: "of two alike the one that asks for less memory",
+      name: "the pod with the smaller memory request of two otherwise equal ones",
       active: [burstable("large", "100m", "9Mi"), burstable("small", "100m", "1Mi")],
       short: [cpu(50)],
       want: ["small"],
     },
     {
-      name: "of two the same the later",
+      name: "the later of two equal pods",
       active: [burstable("first", "100m"), burstable("second", "100m")],
       short: [cpu(50)],
       want: ["second"],
     },
     {
-      name: "a critical one of lower priority",
+      name: "a critical pod of lower priority",
       active: [critical("lower", { cpu: "100m" }, CRITICAL), bestEffort("e")],
       short: [cpu(100)],
       want: ["lower"],
     },
-  ])("[node-agent 471] $name", ({ active, short, want }) => {
+  ])("[node-agent 471] pre-emption selects $name", ({ active, short, want }) => {
     const preemption = preemptionFor(critical("new", {}, CRITICAL + 1_000), active, short);
     expect(preemption.kind === "preempts" && preemption.pods.map(({ metadata }) => metadata.name)).toEqual(want);
   });
@@ -110,7 +115,7 @@ describe("a critical pod with insufficient resources", () => {
       ...more,
     });
 
-  it("[node-agent 471] is admitted after its victims have ended, which are selected by the scarce resource first", () => {
+  it("[node-agent 471] a critical pod is admitted after its victims have ended, which are selected by the scarce resource first", () => {
     const others = [burstable("a", "600m"), burstable("b", "400m")];
     expect(admitting(critical("new", { cpu: "500m" }), others)).toEqual({
       admitted: true,
@@ -119,7 +124,7 @@ describe("a critical pod with insufficient resources", () => {
     });
   });
 
-  it("[node-agent 471] is rejected without victims when pre-emption cannot help", () => {
+  it("[node-agent 471] a critical pod is rejected without victims when pre-emption cannot help", () => {
     const others = [burstable("a", "1"), burstable("b", "1m")];
     const elsewhere = asking("new", { cpu: "1" }, {}, { priority: CRITICAL, nodeSelector: { disk: "ssd" } });
     expect(admitting(elsewhere, others)).toMatchObject({ admitted: false, reason: "NodeAffinity", rereadNode: true });
@@ -129,7 +134,7 @@ describe("a critical pod with insufficient resources", () => {
     });
   });
 
-  it("[node-agent 471] is rejected when all candidates together do not suffice", () => {
+  it("[node-agent 471] a critical pod is rejected when all candidates together do not suffice", () => {
     expect(admitting(critical("new", { cpu: "1100m" }), [burstable("a", "50m")])).toEqual({
       admitted: false,
       reason: "UnexpectedAdmissionError",

@@ -29,17 +29,23 @@ describe("[node-agent 164] PodResizePending", () => {
   });
 
   it.each([
-    { name: "the same again is nothing", pod: POD, refusal: DEFERRED, sinceMs: NOW_MS - 10_000, news: false, same: true },
-    { name: "other figures are no news", pod: POD, refusal: { ...DEFERRED, message: "less room" }, sinceMs: NOW_MS - 10_000, news: false },
-    { name: "a new generation is", pod: atGeneration(3), refusal: DEFERRED, sinceMs: NOW_MS - 10_000, news: true },
+    { name: "does not change for the same result", pod: POD, refusal: DEFERRED, sinceMs: NOW_MS - 10_000, news: false, same: true },
     {
-      name: "another reason is, and its time",
+      name: "does not change for other amounts",
+      pod: POD,
+      refusal: { ...DEFERRED, message: "less room" },
+      sinceMs: NOW_MS - 10_000,
+      news: false,
+    },
+    { name: "changes with a new generation", pod: atGeneration(3), refusal: DEFERRED, sinceMs: NOW_MS - 10_000, news: true },
+    {
+      name: "changes with another reason, and gets a new time",
       pod: POD,
       refusal: { ...DEFERRED, reason: "Infeasible" as const },
       sinceMs: NOW_MS,
       news: true,
     },
-  ])("$name", ({ pod, refusal, sinceMs, news, same = false }) => {
+  ])("PodResizePending: $name", ({ pod, refusal, sinceMs, news, same = false }) => {
     const after = withPending(WAITING, pod, refusal, NOW_MS);
     expect(after.pending?.sinceMs).toBe(sinceMs);
     expect(isPendingChanged(WAITING, after)).toBe(news);

@@ -45,15 +45,15 @@ const SERVER_TEMPLATE: CertificateTemplate = {
 describe("a certificate signing request [node-agent 420]", () => {
   test.each([
     { name: "of a client", pem: OF_CLIENT, template: clientTemplate("node-a") },
-    { name: "of a server, with a name that is no printable string", pem: OF_SERVER, template: SERVER_TEMPLATE },
-  ])("$name equals Go's bytes except for the signature", ({ pem, template }) => {
+    { name: "of a server, whose name needs another string type", pem: OF_SERVER, template: SERVER_TEMPLATE },
+  ])("a certificate signing request $name equals Go's bytes except for the signature", ({ pem, template }) => {
     expect(isSameRequest(pem, template, PUBLIC)).toBe(true);
     expect(isSameRequest(certificateRequest(template, KEY, PUBLIC), template, PUBLIC)).toBe(true);
     expect(isSameRequest(pem, clientTemplate("node-c"), PUBLIC)).toBe(false);
     expect(isSameRequest(pem, { ...template, ipAddresses: ["10.0.0.8"] }, PUBLIC)).toBe(false);
   });
 
-  it("has upstream's name, which is constant for a key", () => {
+  it("a certificate signing request has upstream's name, which is constant for a key", () => {
     expect(joiningRequestName(clientTemplate("node-a"), PUBLIC)).toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
     expect(joiningRequestName(clientTemplate("node-b"), PUBLIC)).not.toBe("node-csr-e88ocPxGED4c4VEzcwwI7rI8b9oiRY2dumhS9ifjVhw");
   });
@@ -71,19 +71,23 @@ describe("replacement of a certificate [node-agent 421]", () => {
     { random: 0, wantMs: 71_000 },
     { random: 0.5, wantMs: 81_000 },
     { random: 0.999, wantMs: 90_980 },
-  ])("is due after 70 to 90 % of its life: $random", ({ random, wantMs }) => {
+  ])("a replacement is due after 70 to 90 % of the certificate's life: $random", ({ random, wantMs }) => {
     expect(rotationDeadlineMs(facts, random)).toBeCloseTo(wantMs, 3);
   });
 
   test.each([
-    { name: "for the same", template: clientTemplate("node-a"), want: true },
-    { name: "nothing is asked for yet", template: undefined, want: true },
-    { name: "another name", template: clientTemplate("node-b"), want: false },
-    { name: "an organization more", template: { ...clientTemplate("node-a"), organizations: ["system:nodes", "x"] }, want: false },
-    { name: "an address more", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
-  ])("$name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
+    { name: "no replacement for the same names", template: clientTemplate("node-a"), want: true },
+    { name: "no replacement while no names are wanted yet", template: undefined, want: true },
+    { name: "replacement for another name", template: clientTemplate("node-b"), want: false },
+    {
+      name: "replacement for an additional organization",
+      template: { ...clientTemplate("node-a"), organizations: ["system:nodes", "x"] },
+      want: false,
+    },
+    { name: "replacement for an additional address", template: { ...clientTemplate("node-a"), ipAddresses: ["10.0.0.7"] }, want: false },
+  ])("a certificate's names: $name", ({ template, want }) => expect(satisfies(facts, template)).toBe(want));
 
-  it("is due immediately when the certificate does not cover the required names and addresses", () => {
+  it("a replacement is due immediately when the certificate does not cover the required names and addresses", () => {
     const had = { ...facts, ...SERVER_TEMPLATE, ipAddresses: ["10.0.0.7", "2001:Db8:0:0:0:0:0:7", "10.0.0.8"] };
     expect(satisfies(had, SERVER_TEMPLATE)).toBe(true);
     expect(satisfies(had, { ...SERVER_TEMPLATE, dnsNames: ["node-c"] })).toBe(false);
@@ -108,13 +112,13 @@ describe("the alternative names of a serving certificate [node-agent 422]", () =
       want: { dnsNames: ["node-b", "node-b.example.com"], ipAddresses: ["10.0.0.7", "192.0.2.7", "2001:db8::7"] },
     },
     {
-      name: "a host name that is an address",
+      name: "a host name that is an IP address",
       addresses: [{ type: "Hostname", address: "10.0.0.7" }],
       want: { dnsNames: [], ipAddresses: ["10.0.0.7"] },
     },
-    { name: "no address: nothing is asked for", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
+    { name: "no names, so no request is made, without an address", addresses: [{ type: "Hostname", address: "node-b" }], want: undefined },
     { name: "a Node without addresses", addresses: [], want: undefined },
-  ])("$name", ({ addresses, want }) => {
+  ])("the alternative names: $name", ({ addresses, want }) => {
     const template = servingTemplate("node-b", addresses);
     expect(template).toEqual(want && { commonName: "system:node:node-b", organizations: ["system:nodes"], ...want });
   });
@@ -127,8 +131,8 @@ describe("the result of a request [node-agent 423]", () => {
   });
 
   test.each([
-    { name: "nobody looked at it", object: { metadata: { name: "csr-1", uid: "u1" } }, want: { kind: "waiting" } },
-    { name: "approved, not signed yet", object: request([{ type: "Approved" }]), want: { kind: "waiting" } },
+    { name: "pending without a condition", object: { metadata: { name: "csr-1", uid: "u1" } }, want: { kind: "waiting" } },
+    { name: "approved, but not signed yet", object: request([{ type: "Approved" }]), want: { kind: "waiting" } },
     { name: "signed, but not approved", object: request([], "PEM"), want: { kind: "waiting" } },
     { name: "approved and signed", object: request([{ type: "Approved" }], "PEM"), want: { kind: "issued", certificate: "PEM" } },
     {
@@ -141,9 +145,9 @@ describe("the result of a request [node-agent 423]", () => {
       object: request([{ type: "Approved" }, { type: "Failed", reason: "SignerValidationFailure", message: "no CN" }]),
       want: { kind: "refused", why: "certificate signing request failed, reason: SignerValidationFailure, message: no CN" },
     },
-  ])("$name", ({ object, want }) => expect(signingOutcome(object, "u1")).toEqual(want));
+  ])("a certificate signing request: $name", ({ object, want }) => expect(signingOutcome(object, "u1")).toEqual(want));
 
-  it("is rejected when the request has another uid", () => {
+  it("a certificate signing request is rejected when it has another uid", () => {
     expect(signingOutcome(request([{ type: "Approved" }], "PEM"), "u2")).toEqual({ kind: "refused", why: 'csr "csr-1" changed UIDs' });
   });
 });

@@ -50,37 +50,43 @@ describe("classify", () => {
     { name: "an unknown pod that is removed", known: [pod("a")], op: "REMOVE", sent: [pod("b")], want: [] },
     { name: "other labels", known: [pod("a")], op: "UPDATE", sent: [pod("a", { labels: { app: "web" } })], want: ["UPDATE a"] },
     {
-      name: "[node-agent 59] a list against a list: gone first, then new, then changed",
+      name: "[node-agent 59] a complete list: removed pods first, then new and changed ones",
       known: [pod("1"), pod("2"), pod("3")],
       op: "SET",
       sent: [pod("2", other), pod("3"), pod("4")],
       want: ["REMOVE 1", "ADD 4", "UPDATE 2"],
     },
     {
-      name: "every class in one list, in its order",
+      name: "every kind of change in one list, in a fixed order",
       known: [pod("1"), pod("2"), pod("3"), pod("4")],
       op: "SET",
       sent: [pod("2", running), pod("3", dying), pod("4", other), pod("5")],
       want: ["REMOVE 1", "ADD 5", "UPDATE 4", "DELETE 3", "RECONCILE 2"],
     },
-    { name: "[node-agent 60] only the status, one pod", known: [pod("a")], op: "ADD", sent: [pod("a", running)], want: ["RECONCILE a"] },
-    { name: "[node-agent 60] only the status, in a list", known: [pod("a")], op: "SET", sent: [pod("a", running)], want: ["RECONCILE a"] },
+    { name: "[node-agent 60] only the status of one pod", known: [pod("a")], op: "ADD", sent: [pod("a", running)], want: ["RECONCILE a"] },
     {
-      name: "[node-agent 60] status and spec",
+      name: "[node-agent 60] only the status of a pod in a list",
+      known: [pod("a")],
+      op: "SET",
+      sent: [pod("a", running)],
+      want: ["RECONCILE a"],
+    },
+    {
+      name: "[node-agent 60] status and spec together",
       known: [pod("a")],
       op: "SET",
       sent: [pod("a", { ...other, ...running })],
       want: ["UPDATE a"],
     },
     {
-      name: "[node-agent 62] a foreign annotation that changes",
+      name: "[node-agent 62] another source's annotation that changes",
       known: [pod("a", { annotations: { note: "1" } })],
       op: "SET",
       sent: [pod("a", { annotations: { note: "2" } })],
       want: ["UPDATE a"],
     },
     {
-      name: "[node-agent 62] a foreign annotation that goes",
+      name: "[node-agent 62] another source's annotation that is removed",
       known: [pod("a", { annotations: { note: "1" } })],
       op: "SET",
       sent: [pod("a")],
@@ -98,7 +104,7 @@ describe("classify", () => {
       want: [],
     },
     {
-      name: "config.hash is compared",
+      name: "a changed config.hash",
       known: [pod("a", { annotations: { "kubernetes.io/config.hash": "1" } })],
       op: "SET",
       sent: [pod("a", { annotations: { "kubernetes.io/config.hash": "2" } })],
@@ -112,14 +118,14 @@ describe("classify", () => {
       want: ["REMOVE a", "ADD a"],
     },
     {
-      name: "a message about one pod leaves the others",
+      name: "a message about one pod keeps the others",
       known: [pod("a"), pod("b")],
       op: "DELETE",
       sent: [pod("b", dying)],
       want: ["DELETE b"],
     },
   ];
-  it.each(table)("$name", ({ known, op, sent, want }) => {
+  it.each(table)("classify: $name", ({ known, op, sent, want }) => {
     expect(changes(knowing(...known), op, ...sent)).toEqual(want);
   });
 

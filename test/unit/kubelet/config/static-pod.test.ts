@@ -73,7 +73,7 @@ describe("staticPod", () => {
   describe("the UID", () => {
     const uidOf = (value: object, given = FILE): string => staticPod(value, given).metadata.uid;
 
-    it("[node-agent 65] is equal for equal manifests with any key order", () => {
+    it("[node-agent 65] the UID is equal for equal manifests with any key order", () => {
       expect(uidOf({ ...manifest(), kind: "Pod", apiVersion: "v1" })).toBe(uidOf(manifest()));
       expect(uidOf({ spec: { containers: [{ image: "i:1", name: "c" }] }, metadata: { name: "web" }, kind: "Pod", apiVersion: "v1" })).toBe(
         uidOf(manifest()),
@@ -86,7 +86,7 @@ describe("staticPod", () => {
       { name: "a URL", other: uidOf(manifest(), HTTP) },
       { name: "[node-agent 126] another image", other: uidOf(manifest({ containers: [{ name: "c", image: "i:2" }] })) },
       { name: "[node-agent 126] another label", other: uidOf(manifest({}, { labels: { a: "b" } })) },
-      { name: "[node-agent 126] one field more", other: uidOf(manifest({ hostNetwork: true })) },
+      { name: "[node-agent 126] an additional field", other: uidOf(manifest({ hostNetwork: true })) },
       {
         name: "the same containers in another order",
         other: uidOf(
@@ -113,7 +113,7 @@ describe("staticPod", () => {
       expect(changes.every(({ pod }) => isStaticPod(pod))).toBe(true);
     });
 
-    it("is the manifest's own if set, and so is the hash", () => {
+    it("the UID is the manifest's own if set, and so is the hash", () => {
       const pod = staticPod(manifest({}, { uid: "my-own-uid" }), FILE);
       expect([pod.metadata.uid, pod.metadata.annotations?.["kubernetes.io/config.hash"]]).toEqual(["my-own-uid", "my-own-uid"]);
     });
@@ -134,10 +134,18 @@ describe("staticPod", () => {
       value: manifest({ containers: [{ name: "a/b", image: "i" }] }),
       want: '"a/b" is not a DNS label',
     },
-    { name: "one name twice", value: manifest({ initContainers: [{ name: "c", image: "i" }] }), want: 'two containers are named "c"' },
+    {
+      name: "a duplicate container name",
+      value: manifest({ initContainers: [{ name: "c", image: "i" }] }),
+      want: 'two containers are named "c"',
+    },
     { name: "an ephemeral container", value: manifest({ ephemeralContainers: [{ name: "d", image: "i" }] }), want: "ephemeral" },
-    { name: "a mirror's annotation", value: manifest({}, { annotations: { "kubernetes.io/config.mirror": "x" } }), want: "config.mirror" },
-    { name: "a list that is none", value: manifest({ tolerations: "all" }), want: "spec.tolerations is not a list" },
+    {
+      name: "the annotation of a mirror pod",
+      value: manifest({}, { annotations: { "kubernetes.io/config.mirror": "x" } }),
+      want: "config.mirror",
+    },
+    { name: "a list field that is no list", value: manifest({ tolerations: "all" }), want: "spec.tolerations is not a list" },
     { name: "a field of another type", value: manifest({ volumes: 7 }), want: "not a valid Pod: " },
   ])("rejects $name and reports its path", ({ value, want }) => {
     expect(refusal(value)).toContain("manifest /etc/manifests/web.yaml: ");
@@ -183,8 +191,8 @@ describe("staticPod", () => {
     { name: "a claim", spec: volume({ persistentVolumeClaim: { claimName: "c" } }), want: "persistentvolumeclaims" },
     { name: "an ephemeral claim", spec: volume({ ephemeral: {} }), want: "persistentvolumeclaims" },
     { name: "a CSI volume", spec: volume({ csi: { driver: "d" } }), want: "csidrivers" },
-    { name: "a storage's own secret", spec: volume({ iscsi: { secretRef: { name: "s" } } }), want: "secrets (volume v)" },
-    { name: "a volume nobody knows yet", spec: volume({ holographic: {} }), want: "objects of an unknown kind (volume v)" },
+    { name: "a secret of a storage volume", spec: volume({ iscsi: { secretRef: { name: "s" } } }), want: "secrets (volume v)" },
+    { name: "a volume of an unknown type", spec: volume({ holographic: {} }), want: "objects of an unknown kind (volume v)" },
   ])("rejects a reference to $name", ({ spec, want }) => {
     expect(refusal(manifest(spec))).toContain(`a static pod must not refer to ${want}`);
   });

@@ -62,7 +62,7 @@ describe("unsupportedFeature", () => {
     ],
   ];
   for (const [want, spec] of ofPod)
-    it(`is ${want} for ${JSON.stringify(spec)}`, () => expect(unsupportedFeature(nodePod({ spec }))).toBe(want));
+    it(`unsupportedFeature is ${want} for ${JSON.stringify(spec)}`, () => expect(unsupportedFeature(nodePod({ spec }))).toBe(want));
 
   const ofContainer: [want: string | undefined, fields: Partial<ContainerSpec>][] = [
     [
@@ -103,7 +103,7 @@ describe("unsupportedFeature", () => {
   for (const list of ["initContainers", "containers", "ephemeralContainers"] as const)
     for (const [field, fields] of ofContainer) {
       const want = field === undefined ? undefined : `spec.${list}[1].${field}`;
-      it(`is ${want} for ${JSON.stringify(fields)} in ${list}`, () =>
+      it(`unsupportedFeature is ${want} for ${JSON.stringify(fields)} in ${list}`, () =>
         expect(unsupportedFeature(nodePod({ [list]: ["first", containerSpec("second", fields)] }))).toBe(want));
     }
 

@@ -15,7 +15,7 @@ function written(
 }
 
 const table: readonly { name: string; config: ResourceConfig; one: readonly string[]; two: readonly string[] }[] = [
-  { name: "nothing said", config: {}, one: [], two: [] },
+  { name: "no limits", config: {}, one: [], two: [] },
   {
     name: "everything",
     config: { cpus: "0-3", memoryBytes: 67_108_864, cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 50_000, pidsMax: 100 },
@@ -37,8 +37,8 @@ const table: readonly { name: string; config: ResourceConfig; one: readonly stri
   },
   { name: "a quota without a period", config: { cpuQuota: 1000 }, one: ["cpu.cfs_quota_us=1000"], two: ["cpu.max=1000 100000"] },
   { name: "zeros", config: { memoryBytes: 0, cpuShares: 0, cpuQuota: 0, cpuPeriod: 0 }, one: [], two: [] },
-  { name: "no processes are one at least", config: { pidsMax: 0 }, one: ["pids.max=1"], two: ["pids.max=1"] },
-  { name: "any number of processes", config: { pidsMax: -1 }, one: ["pids.max=max"], two: ["pids.max=max"] },
+  { name: "a limit of 0 processes becomes 1", config: { pidsMax: 0 }, one: ["pids.max=1"], two: ["pids.max=1"] },
+  { name: "an unlimited number of processes", config: { pidsMax: -1 }, one: ["pids.max=max"], two: ["pids.max=max"] },
 ];
 
 describe("cgroupFiles", () => {

@@ -172,7 +172,7 @@ test("[node-agent 193] gives QoS classes the weight of their pods' requests: inc
   expect(weight()).toBe("512");
 });
 
-test("[node-agent 190] reports a cgroup that cannot be created, and does not start its pod before it can", async () => {
+test("[node-agent 190] reports a cgroup that cannot be created, and starts its pod only after a successful retry", async () => {
   const node = await startedNode();
   node.fateOf = ({ port, verb, args: [path] }) =>
     port === "cgroups" && verb === "create" && String(path).includes("/pod") ? { fail: new Error("read-only file system") } : "live";

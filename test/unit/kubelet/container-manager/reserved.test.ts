@@ -42,7 +42,7 @@ describe("allocatable", () => {
     hugePageBytes: { "2MB": 64 * MIB, "1GB": 0 },
   };
 
-  it("[node-agent 186] is capacity minus reservations, eviction thresholds and huge pages", () => {
+  it("[node-agent 186] allocatable is capacity minus reservations, eviction thresholds and huge pages", () => {
     expect(resourceQuantities(machine)).toMatchObject({ cpu: "4", memory: "1Gi", "hugepages-2Mi": "64Mi", "hugepages-1Gi": "0" });
     const { ephemeralStorageBytes } = allocatableOf(machine);
     expect(resourceQuantities(allocatableOf(machine))).toMatchObject({ cpu: "2500m", memory: "660Mi", "hugepages-2Mi": "64Mi" });
@@ -50,10 +50,10 @@ describe("allocatable", () => {
   });
 
   it.each([
-    { name: "huge pages that there are", request: { "hugepages-2Mi": "64Mi" }, want: undefined },
-    { name: "more huge pages than there are", request: { "hugepages-2Mi": "66Mi" }, want: "OutOfhugepages-2Mi" },
-    { name: "huge pages of a size that there is not", request: { "hugepages-64Ki": "64Ki" }, want: "OutOfhugepages-64Ki" },
-    { name: "what is kept back", request: { cpu: "2600m" }, want: "OutOfcpu" },
+    { name: "as many huge pages as the node has", request: { "hugepages-2Mi": "64Mi" }, want: undefined },
+    { name: "more huge pages than the node has", request: { "hugepages-2Mi": "66Mi" }, want: "OutOfhugepages-2Mi" },
+    { name: "huge pages of a size that the node lacks", request: { "hugepages-64Ki": "64Ki" }, want: "OutOfhugepages-64Ki" },
+    { name: "reserved resources are not available", request: { cpu: "2600m" }, want: "OutOfcpu" },
   ])("[node-agent 186] admission: $name", ({ request, want }) => {
     const pod = nodePod({ containers: [containerSpec("a", { resources: { requests: request } })] });
     const node = { labels: {}, name: "n1", taints: [] };

@@ -47,41 +47,41 @@ const table: readonly Case[] = [
     init: [asks(["100m", "100m"], ["100m", "100Mi"]), asks(["100m", "100m"])],
     want: { cpuShares: 204 },
   },
-  { name: "an init container without limits bounds nothing", containers: [BOTH], init: [PART], want: { cpuShares: 102 } },
+  { name: "an init container without limits limits nothing", containers: [BOTH], init: [PART], want: { cpuShares: 102 } },
   {
-    name: "a memory limit in every container, a CPU limit in one",
+    name: "a memory limit in every container and a CPU limit in one",
     containers: [BOTH, asks(["100m", ""], ["", "100Mi"])],
     want: { cpuShares: 204, memoryBytes: 300 * MIB },
   },
-  { name: "a limit of nothing is none", containers: [asks(["1m", ""], ["0", "1Mi"])], want: { cpuShares: 2, memoryBytes: MIB } },
+  { name: "a limit of 0 is no limit", containers: [asks(["1m", ""], ["0", "1Mi"])], want: { cpuShares: 2, memoryBytes: MIB } },
   {
-    name: "the largest init container counts where it is more than all others",
+    name: "the largest init container counts if it exceeds the sum of all others",
     containers: [FULL],
     init: [asks(["300m", "400Mi"], ["300m", "400Mi"])],
     want: { cpuShares: 307, ...quota(30_000), memoryBytes: 400 * MIB },
   },
   {
-    name: "a sidecar counts beside the others",
+    name: "a sidecar is added to the regular containers",
     containers: [FULL],
     sidecars: [FULL],
     want: { cpuShares: 204, ...quota(20_000), memoryBytes: 200 * MIB },
   },
   {
-    name: "overhead raises what is limited",
+    name: "overhead is added to a limit",
     containers: [FULL],
     spec: { overhead: { cpu: "50m", memory: "10Mi" } },
     want: { cpuShares: 153, ...quota(15_000), memoryBytes: 110 * MIB },
   },
   {
-    name: "overhead limits nothing by itself",
+    name: "overhead alone sets no limit",
     containers: [PART],
     spec: { overhead: { cpu: "50m", memory: "10Mi" } },
     want: { cpuShares: 153 },
   },
   { name: "processes", containers: [NONE], podMaxPids: 512, want: { cpuShares: 2, pidsMax: 512 } },
-  { name: "no processes at all is no limit", containers: [NONE], podMaxPids: 0, want: { cpuShares: 2 } },
+  { name: "a process limit of 0 is no limit", containers: [NONE], podMaxPids: 0, want: { cpuShares: 2 } },
   {
-    name: "huge pages, as they are requested",
+    name: "huge pages are limited to their requests",
     containers: [
       { requests: { memory: "1Mi", "hugepages-2Mi": "4Mi" }, limits: { "hugepages-2Mi": "4Mi" } },
       { requests: { "hugepages-2Mi": "2Mi", "hugepages-1Gi": "1Gi" } },
@@ -102,7 +102,7 @@ function podOf({ containers, init = [], sidecars = [], spec = {} }: Omit<Case, "
 }
 
 describe("resourceConfigForPod", () => {
-  it.each(table)("[node-agent 183] $name", ({ want, podMaxPids = -1, ...rest }) => {
+  it.each(table)("[node-agent 183] a pod's resource limits: $name", ({ want, podMaxPids = -1, ...rest }) => {
     expect(resourceConfigForPod(podOf(rest), { podMaxPids })).toEqual({ hugePageBytes: {}, ...want });
   });
 });
@@ -140,15 +140,15 @@ describe("kubepodsConfig", () => {
   };
   const hugePageBytes = { "2MB": BigInt(8 * MIB), "1GB": 0n };
 
-  it("[node-agent 185] is capacity minus reservations when enforced, without subtracting eviction thresholds", () => {
+  it("[node-agent 185] the limit of all pods is capacity minus reservations when enforced, without subtracting eviction thresholds", () => {
     const want = { memoryBytes: 7_000_000_000, cpuShares: 3584, pidsMax: 32_000, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: true })).toEqual(want);
   });
-  it("[node-agent 185] is the whole capacity when not enforced", () => {
+  it("[node-agent 185] the limit of all pods is the whole capacity when not enforced", () => {
     const want = { memoryBytes: 8_000_000_000, cpuShares: 4096, pidsMax: 32_768, cpus: "0-3", hugePageBytes };
     expect(kubepodsConfig(machine, { enforced: false })).toEqual(want);
   });
-  it("[node-agent 185] is never below 0", () => {
+  it("[node-agent 185] the limit of all pods is never below 0", () => {
     const reserved = { cpuMilli: 5000, memoryBytes: 9_000_000_000, pids: 40_000 };
     expect(kubepodsConfig({ ...machine, reserved }, { enforced: true })).toMatchObject({ memoryBytes: 0, cpuShares: 2, pidsMax: 0 });
   });
@@ -157,9 +157,13 @@ describe("kubepodsConfig", () => {
 describe("reservedConfig", () => {
   const kept = { cpuMilli: 250, memoryBytes: 100 * MIB, ephemeralStorageBytes: 1, pids: 1000 };
   it.each([
-    { name: "all of it", compressibleOnly: false, want: { memoryBytes: 100 * MIB, cpuShares: 256, pidsMax: 1000, cpus: "0-3" } },
-    { name: "what can be squeezed alone", compressibleOnly: true, want: { cpuShares: 256, cpus: "0-3" } },
-  ])("[node-agent 185] $name", ({ compressibleOnly, want }) => {
+    {
+      name: "all reserved resources",
+      compressibleOnly: false,
+      want: { memoryBytes: 100 * MIB, cpuShares: 256, pidsMax: 1000, cpus: "0-3" },
+    },
+    { name: "only compressible resources", compressibleOnly: true, want: { cpuShares: 256, cpus: "0-3" } },
+  ])("[node-agent 185] the limits of a reservation: $name", ({ compressibleOnly, want }) => {
     expect(reservedConfig(kept, "0-3", compressibleOnly)).toEqual({ ...want, hugePageBytes: {} });
   });
   it("[node-agent 185] sets no limit without a reservation", () => {

@@ -97,7 +97,7 @@ describe("recordEvent", () => {
     expect(new Set(requests.map((request) => request?.kind === "create" && request.body.metadata.name)).size).toBe(9);
   });
 
-  it("ER2 aggregates from the tenth message of one reason on", () => {
+  it("ER2 aggregates Events of one reason from the tenth different message on", () => {
     const { requests } = recordAll(many(12, (index) => event({ message: `no ${index}` })));
     expect(kinds(requests)).toEqual([...Array<string>(10).fill("create"), "patch", "patch"]);
     expect(requests[9]).toMatchObject({ body: { message: "(combined from similar events): no 9", count: 1 } });

@@ -40,7 +40,7 @@ it("[node-agent 210] lists usage above the requests for memory", () => {
 
 it.each([
   {
-    name: "disk: layer and logs; a share of the disk in bytes",
+    name: "lists layer and logs for the disk, and a percentage of the disk in bytes",
     resource: "ephemeral-storage",
     met: [NODEFS],
     message:
@@ -53,13 +53,19 @@ it.each([
     offending: "b,s",
   },
   {
-    name: "inodes: nobody is blamed",
+    name: "names no container for inodes",
     resource: "inodes",
     met: [INODES],
     message: "The node was low on resource: inodes. Threshold quantity: 5000, available: 2k. ",
     offending: "",
   },
-  { name: "nothing measured of it", resource: "pids", met: [MEMORY], message: "The node was low on resource: pids. ", offending: "" },
+  {
+    name: "contains no usage without a measurement",
+    resource: "pids",
+    met: [MEMORY],
+    message: "The node was low on resource: pids. ",
+    offending: "",
+  },
 ] as const)("[node-agent 210] $name", ({ resource, met, message, offending }) => {
   const words = evictionMessage(POD, USAGE, resource, { met, observations: OBSERVATIONS });
   expect([words.message, words.annotations["offending_containers"]]).toEqual([message, offending]);
@@ -99,9 +105,14 @@ it.each<{
   readonly hasImageFs?: true;
   readonly want: string | undefined;
 }>([
-  { name: "an emptyDir at its limit", pod: withEmptyDirs("1Mi"), usage: { volumes: new Map([["v0", disk(MI)]]) }, want: undefined },
   {
-    name: "the second emptyDir above it",
+    name: "keeps a pod whose emptyDir is at its limit",
+    pod: withEmptyDirs("1Mi"),
+    usage: { volumes: new Map([["v0", disk(MI)]]) },
+    want: undefined,
+  },
+  {
+    name: "evicts a pod whose second emptyDir exceeds its limit",
     pod: withEmptyDirs(undefined, "1024Ki"),
     usage: {
       volumes: new Map([
@@ -111,21 +122,21 @@ it.each<{
     },
     want: 'emptydirfs.limit: Usage of EmptyDir volume "v1" exceeds the limit "1Mi". ',
   },
-  { name: "a limit of 0 is none", pod: withEmptyDirs("0"), usage: { volumes: new Map([["v0", disk(1)]]) }, want: undefined },
+  { name: "treats a limit of 0 as none", pod: withEmptyDirs("0"), usage: { volumes: new Map([["v0", disk(1)]]) }, want: undefined },
   {
-    name: "the pod above the sum of its containers' limits",
+    name: "evicts a pod above the sum of its containers' limits",
     pod: nodePod({ containers: [limited("a", "1Mi"), limited("b", "2Mi"), "c"] }),
     usage: { ephemeralBytes: 3 * MI + 1 },
     want: "ephemeralpodfs.limit: Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. ",
   },
   {
-    name: "the pod at it",
+    name: "keeps a pod at the sum of its containers' limits",
     pod: nodePod({ containers: [limited("a", "1Mi"), limited("b", "2Mi")] }),
     usage: { ephemeralBytes: 3 * MI },
     want: undefined,
   },
   {
-    name: "a sidecar's limit counts beside them, an init container's where it is more",
+    name: "adds a sidecar's limit to the sum, and uses an init container's if it is larger",
     pod: nodePod({
       containers: [limited("a", "1Mi")],
       initContainers: [limited("s", "2Mi", { restartPolicy: "Always" }), limited("i", "3Mi")],
@@ -133,15 +144,15 @@ it.each<{
     usage: { ephemeralBytes: 5 * MI + 1 },
     want: "ephemeralpodfs.limit: Pod ephemeral local storage usage exceeds the total limit of containers 5Mi. ",
   },
-  { name: "no limit, no eviction", pod: nodePod({ containers: ["a"] }), usage: { ephemeralBytes: 1e12 }, want: undefined },
+  { name: "keeps a pod without a limit", pod: nodePod({ containers: ["a"] }), usage: { ephemeralBytes: 1e12 }, want: undefined },
   {
-    name: "one container: its layer and logs",
+    name: "counts layer and logs of a container",
     pod: nodePod({ containers: [limited("a", "1M"), limited("b", "1G")] }),
     usage: { containers: [{ name: "a", rootfs: disk(600_000), logs: disk(400_001) }] },
     want: 'ephemeralcontainerfs.limit: Container a exceeded its local ephemeral storage limit "1M". ',
   },
   {
-    name: "a sidecar as a regular container, an init container not",
+    name: "counts a sidecar as a regular container, but not an init container",
     pod: nodePod({ containers: ["a"], initContainers: [limited("i", "1M"), limited("s", "2M", { restartPolicy: "Always" })] }),
     usage: {
       containers: [
@@ -152,7 +163,7 @@ it.each<{
     want: 'ephemeralcontainerfs.limit: Container s exceeded its local ephemeral storage limit "2M". ',
   },
   {
-    name: "images apart: its logs alone",
+    name: "counts only the logs if images have their own disk",
     pod: nodePod({ containers: [limited("a", "1M"), limited("b", "1G")] }),
     usage: { containers: [{ name: "a", rootfs: disk(9e6), logs: disk(1e6) }] },
     hasImageFs: true,

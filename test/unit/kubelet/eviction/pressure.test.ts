@@ -25,22 +25,22 @@ const SOFT = threshold("memory.available", 200, { gracePeriodMs: 60_000 });
 
 describe("a threshold is met", () => {
   it.each([
-    { name: "less is free", figures: { "memory.available": 99 }, thresholds: [MEMORY], want: 1 },
-    { name: "as much is free: not", figures: { "memory.available": 100 }, thresholds: [MEMORY], want: 0 },
-    { name: "nobody looked: not", figures: { "nodefs.available": 1 }, thresholds: [MEMORY], want: 0 },
+    { name: "if less is free", figures: { "memory.available": 99 }, thresholds: [MEMORY], want: 1 },
+    { name: "not if exactly as much is free", figures: { "memory.available": 100 }, thresholds: [MEMORY], want: 0 },
+    { name: "not without a measurement", figures: { "nodefs.available": 1 }, thresholds: [MEMORY], want: 0 },
     {
-      name: "by a share",
+      name: "as a percentage",
       figures: { "nodefs.available": 99 },
       thresholds: [{ ...MEMORY, signal: "nodefs.available", value: { share: 0.1 } }] as const,
       want: 1,
     },
     {
-      name: "with the reclaim, which does not count yet",
+      name: "with a minimum reclaim, which does not count yet",
       figures: { "memory.available": 120 },
       thresholds: [{ ...MEMORY, minReclaim: { amount: 50 } }],
       want: 0,
     },
-  ])("[node-agent 203] $name", ({ figures, thresholds, want }) => {
+  ])("[node-agent 203] a threshold is met: $name", ({ figures, thresholds, want }) => {
     expect(thresholdsMet(thresholds, seen(figures), { withReclaim: false })).toHaveLength(want);
   });
 

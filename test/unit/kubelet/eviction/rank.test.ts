@@ -67,32 +67,32 @@ function ranked(signal: Signal, pods: Readonly<Record<string, Measured>>, disks 
 
 it.each<{ readonly name: string; readonly pods: Readonly<Record<string, Measured>>; readonly want: string }>([
   {
-    name: "who uses more than it asked for",
+    name: "pods above their request first",
     pods: { a: { memory: 100, requests: { memory: "100" } }, b: { memory: 2, requests: { memory: "1" } } },
     want: "b a",
   },
   {
-    name: "then the lower priority",
+    name: "then pods of lower priority",
     pods: { a: { memory: 900, priority: 5 }, b: { memory: 1, priority: 1 }, c: { memory: 1, priority: -1 } },
     want: "c b a",
   },
   {
-    name: "exceeding goes before priority",
+    name: "usage above the request before priority",
     pods: { a: { memory: 1, requests: { memory: "2" }, priority: 0 }, b: { memory: 3, requests: { memory: "2" }, priority: 9 } },
     want: "b a",
   },
   {
-    name: "then use above the request",
+    name: "then by usage above the request",
     pods: { a: { memory: 500, requests: { memory: "400" } }, b: { memory: 300, requests: { memory: "100" } }, c: { memory: 50 } },
     want: "b a c",
   },
   {
-    name: "below their requests, too",
+    name: "pods below their requests too",
     pods: { a: { memory: 10, requests: { memory: "100" } }, b: { memory: 10, requests: { memory: "50" } } },
     want: "b a",
   },
-  { name: "who was not measured goes first", pods: { a: { memory: 900 }, b: { unmeasured: true, priority: 99 } }, want: "b a" },
-  { name: "equal ones stay as they were", pods: { b: {}, a: {}, c: {} }, want: "b a c" },
+  { name: "pods without a measurement first", pods: { a: { memory: 900 }, b: { unmeasured: true, priority: 99 } }, want: "b a" },
+  { name: "equal pods in their previous order", pods: { b: {}, a: {}, c: {} }, want: "b a c" },
 ])("[node-agent 207] memory: $name", ({ pods, want }) => {
   expect(ranked("memory.available", pods)).toBe(want);
   expect(ranked("allocatableMemory.available", pods)).toBe(want);
@@ -106,14 +106,14 @@ it.each<{
   readonly want: string;
 }>([
   {
-    name: "layers, logs and volumes together",
+    name: "adds layers, logs and volumes",
     signal: "nodefs.available",
     pods: { a: { rootfs: 5, logs: 5 }, b: { emptyDir: 6, config: 6 }, c: { rootfs: 11 } },
     want: "b c a",
   },
-  { name: "volumes in memory do not count", signal: "nodefs.available", pods: { a: { inMemory: 99 }, b: { logs: 1 } }, want: "b a" },
+  { name: "does not count volumes in memory", signal: "nodefs.available", pods: { a: { inMemory: 99 }, b: { logs: 1 } }, want: "b a" },
   {
-    name: "who exceeds its request, then priority",
+    name: "pods above their request first, then by priority",
     signal: "nodefs.available",
     pods: {
       a: { logs: 10, requests: { "ephemeral-storage": "10" } },
@@ -123,41 +123,41 @@ it.each<{
     want: "c b a",
   },
   {
-    name: "inodes: any use exceeds; bytes asked for are taken off",
+    name: "for inodes any usage exceeds the request; for bytes the request is subtracted",
     signal: "nodefs.inodesFree",
     pods: { a: { logs: 10, requests: { "ephemeral-storage": "8" } }, b: { logs: 5 }, c: {} },
     want: "b a c",
   },
   {
-    name: "images apart: not the layers",
+    name: "a separate image disk: without layers",
     signal: "nodefs.available",
     disks: IMAGE_DISK,
     pods: { a: { rootfs: 99 }, b: { logs: 1 }, c: { emptyDir: 2 } },
     want: "c b a",
   },
   {
-    name: "images apart: only the layers",
+    name: "a separate image disk: only layers",
     signal: "imagefs.available",
     disks: IMAGE_DISK,
     pods: { a: { rootfs: 1 }, b: { logs: 9, emptyDir: 9 }, c: { rootfs: 2 } },
     want: "c a b",
   },
   {
-    name: "images apart: containerfs as imagefs",
+    name: "a separate image disk: containerfs as imagefs",
     signal: "containerfs.available",
     disks: IMAGE_DISK,
     pods: { a: { logs: 9 }, b: { rootfs: 1 } },
     want: "b a",
   },
   {
-    name: "split: layers with the node's disk",
+    name: "a split disk: layers with the node's disk",
     signal: "nodefs.available",
     disks: SPLIT,
     pods: { a: { logs: 2 }, b: { rootfs: 3 } },
     want: "b a",
   },
   {
-    name: "split: nothing of a pod on the images' disk",
+    name: "a split disk: no usage of a pod on the image disk",
     signal: "imagefs.available",
     disks: SPLIT,
     pods: { a: { priority: 1 }, b: { rootfs: 3, priority: 2 } },

@@ -59,39 +59,39 @@ function input({ desired = {}, records = {}, running = [], rest = {} }: Case): H
 }
 
 const WORKERS: readonly Case[] = [
-  { name: "leaves a pod alone that has its worker", desired: { a: POD }, records: { a: started() }, running: ["a"], want: {} },
-  { name: "gives a desired pod its worker", desired: { a: POD }, want: { create: ["a"] } },
+  { name: "keeps a pod that has its worker", desired: { a: POD }, records: { a: started() }, running: ["a"], want: {} },
+  { name: "creates the worker of a desired pod", desired: { a: POD }, want: { create: ["a"] } },
   {
     id: "[node-agent 120]",
-    name: "gives a running one its worker back and kills nothing",
+    name: "restores the worker of a running pod and kills nothing",
     desired: { a: POD },
     running: ["a"],
     want: { create: ["a"] },
   },
   {
     id: "[node-agent 120]",
-    name: "gives one that is being deleted its worker back",
+    name: "restores the worker of a pod that is being deleted",
     desired: { a: { ...POD, deletionTimestamp: true } },
     running: ["a"],
     want: { create: ["a"] },
   },
-  { name: "gives one that was rejected or has ended no worker", desired: { a: DONE }, want: {} },
+  { name: "creates no worker for a rejected or ended pod", desired: { a: DONE }, want: {} },
   {
-    name: "lets a rejected one be finalised once it is deleted",
+    name: "finalises a rejected pod once it is deleted",
     desired: { a: { ...DONE, deletionTimestamp: true } },
     want: { kill: ["a"] },
   },
-  { name: "does so once", desired: { a: { ...DONE, deletionTimestamp: true } }, records: { a: FINISHED }, want: {} },
+  { name: "finalises a rejected pod only once", desired: { a: { ...DONE, deletionTimestamp: true } }, records: { a: FINISHED }, want: {} },
   {
-    name: "stops one of terminal phase that still runs as a pod, not as an orphan",
+    name: "stops a running pod of terminal phase as a pod, not as an orphan",
     desired: { a: DONE, b: { ...DONE, deletionTimestamp: true } },
     running: ["a", "b"],
     want: { create: ["a", "b"] },
   },
-  { name: "kills what runs and nobody knows", running: ["x"], want: { killRuntimeOnly: ["x"] } },
-  { name: "leaves what runs to the worker that knows it", records: { x: TERMINATING, y: FINISHED }, running: ["x", "y"], want: {} },
+  { name: "kills running pods that are not desired and have no worker", running: ["x"], want: { killRuntimeOnly: ["x"] } },
+  { name: "leaves a running pod to its worker", records: { x: TERMINATING, y: FINISHED }, running: ["x", "y"], want: {} },
   {
-    name: "starts nothing for a mirror, and what runs under its UID is an orphan",
+    name: "creates no worker for a mirror pod, and treats a running pod with its UID as an orphan",
     desired: { m: { ...POD, isMirror: true } },
     running: ["m"],
     want: { killRuntimeOnly: ["m"] },
@@ -106,7 +106,7 @@ const LEFTOVERS: readonly Case[] = [
     want: { stopProbes: ["c", "d", "e"] },
   },
   {
-    name: "drops statuses of pods that are not desired; mirrors are",
+    name: "drops statuses of pods that are not desired, but keeps those of mirror pods",
     desired: { a: POD, m: { ...POD, isMirror: true } },
     records: { a: started(), x: TERMINATING },
     rest: { cachedStatusUids: ["a", "m", "x"], due: new Set("a") },
@@ -122,7 +122,7 @@ const LEFTOVERS: readonly Case[] = [
   },
   {
     id: "[node-agent 191]",
-    name: "removes control groups of pods that run no more: not terminating, running or about to be given their worker",
+    name: "removes cgroups of pods that no longer run: not terminating, running or about to get a worker",
     desired: { a: POD, b: DONE, c: POD },
     records: { a: started(), t: TERMINATING, d: TERMINATED, f: FINISHED, r: FINISHED },
     running: ["r", "k"],
@@ -131,7 +131,7 @@ const LEFTOVERS: readonly Case[] = [
   },
   {
     id: "[node-agent 191]",
-    name: "leaves a pod's group, at its least, while its directory is there",
+    name: "keeps a pod's cgroup at minimum shares while its directory exists",
     records: { d: TERMINATED },
     rest: { cgroups: ["d", "x", "y"], directories: ["d", "x"] },
     want: { removeCgroups: ["y"], reduceCgroups: ["d", "x"], removeDirectories: ["x"] },
@@ -149,7 +149,7 @@ const LEFTOVERS: readonly Case[] = [
   },
   {
     id: "[node-agent 120]",
-    name: "releases full names whose holder is gone without having said so",
+    name: "releases full names whose owner is gone without a release",
     desired: { back: POD },
     records: { live: started({ isStatic: true }), over: FINISHED },
     running: ["runs"],
@@ -177,7 +177,7 @@ const LEFTOVERS: readonly Case[] = [
 const WORK_QUEUE: readonly Case[] = [
   {
     id: "[node-agent 124]",
-    name: "wakes all desired pods when the work queue is lost",
+    name: "enqueues all desired pods when the work queue is lost",
     desired: { a: POD, b: POD, c: POD },
     records: { a: started(), b: TERMINATING, c: record() },
     rest: { due: new Set() },
@@ -185,7 +185,7 @@ const WORK_QUEUE: readonly Case[] = [
   },
   {
     id: "[node-agent 124]",
-    name: "wakes those without an entry, new ones too",
+    name: "enqueues desired pods without an entry, new ones too",
     desired: { a: POD, b: POD, c: POD },
     records: { a: started(), b: started() },
     rest: { due: new Set(["a"]) },
@@ -193,7 +193,7 @@ const WORK_QUEUE: readonly Case[] = [
   },
   {
     id: "[node-agent 124]",
-    name: "wakes nothing that has nothing to do: finished, rejected, mirrors, orphans",
+    name: "enqueues no pod without work: finished, rejected, mirror pods, orphans",
     desired: { a: POD, b: DONE, m: { ...POD, isMirror: true } },
     records: { a: FINISHED, x: TERMINATING },
     rest: { due: new Set() },
@@ -221,13 +221,13 @@ const NODES = fc.record({
 describe("[node-agent 480] needsCurrentList", () => {
   const steady = { name: "", desired: { a: POD }, records: { a: started() }, rest: { directories: ["a"], cgroups: ["a"] }, want: {} };
 
-  it("is false for a node without starting or ending pods", () => {
+  it("needsCurrentList is false for a node without starting or ending pods", () => {
     expect(needsCurrentList(input({ ...steady, running: ["a"] }))).toBe(false);
     expect(needsCurrentList(input({ ...steady, running: ["a", "x"] }))).toBe(true);
     expect(needsCurrentList(input({ ...steady, records: { a: started(), b: FINISHED }, rest: { directories: ["a", "b"] } }))).toBe(true);
   });
 
-  it("is true whenever the list can change the plan", () => {
+  it("needsCurrentList is true whenever the list can change the plan", () => {
     const uids = fc.subarray(["a", "b", "c", "x"]);
     const law = fc.property(NODES, uids, uids, (node, seen, now) => {
       const asSeen = input({ ...node, running: seen, name: "", want: {} });

@@ -95,7 +95,7 @@ describe("a docker configuration [node-agent 445]", () => {
   });
 
   test.each(["{}", "null", `{"auths": null}`, `{"credsStore": "secretservice", "credHelpers": {"r.test": "ecr-login"}}`])(
-    "is valid without auths, and then has no credentials: %s",
+    "a docker configuration is valid without auths, and then has no credentials: %s",
     (text) => expect(parseDockerConfig(text, "config.json")).toEqual({}),
   );
 
@@ -119,7 +119,7 @@ describe("the response of a provider [node-agent 446]", () => {
       ...more,
     });
 
-  it("is requested in JSON", () => {
+  it("a provider's response is requested in JSON", () => {
     expect(JSON.parse(providerRequest(PROVIDER, repository))).toEqual({
       ...{ kind: "CredentialProviderRequest", apiVersion: PROVIDER.apiVersion, image: repository },
     });
@@ -129,7 +129,7 @@ describe("the response of a provider [node-agent 446]", () => {
     { name: "for a registry", more: {}, want: { cacheKey: ECR, cacheMs: 12 * 3_600_000 } },
     { name: "for an image", more: { cacheKeyType: "Image", cacheDuration: "0s" }, want: { cacheKey: repository, cacheMs: 0 } },
     {
-      name: "for all, as long as is configured",
+      name: "for all images, for the configured duration",
       more: { cacheKeyType: "Global", cacheDuration: null },
       want: { cacheKey: "<global>", cacheMs: 60_000 },
     },
@@ -146,7 +146,7 @@ describe("the response of a provider [node-agent 446]", () => {
     { name: "another kind", text: answer({ kind: "Secret" }), wrong: "error decoding" },
     { name: "another key", text: answer({ cacheKeyType: "Pod" }), wrong: "did not return a valid cacheKeyType: Pod" },
     { name: "no duration", text: answer({ cacheDuration: "soon" }), wrong: "error decoding" },
-  ])("is rejected without being printed: $name", ({ text, wrong }) => {
+  ])("a provider's response is rejected without being printed: $name", ({ text, wrong }) => {
     expect(() => providerAnswer(text, PROVIDER, repository)).toThrow(wrong);
     expect(() => providerAnswer(text, PROVIDER, repository)).not.toThrow("5ecret");
   });
@@ -158,7 +158,7 @@ describe("the response of a provider [node-agent 446]", () => {
     { text: "0", want: 0 },
     { text: "5", want: undefined },
     { text: "-1s", want: undefined },
-  ])("is cached for $text", ({ text, want }) => expect(durationMs(text)).toBe(want));
+  ])("a provider's response is cached for $text", ({ text, want }) => expect(durationMs(text)).toBe(want));
 });
 
 describe("a CredentialProviderConfig [node-agent 447]", () => {
@@ -193,8 +193,8 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
     { name: "another kind", content: { ...config(given), kind: "Pod" }, wrong: 'failed to decode "Pod" (wrong Kind)' },
     { name: "another group", content: { ...config(given), apiVersion: "v1" }, wrong: "unexpected Group: v1" },
     { name: "none", content: config(), wrong: "at least 1 item in plugins is required" },
-    { name: "a path for a name", content: config({ ...given, name: "../p" }), wrong: "provider name cannot contain '/'" },
-    { name: "a dot", content: config({ ...given, name: ".." }), wrong: "provider name cannot be '..'" },
+    { name: "a path instead of a name", content: config({ ...given, name: "../p" }), wrong: "provider name cannot contain '/'" },
+    { name: "a name of two dots", content: config({ ...given, name: ".." }), wrong: "provider name cannot be '..'" },
     {
       name: "an unknown version",
       content: config({ ...given, apiVersion: "x/v1" }),
@@ -206,8 +206,12 @@ describe("a CredentialProviderConfig [node-agent 447]", () => {
       content: config({ ...given, defaultCacheDuration: null }),
       wrong: "providers.defaultCacheDuration: Required value",
     },
-    { name: "a negative one", content: config({ ...given, defaultCacheDuration: "-1s" }), wrong: "must be greater than or equal to 0" },
+    {
+      name: "a negative duration",
+      content: config({ ...given, defaultCacheDuration: "-1s" }),
+      wrong: "must be greater than or equal to 0",
+    },
     { name: "tokens", content: config({ ...given, tokenAttributes: {} }), wrong: "providers.tokenAttributes: Forbidden" },
-    { name: "a slip", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers[0].matchImage"' },
-  ])("is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
+    { name: "a misspelt field", content: config({ ...given, matchImage: [] }), wrong: 'unknown field "providers[0].matchImage"' },
+  ])("a CredentialProviderConfig is rejected: $name", ({ content, wrong }) => expect(() => parseProviders(content)).toThrow(wrong));
 });

@@ -65,11 +65,11 @@ function machine(policy: ImageGcPolicy = POLICY, images: readonly string[] = ["a
 describe("unused images", () => {
   it.each([
     { name: "[node-agent 140] 85 % of a limit of 90 used: none goes", free: 150, left: "abc" },
-    { name: "[node-agent 140] 90 % used: down to 80", free: 100, left: "bc" },
-    { name: "[node-agent 140] 95 % used: two of 100 bytes for 150", free: 50, left: "c" },
-    { name: "[node-agent 140] a part of a percent counts as a whole one", free: 109, left: "bc" },
-    { name: "[node-agent 140] more free than there is: none goes", free: 2000, left: "abc" },
-  ])("$name", async ({ free, left }) => {
+    { name: "[node-agent 140] 90 % used: reduced to 80 %", free: 100, left: "bc" },
+    { name: "[node-agent 140] 95 % used: two of 100 bytes for 150 bytes", free: 50, left: "c" },
+    { name: "[node-agent 140] a fraction of a percent counts as a full percent", free: 109, left: "bc" },
+    { name: "[node-agent 140] more free space than the disk has: none goes", free: 2000, left: "abc" },
+  ])("image garbage collection: $name", async ({ free, left }) => {
     const node = machine();
     await node.collect();
     await node.wait(2 * MINUTE);

@@ -122,9 +122,9 @@ describe("tokens", () => {
     });
   };
   const table = [
-    { name: "ten at once", times: [[0, 12]], want: [10] },
+    { name: "ten pulls start at once", times: [[0, 12]], want: [10] },
     {
-      name: "then one each 200 ms",
+      name: "then one pull starts every 200 ms",
       times: [
         [0, 10],
         [199, 1],
@@ -135,7 +135,7 @@ describe("tokens", () => {
       want: [10, 0, 1, 0, 1],
     },
     {
-      name: "never more than ten",
+      name: "at most ten tokens accumulate",
       times: [
         [0, 10],
         [60_000, 20],
@@ -143,7 +143,7 @@ describe("tokens", () => {
       want: [10, 10],
     },
     {
-      name: "a clock that goes back gives nothing",
+      name: "a clock that is set back adds no tokens",
       times: [
         [1000, 10],
         [0, 1],
@@ -153,7 +153,7 @@ describe("tokens", () => {
       want: [10, 0, 0, 1],
     },
     {
-      name: "none at all with burst 0",
+      name: "no pull starts with burst 0",
       times: [
         [0, 1],
         [60_000, 1],
@@ -162,7 +162,7 @@ describe("tokens", () => {
       want: [0, 0],
     },
   ] as const;
-  it.each(table)("[node-agent 231] $name", ({ times, want, ...more }) => {
+  it.each(table)("[node-agent 231] pull tokens: $name", ({ times, want, ...more }) => {
     expect(given(times, "of" in more ? more.of : rate)).toEqual(want);
   });
 });

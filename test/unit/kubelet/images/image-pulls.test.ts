@@ -138,7 +138,7 @@ describe("back-off", () => {
   const CAUSE = 'failed to pull and unpack image "bad:1": no such image';
   const BACK_OFF = `Back-off pulling image "bad:1": ErrImagePull: ${CAUSE}`;
 
-  test("[node-agent 240] is shared with its cause by the containers of one pod, but not between pods", async () => {
+  test("[node-agent 240] the back-off is shared with its cause by the containers of one pod, but not between pods", async () => {
     const node = await startedNode({ remoteImages: BAD });
     const second = { name: "second", image: "bad:1" };
     await node.create("p", { containers: [{ ...APP, image: "bad:1" }, second] });
@@ -153,7 +153,7 @@ describe("back-off", () => {
     expect(pulls(node)).toHaveLength(2);
   });
 
-  test("[node-agent 240] is reported within three seconds of each failure, and stays the reason until the next attempt", async () => {
+  test("[node-agent 240] the back-off is reported within three seconds of each failure, and stays the reason until the next attempt", async () => {
     const node = await startedNode({ remoteImages: BAD });
     await node.create("p", one("bad:1"));
     for (const tries of [1, 2, 3]) {
@@ -165,7 +165,7 @@ describe("back-off", () => {
     }
   });
 
-  test("[node-agent 240] doubles up to 5 min, and continues if nothing is reported in between", async () => {
+  test("[node-agent 240] the back-off doubles up to 5 min, even if nothing is reported in between", async () => {
     const node = await startedNode({ remoteImages: BAD });
     await node.create("p", one("bad:1"));
     await node.advance(25 * MINUTES);
@@ -180,7 +180,7 @@ describe("back-off", () => {
     }
   });
 
-  test("[node-agent 243] keeps an unused entry for 10 min", async () => {
+  test("[node-agent 243] the back-off keeps an unused entry for 10 min", async () => {
     const node = await startedNode();
     const { store, clock } = node.agent.ports;
     const entry = { delayMs: 300_000, lastUpdateMs: clock.now(), cause: "ErrImagePull: no" };
@@ -218,7 +218,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "pulled within a turn",
+      name: "an image pulled within one iteration",
       image: "quick:1",
       want: [
         'Normal Pulling: Pulling image "quick:1"',
@@ -227,7 +227,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "pulled over turns",
+      name: "an image pulled over several iterations",
       image: "slow:1",
       want: [
         'Normal Pulling: Pulling image "slow:1"',
@@ -236,7 +236,7 @@ describe("reported events", () => {
       reason: undefined,
     },
     {
-      name: "never pulled",
+      name: "an image that is never pulled",
       image: "quick:1",
       policy: "Never",
       want: [
@@ -246,7 +246,7 @@ describe("reported events", () => {
       reason: "ErrImageNeverPull",
     },
     {
-      name: "no image name",
+      name: "an invalid image name",
       image: "Foo",
       want: [
         'Warning InspectFailed: Failed to apply default image tag "Foo": couldn\'t parse image name "Foo": invalid reference format: repository name (library/Foo) must be lowercase',
@@ -255,7 +255,7 @@ describe("reported events", () => {
       reason: "InvalidImageName",
     },
     {
-      name: "the runtime does not say what it has",
+      name: "a runtime that does not report its image",
       image: "unsaid:1",
       want: [
         'Warning InspectFailed: Failed to inspect image "": rpc error: code = Unknown desc = no',
@@ -264,7 +264,7 @@ describe("reported events", () => {
       reason: "ImageInspectError",
     },
   ];
-  test.each(table)("[node-agent 241] $name", async ({ image, policy = "IfNotPresent", want, reason }) => {
+  test.each(table)("[node-agent 241] pull Events: $name", async ({ image, policy = "IfNotPresent", want, reason }) => {
     const node = await startedNode({
       remoteImages: { "quick:1": { pullMs: 1500, sizeBytes: 77 }, "slow:1": { pullMs: 61 * SECONDS, sizeBytes: 77 } },
     });

@@ -19,38 +19,43 @@ const users = (image: string, ...secrets: Parameters<typeof pullCredentials>[1])
 
 describe("pull credentials", () => {
   it.each([
-    { name: "the registry's own", image: "registry.test/web:1", keys: ["registry.test"], want: ["registry.test"] },
-    { name: "another registry's are not sent", image: "registry.test/web:1", keys: ["other.test", "test", "sub.registry.test"], want: [] },
+    { name: "are those of the image's registry", image: "registry.test/web:1", keys: ["registry.test"], want: ["registry.test"] },
+    { name: "of another registry are not sent", image: "registry.test/web:1", keys: ["other.test", "test", "sub.registry.test"], want: [] },
     {
-      name: "with scheme and path of an API",
+      name: "match a registry with scheme and API path",
       image: "registry.test/web",
       keys: ["https://registry.test/v2/"],
       want: ["https://registry.test/v2/"],
     },
     {
-      name: "the port counts",
+      name: "match the port too",
       image: "registry.test:5000/web",
       keys: ["registry.test", "registry.test:5000"],
       want: ["registry.test:5000"],
     },
     {
-      name: "an image without registry is Docker Hub's",
+      name: "of Docker Hub are used for an image without registry",
       image: "busybox",
       keys: ["https://index.docker.io/v1/"],
       want: ["https://index.docker.io/v1/"],
     },
-    { name: "so is docker.io", image: "docker.io/team/web@sha256:0", keys: ["docker.io"], want: ["docker.io"] },
-    { name: "a star stands for one part", image: "a.registry.test/web", keys: ["*.registry.test", "*.test"], want: ["*.registry.test"] },
-    { name: "a dot is no wildcard", image: "registryxtest.a/web", keys: ["registry.test.a"], want: [] },
+    { name: "of Docker Hub are used for docker.io", image: "docker.io/team/web@sha256:0", keys: ["docker.io"], want: ["docker.io"] },
     {
-      name: "a repository's before its registry's",
+      name: "match one part of the host for a star",
+      image: "a.registry.test/web",
+      keys: ["*.registry.test", "*.test"],
+      want: ["*.registry.test"],
+    },
+    { name: "do not treat a dot as a wildcard", image: "registryxtest.a/web", keys: ["registry.test.a"], want: [] },
+    {
+      name: "of a repository come before its registry's",
       image: "registry.test/team/web",
       keys: ["registry.test", "registry.test/team"],
       want: ["registry.test/team", "registry.test"],
     },
-    { name: "whole path parts only", image: "registry.test/teams/web", keys: ["registry.test/team"], want: [] },
-    { name: "localhost is a registry", image: "localhost/web", keys: ["localhost", "index.docker.io"], want: ["localhost"] },
-  ])("$name", ({ image, keys, want }) => {
+    { name: "match complete path parts only", image: "registry.test/teams/web", keys: ["registry.test/team"], want: [] },
+    { name: "treat localhost as a registry", image: "localhost/web", keys: ["localhost", "index.docker.io"], want: ["localhost"] },
+  ])("pull credentials: $name", ({ image, keys, want }) => {
     expect(users(image, secret(...keys))).toEqual(want);
   });
 

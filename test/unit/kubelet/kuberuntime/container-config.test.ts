@@ -42,7 +42,7 @@ describe("containerConfig", () => {
     expect(() => config({ container: { args: ["$(SEAL)"] }, more: { envs } })).toThrow("the value of variable SEAL is not UTF-8");
   });
 
-  it("is complete for a plain container", () => {
+  it("the configuration of a plain container is complete", () => {
     const envs = [{ key: "A", value: "1" }];
     const mounts = [{ containerPath: "/x", hostPath: "/y" }];
     const { linux, ...rest } = config({ pod: { labels: { app: "web" } }, more: { envs, mounts } });
@@ -96,8 +96,8 @@ describe("containerConfig", () => {
 
   const commands: { id: string; name: string; spec: Partial<ContainerSpec>; command: string[]; args: string[] }[] = [
     { id: "[node-agent 105]", name: "neither: the image's own", spec: {}, command: [], args: [] },
-    { id: "[node-agent 105]", name: "arguments only", spec: { args: ["a", "b"] }, command: [], args: ["a", "b"] },
-    { id: "[node-agent 105]", name: "command only", spec: { command: ["/bin/x"] }, command: ["/bin/x"], args: [] },
+    { id: "[node-agent 105]", name: "arguments alone", spec: { args: ["a", "b"] }, command: [], args: ["a", "b"] },
+    { id: "[node-agent 105]", name: "a command alone", spec: { command: ["/bin/x"] }, command: ["/bin/x"], args: [] },
     { id: "[node-agent 105]", name: "both", spec: { command: ["/bin/x"], args: ["a"] }, command: ["/bin/x"], args: ["a"] },
     {
       id: "[node-agent 106]",
@@ -132,7 +132,7 @@ function security(own: ContainerSecurity, ofPod?: PodSecurity, more: Given = {})
 }
 
 describe("security context", () => {
-  it("has defaults: the image's user, masked paths, privilege escalation allowed", () => {
+  it("the default security context has the image's user, masked paths, and privilege escalation allowed", () => {
     const { maskedPaths, readonlyPaths, ...rest } = security(undefined) ?? {};
     expect(rest).toEqual({
       privileged: false,
@@ -184,7 +184,12 @@ describe("security context", () => {
       want: { readonlyRootfs: false },
     },
     { id: "[node-agent 103]", name: "a read-only root filesystem", own: { readOnlyRootFilesystem: true }, want: { readonlyRootfs: true } },
-    { id: "[node-agent 111]", name: "no privilege escalation", own: { allowPrivilegeEscalation: false }, want: { noNewPrivs: true } },
+    {
+      id: "[node-agent 111]",
+      name: "no privilege escalation if forbidden",
+      own: { allowPrivilegeEscalation: false },
+      want: { noNewPrivs: true },
+    },
     { id: "[node-agent 111]", name: "privilege escalation", own: { allowPrivilegeEscalation: true }, want: { noNewPrivs: false } },
     { name: "capabilities", own: { capabilities }, want: { capabilities: { addCapabilities: ["NET_ADMIN"], dropCapabilities: ["ALL"] } } },
     { name: "an unmasked /proc", own: { procMount: "Unmasked" }, want: { maskedPaths: [], readonlyPaths: [] } },
@@ -194,7 +199,7 @@ describe("security context", () => {
       want: { selinuxOptions: { level: "s0:c1" } },
     },
     {
-      name: "the container's SELinux options instead, whole",
+      name: "the container's SELinux options, which replace the pod's",
       own: { seLinuxOptions: { type: "spc_t", role: "r", user: "u" } },
       ofPod: { seLinuxOptions: { level: "s0:c1" } },
       want: { selinuxOptions: { type: "spc_t", role: "r", user: "u" } },

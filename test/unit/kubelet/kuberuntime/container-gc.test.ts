@@ -64,27 +64,32 @@ describe("containersToRemove", () => {
       given: kept,
       want: [],
     },
-    { name: "not even of a deleted pod", containers: [container(1, { state: "CONTAINER_RUNNING" })], given: deleted, want: [] },
     {
-      name: "one that was never started, or cannot be told, is dead",
+      name: "a running container of a deleted pod is not removed either",
+      containers: [container(1, { state: "CONTAINER_RUNNING" })],
+      given: deleted,
+      want: [],
+    },
+    {
+      name: "a container that never started, or has an unknown state, counts as dead",
       containers: [container(0, { state: "CONTAINER_UNKNOWN" }), container(1, { state: "CONTAINER_CREATED" }), container(2)],
       given: kept,
       want: ["pod/foo-0", "pod/foo-1"],
     },
     {
-      name: "each name and each pod for itself",
+      name: "containers are counted for each name and each pod",
       containers: [container(0), container(0, { name: "bar" }), container(0, { uid: "other" })],
       given: kept,
       want: [],
     },
     {
-      name: "the attempt counts before the time",
+      name: "the attempt takes precedence over the time",
       containers: [container(0, { createdAtMs: 9 }), container(1, { createdAtMs: 1 })],
       given: kept,
       want: ["pod/foo-0"],
     },
     {
-      name: "equal attempts: the time counts",
+      name: "the time decides between equal attempts",
       containers: [container(0, { id: "new", createdAtMs: 9 }), container(0, { id: "old" })],
       given: kept,
       want: ["old"],
@@ -96,12 +101,12 @@ describe("containersToRemove", () => {
       want: ["pod/foo-0", "pod/foo-2", "pod/foo-3"],
     },
     {
-      name: "GC1 only an exited one has an exit code",
+      name: "GC1 only an exited container has an exit code",
       containers: [container(0, { state: "CONTAINER_CREATED" })],
       given: { ...deleted, statusStored: () => false },
       want: ["pod/foo-0"],
     },
-  ])("$name", ({ containers, given, want }) => {
+  ])("containers to remove: $name", ({ containers, given, want }) => {
     expect(containersToRemove(containers, given)).toEqual(want);
   });
 
@@ -115,14 +120,14 @@ describe("sandboxesToRemove", () => {
   const two = [sandbox("s0", 0), sandbox("s1", 1)];
   it.each([
     {
-      name: "[node-agent 88] one with containers is kept, whatever its pod",
+      name: "[node-agent 88] a sandbox with containers is kept, whatever its pod",
       sandboxes: [sandbox("s-pod", 0)],
       containers: [container(0)],
       given: deleted,
       want: [],
     },
-    { name: "of a pod that exists the newest stays", sandboxes: two, containers: [], given: kept, want: ["s0"] },
-    { name: "of a deleted pod none", sandboxes: two, containers: [], given: deleted, want: ["s0", "s1"] },
+    { name: "the newest sandbox of an existing pod stays", sandboxes: two, containers: [], given: kept, want: ["s0"] },
+    { name: "no sandbox of a deleted pod stays", sandboxes: two, containers: [], given: deleted, want: ["s0", "s1"] },
     {
       name: "GC2 before all sources are ready no pod counts as deleted",
       sandboxes: two,
@@ -130,29 +135,35 @@ describe("sandboxesToRemove", () => {
       given: { ...deleted, allSourcesReady: false },
       want: ["s0"],
     },
-    { name: "a ready one never", sandboxes: [sandbox("s0", 0, { state: "SANDBOX_READY" })], containers: [], given: deleted, want: [] },
     {
-      name: "beside a ready one the dead ones go",
+      name: "a ready sandbox is never removed",
+      sandboxes: [sandbox("s0", 0, { state: "SANDBOX_READY" })],
+      containers: [],
+      given: deleted,
+      want: [],
+    },
+    {
+      name: "dead sandboxes are removed if the pod has a ready one",
       sandboxes: [sandbox("s0", 0), sandbox("s1", 1, { state: "SANDBOX_READY" })],
       containers: [],
       given: kept,
       want: ["s0"],
     },
     {
-      name: "the attempt counts before the time",
+      name: "the attempt takes precedence over the time",
       sandboxes: [sandbox("s0", 0, { createdAtMs: 9 }), sandbox("s1", 1)],
       containers: [],
       given: kept,
       want: ["s0"],
     },
     {
-      name: "each pod for itself",
+      name: "sandboxes are counted for each pod",
       sandboxes: [sandbox("a", 0, {}, "one"), sandbox("b", 0, {}, "two")],
       containers: [],
       given: kept,
       want: [],
     },
-  ])("$name", ({ sandboxes, containers, given, want }) => {
+  ])("sandboxes to remove: $name", ({ sandboxes, containers, given, want }) => {
     expect(sandboxesToRemove(sandboxes, containers, given)).toEqual(want);
   });
 });

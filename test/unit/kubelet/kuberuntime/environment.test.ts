@@ -156,18 +156,23 @@ describe("serviceEnvironment", () => {
   const off = nodePod({ spec: { enableServiceLinks: false } });
   const hosts: { name: string; pod?: typeof off; services: ServiceInfo[]; want: Record<string, string> }[] = [
     {
-      name: "leaves out a headless service and one without address",
+      name: "omits a headless service and a service without an address",
       services: [
         { ...FOO, clusterIP: "None" },
         { ...FOO, clusterIP: "" },
       ],
       want: {},
     },
-    { name: "leaves out services of other namespaces", services: [{ ...FOO, namespace: "other" }], want: {} },
+    { name: "omits services of other namespaces", services: [{ ...FOO, namespace: "other" }], want: {} },
     { name: "always has default/kubernetes", services: [MASTER], want: { KUBERNETES_SERVICE_HOST: "10.1.0.1" } },
-    { name: "has nothing else when links are off", pod: off, services: [FOO, MASTER], want: { KUBERNETES_SERVICE_HOST: "10.1.0.1" } },
     {
-      name: "lets a service `kubernetes` of the pod's namespace win, in any order",
+      name: "has no other service when service links are off",
+      pod: off,
+      services: [FOO, MASTER],
+      want: { KUBERNETES_SERVICE_HOST: "10.1.0.1" },
+    },
+    {
+      name: "a service `kubernetes` of the pod's namespace takes precedence, in any order",
       services: [{ ...MASTER, namespace: "new", clusterIP: "10.1.0.9" }, MASTER],
       want: { KUBERNETES_SERVICE_HOST: "10.1.0.9" },
     },
@@ -185,7 +190,7 @@ describe("makeEnvironment", () => {
   const table: { id: string; name: string; given: Given; want: Record<string, string> }[] = [
     {
       id: "[node-agent 106]",
-      name: "expands what stands before",
+      name: "expands variables that are defined earlier",
       given: {
         env: [
           { name: "A", value: "1" },
@@ -214,7 +219,7 @@ describe("makeEnvironment", () => {
     },
     {
       id: "",
-      name: "expands its own variable rather than a service's of that name",
+      name: "expands its own variable rather than a service's of the same name",
       given: {
         services: [{ ...MASTER, ports: [] }],
         env: [
@@ -226,13 +231,13 @@ describe("makeEnvironment", () => {
     },
     {
       id: "",
-      name: "keeps an empty value, and one that has neither value nor source",
+      name: "keeps an empty value, and a variable that has neither value nor source",
       given: { env: [{ name: "A", value: "" }, { name: "B" }] },
       want: { A: "", B: "" },
     },
     {
       id: "",
-      name: "takes the last of two of one name",
+      name: "uses the last of two variables with one name",
       given: {
         env: [
           { name: "A", value: "1" },
@@ -243,13 +248,13 @@ describe("makeEnvironment", () => {
     },
     {
       id: "[node-agent 108]",
-      name: "takes all keys of a ConfigMap, none of its binary ones",
+      name: "takes all keys of a ConfigMap except binary ones",
       given: { envFrom: [{ configMapRef: { name: "cm" } }], configMaps: maps },
       want: { A: "cmA", B: "cmB" },
     },
     {
       id: "[node-agent 108]",
-      name: "puts the prefix in front",
+      name: "prepends the prefix",
       given: { envFrom: [{ prefix: "p_", configMapRef: { name: "cm" } }], configMaps: maps },
       want: { p_A: "cmA", p_B: "cmB" },
     },
@@ -261,7 +266,7 @@ describe("makeEnvironment", () => {
     },
     {
       id: "[node-agent 108]",
-      name: "lets a later envFrom win, and env over both",
+      name: "a later envFrom overrides an earlier one, and env overrides both",
       given: {
         envFrom: [{ configMapRef: { name: "cm" } }, { configMapRef: { name: "cm2" } }],
         env: [{ name: "A", value: "own:$(A):$(B)" }],
@@ -271,7 +276,7 @@ describe("makeEnvironment", () => {
     },
     {
       id: "",
-      name: "lets envFrom win over a service",
+      name: "envFrom overrides a service's variable",
       given: {
         services: [{ ...MASTER, ports: [] }],
         envFrom: [{ configMapRef: { name: "k" } }],
@@ -294,7 +299,7 @@ describe("makeEnvironment", () => {
     },
     {
       id: "[node-agent 108]",
-      name: "leaves out what is optional and not there: objects and keys",
+      name: "omits missing optional objects and keys",
       given: {
         envFrom: [{ configMapRef: { name: "no", optional: true } }, { secretRef: { name: "no", optional: true } }],
         env: [
@@ -310,7 +315,7 @@ describe("makeEnvironment", () => {
     },
     {
       id: "",
-      name: "does not take a property of every object for a key",
+      name: "does not treat a property of Object.prototype as a key",
       given: { env: [{ name: "A", valueFrom: { configMapKeyRef: { name: "cm", key: "constructor", optional: true } } }], configMaps: maps },
       want: {},
     },
@@ -336,12 +341,12 @@ describe("makeEnvironment", () => {
       want: "couldn't find key k in Secret new/s",
     },
     {
-      name: "a field that there is not",
+      name: "a field that does not exist",
       given: { env: [{ name: "A", valueFrom: { fieldRef: { fieldPath: "spec.nope" } } }] },
       want: "unsupported fieldPath: spec.nope",
     },
     {
-      name: "a container that there is not",
+      name: "a container that does not exist",
       given: { env: [{ name: "A", valueFrom: { resourceFieldRef: { containerName: "no", resource: "limits.cpu" } } }] },
       want: "container no not found",
     },
@@ -373,7 +378,7 @@ describe("makeEnvironment", () => {
   for (const [fieldPath, want] of Object.entries(fields))
     it(`[node-agent 107] resolves ${fieldPath}`, () => expect(field(fieldPath)).toBe(want));
 
-  it("[node-agent 107] is empty for an address while the pod has none", () =>
+  it("[node-agent 107] an address field is empty while the pod has no address", () =>
     expect(environment({ env: [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }], podIps: [] })).toEqual({ A: "" }));
 
   const own = { requests: { cpu: "250m", memory: "32Mi" }, limits: { cpu: "1250m", memory: "64Mi", "hugepages-2Mi": "4Mi" } };

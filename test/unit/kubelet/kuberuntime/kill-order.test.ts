@@ -18,22 +18,22 @@ function pod(spec: Partial<NodePod["spec"]>, deletionGracePeriodSeconds?: number
 
 describe("the order of stopping containers", () => {
   it.each([
-    { name: "all at once without sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
+    { name: "all containers at once without sidecars", init: [], running: ["a", "b"], want: [["a", "b"]] },
     {
-      name: "sidecars after regular ones, the last first",
+      name: "sidecars after regular containers, the last one first",
       init: [sidecar("s1"), sidecar("s2")],
       running: ["s1", "a", "s2"],
       want: [["a"], ["s2"], ["s1"]],
     },
     {
-      name: "an init container that still runs goes with the regular ones",
+      name: "a running init container together with regular containers",
       init: [container("setup"), sidecar("s1")],
       running: ["setup", "s1"],
       want: [["setup"], ["s1"]],
     },
-    { name: "what does not run is not waited for", init: [sidecar("s1"), sidecar("s2")], running: ["s1"], want: [["s1"]] },
-    { name: "nothing runs", init: [sidecar("s1")], running: [], want: [] },
-  ])("$name", ({ init, running, want }) => {
+    { name: "no waiting for a container that does not run", init: [sidecar("s1"), sidecar("s2")], running: ["s1"], want: [["s1"]] },
+    { name: "nothing if no container runs", init: [sidecar("s1")], running: [], want: [] },
+  ])("the stop order: $name", ({ init, running, want }) => {
     expect(terminationOrder(pod({ initContainers: init }), running)).toEqual(want);
   });
 });
@@ -45,29 +45,35 @@ describe("the grace period of a container", () => {
     readinessProbe: {},
   });
   it.each([
-    { name: "what its worker says", spec: { terminationGracePeriodSeconds: 30 }, deletion: 20, given: { override: 1 }, want: 1 },
     {
-      name: "else what the deletion says",
+      name: "the one that its worker requests",
+      spec: { terminationGracePeriodSeconds: 30 },
+      deletion: 20,
+      given: { override: 1 },
+      want: 1,
+    },
+    {
+      name: "otherwise that of the deletion",
       spec: { terminationGracePeriodSeconds: 30 },
       deletion: 20,
       given: { reason: "LivenessProbe" },
       want: 20,
     },
     {
-      name: "else the liveness probe's own, when it failed",
+      name: "otherwise that of the failed liveness probe",
       spec: { terminationGracePeriodSeconds: 30 },
       given: { reason: "LivenessProbe" },
       want: 3,
     },
     {
-      name: "else the startup probe's own, when it failed",
+      name: "otherwise that of the failed startup probe",
       spec: { terminationGracePeriodSeconds: 30 },
       given: { reason: "StartupProbe" },
       want: 4,
     },
-    { name: "else the pod's", spec: { terminationGracePeriodSeconds: 30 }, given: { reason: "Unknown" }, want: 30 },
-    { name: "else the least there is", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
-  ] as const)("$name", ({ spec, given, want, ...more }) => {
+    { name: "otherwise that of the pod", spec: { terminationGracePeriodSeconds: 30 }, given: { reason: "Unknown" }, want: 30 },
+    { name: "otherwise the minimum", spec: {}, given: { reason: "LivenessProbe" }, want: 2 },
+  ] as const)("the grace period of a container is $name", ({ spec, given, want, ...more }) => {
     expect(killGraceSeconds(pod(spec, "deletion" in more ? more.deletion : undefined), probed, given)).toBe(want);
   });
 });

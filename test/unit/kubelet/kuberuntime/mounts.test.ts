@@ -75,9 +75,9 @@ describe("planMounts", () => {
     { key: "ABSOLUTE", value: "/tmp" },
   ];
   const subPaths: { name: string; mount: Partial<VolumeMounts[number]>; want: string | undefined }[] = [
-    { name: "a plain path", mount: { subPath: "a/b..c" }, want: "a/b..c" },
-    { name: "none for an empty one", mount: { subPath: "" }, want: undefined },
-    { name: "a path without looking for variables", mount: { subPath: "$(POD_NAME)" }, want: "$(POD_NAME)" },
+    { name: "a plain subPath", mount: { subPath: "a/b..c" }, want: "a/b..c" },
+    { name: "an empty subPath, which mounts the volume itself", mount: { subPath: "" }, want: undefined },
+    { name: "a subPath with variables, which stay unexpanded", mount: { subPath: "$(POD_NAME)" }, want: "$(POD_NAME)" },
     { name: "an expanded expression", mount: { subPathExpr: "logs/$(POD_NAME)" }, want: "logs/foo" },
     { name: "an expression with an escaped reference", mount: { subPathExpr: "$$(POD_NAME)" }, want: "$(POD_NAME)" },
   ];
@@ -94,9 +94,9 @@ describe("planMounts", () => {
       mount: { subPathExpr: "$(ABSOLUTE)" },
       want: "error SubPath `/tmp` must not be an absolute path",
     },
-    { name: "a path upwards", mount: { subPath: "a/../../b" }, want: "unable to provision SubPath `a/../../b`: must not contain '..'" },
+    { name: "a path with ..", mount: { subPath: "a/../../b" }, want: "unable to provision SubPath `a/../../b`: must not contain '..'" },
     {
-      name: "a path upwards out of a variable",
+      name: "a path with .. from a variable",
       mount: { subPathExpr: "$(UP)" },
       want: "unable to provision SubPath `..`: must not contain '..'",
     },
@@ -120,14 +120,14 @@ describe("isHostsFileManaged", () => {
   const own = containerSpec("foo1", { volumeMounts: [{ name: "disk", mountPath: "/etc/hosts" }] });
   const other = containerSpec("foo1", { volumeMounts: [{ name: "disk", mountPath: "/etc/hostsfile" }] });
   const table = [
-    { name: "in the pod's network", container: other, ips: ["10.0.0.12"], want: true },
+    { name: "on the pod network", container: other, ips: ["10.0.0.12"], want: true },
     { name: "before the pod has an address", container: other, ips: [], want: false },
-    { name: "in the host's network, with no address", container: other, ips: [], hostNetwork: true, want: true },
-    { name: "when the container mounts its own", container: own, ips: ["10.0.0.12"], want: false },
-    { name: "when the container mounts its own, in the host's network", container: own, ips: [], hostNetwork: true, want: false },
+    { name: "on the host network, without an address", container: other, ips: [], hostNetwork: true, want: true },
+    { name: "when the container mounts its own file", container: own, ips: ["10.0.0.12"], want: false },
+    { name: "when the container mounts its own file on the host network", container: own, ips: [], hostNetwork: true, want: false },
   ];
   for (const { container, hostNetwork, ips, name, want } of table)
-    it(`[node-agent 104] is ${want} ${name}`, () =>
+    it(`[node-agent 104] isHostsFileManaged is ${want} ${name}`, () =>
       expect(
         isHostsFileManaged(nodePod({ containers: [container], ...(hostNetwork !== undefined && { hostNetwork }) }), container, ips),
       ).toBe(want));
@@ -143,10 +143,10 @@ describe("hostsFile", () => {
   ];
   const aliases = "\n# Entries added by HostAliases.\n123.45.67.89\tfoo\tbar\n456.78.90.123\tpark\n";
 
-  it("[node-agent 104] contains the pod for each of its addresses", () =>
+  it("[node-agent 104] the hosts file contains the pod for each of its addresses", () =>
     expect(hostsFile(nodePod(), ["10.0.0.12", "fd00::12"], "machine", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\nfd00::12\tfoo\n`));
 
-  it("contains the FQDN if there is a subdomain", () =>
+  it("the hosts file contains the FQDN if there is a subdomain", () =>
     expect(hostsFile(nodePod({ spec: { hostname: "web-0", subdomain: "web" } }), ["10.0.0.12"], "", OPTIONS)).toBe(
       `${loopback}10.0.0.12\tweb-0.web.new.svc.cluster.local\tweb-0\n`,
     ));
@@ -154,7 +154,7 @@ describe("hostsFile", () => {
   it("[node-agent 103] adds the aliases, all names of an address in one line", () =>
     expect(hostsFile(nodePod({ spec: { hostAliases } }), ["10.0.0.12"], "", OPTIONS)).toBe(`${loopback}10.0.0.12\tfoo\n${aliases}`));
 
-  it("[node-agent 104] is the node's file with another header on the host network", () =>
+  it("[node-agent 104] the hosts file is the node's file with another header on the host network", () =>
     expect(hostsFile(nodePod({ hostNetwork: true, spec: { hostAliases } }), ["10.0.0.12"], "127.0.0.1\tlocalhost\n", OPTIONS)).toBe(
       `# Kubernetes-managed hosts file (host network).\n127.0.0.1\tlocalhost\n${aliases}`,
     ));

@@ -11,58 +11,58 @@ describe("podSandboxChanged", () => {
   const { networkMode: __, ...withoutMode } = sandbox();
 
   const table = [
-    { name: "keeps one that is ready", sandboxes: [sandbox()], want: { changed: false, attempt: 0, sandboxId: "sandbox-0" } },
-    { name: "makes attempt 0 when there is none", sandboxes: [], want: { changed: true, attempt: 0, sandboxId: "" } },
+    { name: "keeps a ready sandbox", sandboxes: [sandbox()], want: { changed: false, attempt: 0, sandboxId: "sandbox-0" } },
+    { name: "creates attempt 0 when there is no sandbox", sandboxes: [], want: { changed: true, attempt: 0, sandboxId: "" } },
     {
-      name: "replaces one that is not ready",
+      name: "replaces a sandbox that is not ready",
       sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })],
       want: { changed: true, attempt: 1, sandboxId: "sandbox-0" },
     },
     {
-      name: "keeps the newest beside dead ones",
+      name: "keeps the newest sandbox if older ones are dead",
       sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" }), newer()],
       want: { changed: false, attempt: 1, sandboxId: "sandbox-1" },
     },
     {
-      name: "does not go back to an older one that is ready",
+      name: "does not go back to an older ready sandbox",
       sandboxes: [sandbox(), newer({ state: "SANDBOX_NOTREADY" })],
       want: { changed: true, attempt: 2, sandboxId: "sandbox-1" },
     },
-    { name: "replaces two that are ready", sandboxes: [sandbox(), newer()], want: { changed: true, attempt: 2, sandboxId: "sandbox-1" } },
+    { name: "replaces two ready sandboxes", sandboxes: [sandbox(), newer()], want: { changed: true, attempt: 2, sandboxId: "sandbox-1" } },
     {
-      name: "replaces one on the host's network, with nothing to hand on",
+      name: "replaces a sandbox on the host network if the pod has its own network",
       sandboxes: [sandbox({ networkMode: "NODE" })],
       want: { changed: true, attempt: 1, sandboxId: "" },
     },
     {
-      name: "replaces one that is not on the host's network but should be",
+      name: "replaces a sandbox that should be on the host network",
       hostNetwork: true,
       sandboxes: [sandbox()],
       want: { changed: true, attempt: 1, sandboxId: "" },
     },
     {
-      name: "replaces one that lost its IP",
+      name: "replaces a sandbox that lost its IP",
       sandboxes: [sandbox({ network: NO_IP })],
       want: { changed: true, attempt: 1, sandboxId: "sandbox-0" },
     },
     {
-      name: "keeps one without an IP on the host's network",
+      name: "keeps a sandbox without an IP on the host network",
       hostNetwork: true,
       sandboxes: [sandbox({ networkMode: "NODE", network: NO_IP })],
       want: { changed: false, attempt: 0, sandboxId: "sandbox-0" },
     },
     {
-      name: "keeps one of whose network nothing is said",
+      name: "keeps a sandbox whose network status is absent",
       sandboxes: [withoutNetwork],
       want: { changed: false, attempt: 0, sandboxId: "sandbox-0" },
     },
     {
-      name: "reads an unsaid mode as a network of its own",
+      name: "treats an absent network mode as the pod's own network",
       sandboxes: [withoutMode],
       want: { changed: false, attempt: 0, sandboxId: "sandbox-0" },
     },
   ];
-  it.each(table)("$name", ({ hostNetwork, sandboxes, want }) => {
+  it.each(table)("podSandboxChanged $name", ({ hostNetwork, sandboxes, want }) => {
     const pod = nodePod(hostNetwork === undefined ? {} : { hostNetwork });
     expect(podSandboxChanged(pod, observed({ sandboxes }))).toMatchObject(want);
   });

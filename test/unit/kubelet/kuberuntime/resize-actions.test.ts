@@ -22,7 +22,7 @@ interface Case {
 describe("[node-agent 160] the actions for a running container", () => {
   const MB32 = 32 * 2 ** 20;
   const table: readonly Case[] = [
-    { name: "nothing, if it has it", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
+    { name: "nothing if it has the resources", actuated: has("1", "1Gi"), desired: has("1000m", "1024Mi"), want: [] },
     {
       name: "more CPU",
       actuated: has("1", "1Gi"),
@@ -50,7 +50,7 @@ describe("[node-agent 160] the actions for a running container", () => {
       want: [{ resource: "memory", change: "decrease", resources: { requests: { memory: "32Mi" }, limits: { memory: "64Mi" } } }],
     },
     {
-      name: "a limit where there was none may be below what is used",
+      name: "a new limit may be below the usage",
       actuated: { requests: { memory: "16Mi" } },
       desired: { requests: { memory: "16Mi" }, limits: { memory: "32Mi" } },
       want: [
@@ -63,28 +63,28 @@ describe("[node-agent 160] the actions for a running container", () => {
       ],
     },
     {
-      name: "a restart, if its policy says so",
+      name: "a restart if the resize policy requires one",
       actuated: has("1", "1Gi"),
       desired: has("1", "2Gi"),
       policy: restartOf("memory"),
       want: "restart",
     },
     {
-      name: "no restart for what the policy does not name",
+      name: "no restart for resources that the policy does not mention",
       actuated: has("1", "1Gi"),
       desired: has("2", "1Gi"),
       policy: restartOf("memory"),
       want: [{ resource: "cpu", change: "increase", resources: has("2", "1Gi") }],
     },
     {
-      name: "[node-agent 173] no restart where nobody wrote down what it has",
+      name: "[node-agent 173] no restart without recorded resources",
       actuated: undefined,
       desired: { requests: { cpu: "1" } },
       policy: restartOf("cpu", "memory"),
       want: [{ resource: "cpu", change: "increase", resources: { requests: { cpu: "1" } } }],
     },
   ];
-  it.each(table)("$name", ({ actuated, desired, policy, want }) => {
+  it.each(table)("a resize of a running container: $name", ({ actuated, desired, policy, want }) => {
     const spec = containerSpec("app", { resources: desired, ...(policy && { resizePolicy: policy }) });
     const step = resizeStep(spec, container({ name: "app", ...(actuated && { actuated }) }));
     if (want === "restart") expect(step).toEqual({ kill: { id: "app-0", name: "app", message: "Container app resize requires restart" } });
@@ -159,14 +159,16 @@ describe("[node-agent 164] a resize is in progress", () => {
   });
   const runs = container({ name: "app" });
   it.each([
-    { name: "while a container has other than is granted", allocation: granted(has("1", "1Gi")), one: runs, want: true },
-    { name: "not when it has it", allocation: granted(has("2000m", "1Gi")), one: runs, want: false },
+    { name: "while a container has other resources than allocated", allocation: granted(has("1", "1Gi")), one: runs, want: true },
+    { name: "not when the container has the allocated resources", allocation: granted(has("2000m", "1Gi")), one: runs, want: false },
     {
-      name: "not of one that does not run",
+      name: "not for a container that does not run",
       allocation: granted(has("1", "1Gi")),
       one: container({ name: "app", state: "CONTAINER_EXITED" }),
       want: false,
     },
-    { name: "[node-agent 173] not where nobody wrote it down", allocation: granted(), one: runs, want: false },
-  ])("$name", ({ allocation, one, want }) => expect(isResizeInProgress(allocation, observed({ containers: [one] }))).toBe(want));
+    { name: "[node-agent 173] not without recorded resources", allocation: granted(), one: runs, want: false },
+  ])("a resize is in progress $name", ({ allocation, one, want }) =>
+    expect(isResizeInProgress(allocation, observed({ containers: [one] }))).toBe(want),
+  );
 });

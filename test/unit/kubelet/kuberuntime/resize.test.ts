@@ -277,8 +277,8 @@ const RESTARTS = ["cpu", "memory"].map((resourceName) => ({ resourceName, restar
 const SIDE: ContainerSpec = { name: "side", image: "app:1", resources: both("50m", "32Mi") };
 
 test.each([
-  { name: "with a turn that goes on", dies: false },
-  { name: "by an agent that comes back before the container does", dies: true },
+  { name: "with an iteration that continues", dies: false },
+  { name: "by an agent that returns before the container does", dies: true },
 ])("[node-agent 178] gives the cgroup the allocated limits before a container starts, $name", async ({ dies }) => {
   const node = await startedNode();
   const uid = await node.create("p", { containers: [app(both("100m", "64Mi"), { resizePolicy: RESTARTS }), SIDE] });

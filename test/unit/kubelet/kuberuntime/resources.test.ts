@@ -30,7 +30,8 @@ describe("cpuShares and cpuQuota", () => {
     { cpu: 300_000, shares: 262_144, quota: 30_000_000 },
   ];
   for (const { cpu, quota, shares } of table)
-    it(`[node-agent 89] are ${shares} and ${quota} for ${cpu}m`, () => expect([cpuShares(cpu), cpuQuota(cpu)]).toEqual([shares, quota]));
+    it(`[node-agent 89] cpuShares and cpuQuota are ${shares} and ${quota} for ${cpu}m`, () =>
+      expect([cpuShares(cpu), cpuQuota(cpu)]).toEqual([shares, quota]));
 });
 
 describe("containerResources", () => {
@@ -47,7 +48,7 @@ describe("containerResources", () => {
       want: { cpuShares: 512, cpuPeriod: 100_000, cpuQuota: 100_000, memoryLimitInBytes: 128 * MIB, oomScoreAdj: 992, hugepageLimits: [] },
     },
     {
-      name: "a limit that stands for the request",
+      name: "a limit that is used as the request",
       resources: { limits: { cpu: "2" } },
       want: { cpuShares: 2048, cpuPeriod: 100_000, cpuQuota: 200_000, oomScoreAdj: 999, hugepageLimits: [] },
     },
@@ -57,12 +58,13 @@ describe("containerResources", () => {
       want: { cpuShares: 2, cpuPeriod: 100_000, cpuQuota: 200_000, oomScoreAdj: 999, hugepageLimits: [] },
     },
     {
-      name: "parts of a milli-CPU and of a byte, rounded up",
+      name: "fractions of a milli-CPU and of a byte, rounded up",
       resources: { requests: { cpu: "10.5m" }, limits: { memory: "1000.5" } },
       want: { cpuShares: 11, cpuPeriod: 100_000, cpuQuota: 0, memoryLimitInBytes: 1001, oomScoreAdj: 999, hugepageLimits: [] },
     },
   ];
-  for (const { name, resources, want } of table) it(`are correct for ${name}`, () => expect(of(resources)).toEqual(want));
+  for (const { name, resources, want } of table)
+    it(`containerResources are correct for ${name}`, () => expect(of(resources)).toEqual(want));
 
   it("limit every huge page size of the node, to 0 without a request", () => {
     const machine = { ...MACHINE, hugePageSizes: ["2MB", "1GB", "64KB"] };
@@ -110,26 +112,26 @@ describe("oomScoreAdj", () => {
       want: 1000,
     },
     {
-      name: "a sidecar: as the regular container that asked for least",
+      name: "a sidecar: that of the regular container with the smallest request",
       pod: { containers: [requesting("foo1", "1G"), requesting("foo2", "400M")], initContainers: [sidecarSpec("s1")] },
       container: "s1",
       want: 900,
     },
     {
-      name: "a sidecar that asked for more",
+      name: "a sidecar with a larger request",
       pod: { containers: [requesting("foo1", "400M")], initContainers: [sidecarSpec("s1", { resources: { requests: { memory: "2G" } } })] },
       container: "s1",
       want: 500,
     },
     {
-      name: "a plain init container: as it asked",
+      name: "a plain init container: that of its own request",
       pod: { containers: [requesting("foo1", "400M")], initContainers: ["init1"] },
       container: "init1",
       want: 999,
     },
   ];
   for (const { container: name = "foo1", name: title, pod: options, want } of table)
-    it(`is ${want} for ${title}`, () => {
+    it(`the OOM score adjustment is ${want} for ${title}`, () => {
       const pod = nodePod(options);
       const container = [...pod.spec.containers, ...(pod.spec.initContainers ?? [])].find((candidate) => candidate.name === name);
       expect(container && oomScoreAdj(pod, container, CAPACITY)).toBe(want);

@@ -37,14 +37,14 @@ describe("restartsOf", () => {
     },
     { name: "a failed probe, Never", policy: "Never", containers: [container(), ...rest], failing: "foo1-0", want: undefined },
     {
-      name: "what may still run is killed first, Never",
+      name: "a container that may still run is killed first, Never",
       policy: "Never",
       containers: [container({ state: "CONTAINER_UNKNOWN" }), ...rest],
       want: { foo1: "foo1-0" },
     },
     { name: "exited by itself, and starts again", containers: [exited("foo1", 1), ...rest], want: undefined },
     {
-      name: "a dead sandbox, OnFailure: all but what is done",
+      name: "a dead sandbox, OnFailure: all containers that are not done",
       policy: "OnFailure",
       dead: true,
       containers: [exited("foo1", 0), exited("foo2", 1), container({ name: "foo3" })],
@@ -52,7 +52,7 @@ describe("restartsOf", () => {
     },
     { name: "a dead sandbox, Never: the pod ends", policy: "Never", dead: true, containers: [container(), ...rest], want: undefined },
     {
-      name: "a dead sandbox with init containers: what runs",
+      name: "a dead sandbox with init containers: running containers",
       policy: "OnFailure",
       dead: true,
       init: ["init", sidecarSpec("side")],
@@ -73,28 +73,32 @@ describe("restartsOf", () => {
       want: { init: "init-0" },
     },
     {
-      name: "ended, and waits for its next instance; another is ended meanwhile",
+      name: "stopped and waits for its next instance while another container is stopped",
       policy: "OnFailure",
       containers: [exited("foo1", 0, { endedForRestart }), old("foo2"), container({ name: "foo3" })],
       want: { foo1: "foo1-0", foo2: "foo2-0" },
     },
     {
-      name: "ended, and has its next instance",
+      name: "stopped and has its next instance",
       containers: [exited("foo1", 0, { endedForRestart }), container({ restartCount: 1 }), ...rest],
       want: undefined,
     },
-    { name: "it may go on after all", containers: [container({ endedForRestart }), ...rest], want: undefined },
-    { name: "its stop is under way", containers: [container({ endedForRestart }), ...rest], ending: "foo1-0", want: { foo1: "foo1-0" } },
+    { name: "may keep running after all", containers: [container({ endedForRestart }), ...rest], want: undefined },
+    { name: "a stop in progress", containers: [container({ endedForRestart }), ...rest], ending: "foo1-0", want: { foo1: "foo1-0" } },
     {
-      name: "the sandbox dies under one that was ended, Never: the pod ends",
+      name: "the sandbox of a stopped container dies, Never: the pod ends",
       policy: "Never",
       dead: true,
       containers: [exited("foo1", 0, { endedForRestart }), ...rest],
       want: undefined,
     },
-    { name: "not in the spec any more", containers: [container(), ...rest, exited("gone", 0, { endedForRestart })], want: undefined },
+    {
+      name: "a container that is no longer in the spec",
+      containers: [container(), ...rest, exited("gone", 0, { endedForRestart })],
+      want: undefined,
+    },
   ];
-  it.each(table)("[node-agent 127] $name", ({ policy = "Always", init = [], containers, dead, failing, ending, want }) => {
+  it.each(table)("[node-agent 127] restartsOf: $name", ({ policy = "Always", init = [], containers, dead, failing, ending, want }) => {
     const pod = nodePod({ restartPolicy: policy, initContainers: init });
     const seen = observed({ containers, ...(dead && { sandboxes: [DEAD] }) });
     const answer = (id: string): ProbeAnswer => (id === failing ? "Failure" : undefined);

@@ -25,7 +25,7 @@ function config(pod: PodOptions = {}, options: Partial<NodeOptions> = {}): PodSa
 }
 
 describe("podSandboxConfig", () => {
-  it("is complete for a plain pod", () => {
+  it("the configuration of a plain pod's sandbox is complete", () => {
     expect(config({ labels: { app: "web", "io.kubernetes.pod.name": "forged" }, annotations: { note: "x" } })).toEqual({
       metadata: { name: "foo", namespace: "new", uid: "12345678", attempt: 2 },
       hostname: "foo",
@@ -55,17 +55,17 @@ describe("podSandboxConfig", () => {
   const namespaces: { name: string; spec: Partial<PodSpec>; want: object }[] = [
     { name: "the host's network", spec: { hostNetwork: true }, want: { network: "NODE", ipc: "POD", pid: "CONTAINER" } },
     {
-      name: "the host's processes",
+      name: "the host's PID namespace",
       spec: { hostPID: true, shareProcessNamespace: true },
       want: { network: "POD", ipc: "POD", pid: "NODE" },
     },
-    { name: "the host's IPC", spec: { hostIPC: true }, want: { network: "POD", ipc: "NODE", pid: "CONTAINER" } },
-    { name: "processes shared in the pod", spec: { shareProcessNamespace: true }, want: { network: "POD", ipc: "POD", pid: "POD" } },
+    { name: "the host's IPC namespace", spec: { hostIPC: true }, want: { network: "POD", ipc: "NODE", pid: "CONTAINER" } },
+    { name: "a PID namespace shared in the pod", spec: { shareProcessNamespace: true }, want: { network: "POD", ipc: "POD", pid: "POD" } },
   ];
   for (const { name, spec, want } of namespaces)
-    it(`sets ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
+    it(`a sandbox has ${name}`, () => expect(config({ spec }).linux?.securityContext?.namespaceOptions).toEqual(want));
 
-  it("takes user, groups, SELinux options and sysctls from the pod, and is privileged if any container is", () => {
+  it("a sandbox has user, groups, SELinux options and sysctls of the pod, and is privileged if any container is", () => {
     const securityContext = {
       runAsUser: 65534,
       runAsGroup: 100,
@@ -93,23 +93,23 @@ describe("podSandboxConfig", () => {
 
   const long = "a".repeat(62);
   const hostnames: { name: string; pod: PodOptions; want: string | undefined }[] = [
-    { name: "the spec's", pod: { spec: { hostname: "web-0", subdomain: "web" } }, want: "web-0" },
+    { name: "of the spec", pod: { spec: { hostname: "web-0", subdomain: "web" } }, want: "web-0" },
     {
-      name: "the whole name when asked for",
+      name: "with the domain if setHostnameAsFQDN is set",
       pod: { spec: { hostname: "web-0", subdomain: "web", setHostnameAsFQDN: true } },
       want: "web-0.web.new.svc.cluster.local",
     },
-    { name: "the short name when there is no subdomain", pod: { spec: { setHostnameAsFQDN: true } }, want: "foo" },
-    { name: "none in the host's network", pod: { hostNetwork: true }, want: undefined },
-    { name: "63 characters of a long one", pod: { name: "b".repeat(70) }, want: "b".repeat(63) },
-    { name: "no dash or dot at the cut", pod: { name: `${long.slice(1)}.-and more` }, want: long.slice(1) },
+    { name: "without a domain if there is no subdomain", pod: { spec: { setHostnameAsFQDN: true } }, want: "foo" },
+    { name: "none, on the host network", pod: { hostNetwork: true }, want: undefined },
+    { name: "of at most 63 characters", pod: { name: "b".repeat(70) }, want: "b".repeat(63) },
+    { name: "without a dash or dot at its end when truncated", pod: { name: `${long.slice(1)}.-and more` }, want: long.slice(1) },
     {
-      name: "the override, alone",
+      name: "of hostnameOverride alone",
       pod: { spec: { hostname: "x", subdomain: "y", hostnameOverride: "db.example.com" } },
       want: "db.example.com",
     },
   ];
-  for (const { name, pod, want } of hostnames) it(`has the hostname ${name}`, () => expect(config(pod).hostname).toBe(want));
+  for (const { name, pod, want } of hostnames) it(`a sandbox has the hostname ${name}`, () => expect(config(pod).hostname).toBe(want));
 
   it("rejects an FQDN of 65 characters and accepts one of 64", () => {
     const fqdn = (length: number): PodOptions => ({
@@ -185,25 +185,26 @@ describe("podDns", () => {
     },
     { name: "None", spec: { dnsPolicy: "None" }, want: none },
     {
-      name: "None with its own",
+      name: "None with its own servers",
       spec: { dnsPolicy: "None", dnsConfig },
       want: { servers: ["9.9.9.9", "8.8.8.8"], searches: ["corp.example", "mine"], options: ["ndots:2", "edns0"] },
     },
     {
-      name: "ClusterFirst with more",
+      name: "ClusterFirst with additional settings",
       spec: { dnsConfig },
       want: { servers: ["10.1.0.10", "9.9.9.9", "8.8.8.8"], searches: [...cluster, "mine"], options: ["ndots:2", "edns0"] },
     },
   ];
   for (const { name, options = {}, spec, want } of table)
-    it(`is correct for ${name}`, () =>
+    it(`a pod's DNS configuration is correct for ${name}`, () =>
       expect(podDns(nodePod({ spec }), { ...OPTIONS, ...options }, RESOLV_CONF)).toEqual({
         config: want,
         problems: [],
         lacksClusterDns: name.endsWith("without DNS"),
       }));
 
-  it("is empty without a resolv.conf", () => expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
+  it("a pod's DNS configuration is empty without a resolv.conf", () =>
+    expect(podDns(nodePod({ spec: { dnsPolicy: "Default" } }), OPTIONS, "").config).toEqual(none));
 
   it("uses the loopback address when no resolv.conf is configured [node-agent 436]", () => {
     const options = { ...OPTIONS, hostIps: ["192.0.2.7", "2001:db8::7"] };
@@ -214,17 +215,17 @@ describe("podDns", () => {
 
   const resolvConfs: { name: string; text: string; want: object }[] = [
     {
-      name: "options of several lines add up, the last value counts",
+      name: "options of several lines are combined, and the last value counts",
       text: "options timeout:1 rotate\noptions timeout:2 edns0",
       want: { ...none, options: ["timeout:2", "rotate", "edns0"] },
     },
     {
-      name: "the last search line counts, the root is no domain",
+      name: "the last search line counts, and the root is no domain",
       text: "search a b\nsearch . c. d",
       want: { ...none, searches: ["c", "d"] },
     },
     {
-      name: "a comment is none",
+      name: "a comment is ignored",
       text: "#nameserver 1.1.1.1\n; search x\n  nameserver  8.8.8.8  # last",
       want: { ...none, servers: ["8.8.8.8"] },
     },
@@ -237,20 +238,29 @@ describe("podDns", () => {
     expect(() => podDns(nodePod({ spec: {} }), OPTIONS, "nameserver\n")).toThrow(PodSandboxConfigError));
 
   const limits: { name: string; searches: readonly string[]; domain?: string; want: string | undefined }[] = [
-    { name: "29 beside the cluster's three", searches: Array.from({ length: 29 }, (_unused, index) => `d${index}`), want: undefined },
     {
-      name: "30 beside them",
+      name: "29 domains in addition to the cluster's three",
+      searches: Array.from({ length: 29 }, (_unused, index) => `d${index}`),
+      want: undefined,
+    },
+    {
+      name: "30 domains in addition to the cluster's three",
       searches: Array.from({ length: 30 }, (_unused, index) => `d${index}`),
       want: "Resolv.conf file '/r' contains search line consisting of more than 29 domains!",
     },
-    { name: "30 without them", searches: Array.from({ length: 30 }, (_unused, index) => `d${index}`), domain: "", want: undefined },
     {
-      name: "a long domain",
+      name: "30 domains without the cluster's",
+      searches: Array.from({ length: 30 }, (_unused, index) => `d${index}`),
+      domain: "",
+      want: undefined,
+    },
+    {
+      name: "a domain that is too long",
       searches: ["a".repeat(254)],
       want: 'Resolv.conf file "/r" contains a search path which length is more than allowed 253 chars!',
     },
     {
-      name: "a long line",
+      name: "a line that is too long",
       searches: Array.from({ length: 9 }, (_unused, index) => `${index}`.repeat(250)),
       want: "Resolv.conf file '/r' contains search line which length is more than allowed 2048 chars!",
     },

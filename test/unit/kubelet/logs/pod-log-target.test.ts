@@ -22,55 +22,55 @@ describe("the instance of a log request", () => {
     readonly previous?: true;
     readonly want: object;
   }[] = [
-    { name: "is the one that runs", state: running, lastState: ended("containerd://before"), want: instance("now") },
-    { name: "is the one that ended", state: ended("containerd://now"), lastState: ended("containerd://before"), want: instance("now") },
+    { name: "is the running one", state: running, lastState: ended("containerd://before"), want: instance("now") },
+    { name: "is the ended one", state: ended("containerd://now"), lastState: ended("containerd://before"), want: instance("now") },
     {
-      name: "is the one before when the next did not start",
+      name: "is the previous one when the next did not start",
       state: ended(""),
       lastState: ended("containerd://before"),
       want: instance("before"),
     },
     { name: "is none when neither has an id", state: ended(""), want: text(`container "c" in pod "p" is terminated`) },
     {
-      name: "is the one before while the next waits",
+      name: "is the previous one while the next waits",
       state: waiting("CrashLoopBackOff"),
       lastState: ended("containerd://before"),
       want: instance("before"),
     },
     {
-      name: "is none when the one before has no id",
+      name: "is none when the previous one has no id",
       state: waiting("CrashLoopBackOff"),
       lastState: ended(""),
       want: text(`container "c" in pod "p" is terminated`),
     },
     {
-      name: "with previous is the one before",
+      name: "is the previous one with previous",
       state: running,
       lastState: ended("containerd://before"),
       previous: true,
       want: instance("before"),
     },
     {
-      name: "with previous is none when there was none",
+      name: "is none with previous when there was none",
       state: running,
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "with previous is not the one that just ended",
+      name: "is not the one that just ended with previous",
       state: ended("containerd://now"),
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "with previous is none without an id",
+      name: "is none with previous without an id",
       state: running,
       lastState: ended(""),
       previous: true,
       want: text(`previous terminated container "c" in pod "p" not found`),
     },
     {
-      name: "is none while it is made",
+      name: "is none during creation",
       state: waiting("ContainerCreating"),
       want: text(`container "c" in pod "p" is waiting to start: ContainerCreating`),
     },
@@ -80,19 +80,19 @@ describe("the instance of a log request", () => {
       want: text(`container "c" in pod "p" is waiting to start: image can't be pulled`),
     },
     {
-      name: "is none while pulls are held back",
+      name: "is none during the image back-off",
       state: waiting("ImagePullBackOff"),
       want: text(`container "c" in pod "p" is waiting to start: trying and failing to pull image`),
     },
-    { name: "is none in a state we do not know", state: {}, want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
+    { name: "is none in an unknown waiting state", state: {}, want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
     { name: "is none without any state", want: text(`container "c" in pod "p" is waiting to start - no logs yet`) },
   ];
-  it.each(cases)("$name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
+  it.each(cases)("the log's instance $name [node-agent 103]", ({ state, lastState, previous = false, want }) => {
     const entry = { ...NOW, ...(state && { state }), ...(lastState && { lastState }) };
     expect(podLogTarget("p", { containerStatuses: [entry] }, "c", previous)).toEqual(want);
   });
 
-  it("is searched among regular, init and ephemeral containers", () => {
+  it("a container is searched among regular, init and ephemeral containers", () => {
     const entry = { ...NOW, state: running };
     expect(podLogTarget("p", { initContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
     expect(podLogTarget("p", { ephemeralContainerStatuses: [entry] }, "c", false)).toEqual(instance("now"));
@@ -108,6 +108,8 @@ describe("a container of a pod", () => {
     metadata: { name: "p", namespace: "default", uid: "u" },
     spec: { containers: [{ name: "main" }], initContainers: [{ name: "init" }], ephemeralContainers: [{ name: "debug" }] },
   });
-  it.each(["main", "init", "debug"])("is any container in its spec: %s", (name) => expect(containerNamed(pod, name)?.name).toBe(name));
-  it("is not found under any other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
+  it.each(["main", "init", "debug"])("finds any container in the pod's spec: %s", (name) =>
+    expect(containerNamed(pod, name)?.name).toBe(name),
+  );
+  it("finds a container under no other name", () => expect(containerNamed(pod, "none")).toBeUndefined());
 });

@@ -37,7 +37,7 @@ function runtime() {
 const address = { network: { ip: "10.0.0.1", additionalIps: [] } };
 
 describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
-  it("is inspected once", async () => {
+  it("a READY sandbox or RUNNING container is inspected once", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     containers.set("c", { state: "CONTAINER_RUNNING", logPath: "/c.log" });
@@ -48,7 +48,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(asked).toEqual(["s", "c"]);
   });
 
-  it("is inspected again when the list has another state, and each time while it is not running", async () => {
+  it("a container is inspected again when the list has another state, and each time while it is not running", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     containers.set("c", { state: "CONTAINER_RUNNING" });
@@ -67,7 +67,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(await known.container(listedContainer("c"))).toMatchObject({ startedAtMs: 9 });
   });
 
-  it("is not cached as running when it ends between list and status", async () => {
+  it("a container is not cached as running when it ends between list and status", async () => {
     const { asked, sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_NOTREADY", ...address });
     containers.set("c", { state: "CONTAINER_EXITED" });
@@ -78,7 +78,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(asked).toEqual(["s", "c", "s", "c"]);
   });
 
-  it("is inspected again while it has no address, except on the host network", async () => {
+  it("a sandbox is inspected again while it has no address, except on the host network", async () => {
     const { asked, sandboxes, known } = runtime();
     sandboxes.set("none", { state: "SANDBOX_READY" });
     sandboxes.set("empty", { state: "SANDBOX_READY", network: { ip: "", additionalIps: [] } });
@@ -87,7 +87,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(asked).toEqual(["none", "empty", "host", "none", "empty"]);
   });
 
-  it("is inspected again after its resources were set, even during an inspection", async () => {
+  it("a container is inspected again after its resources were set, even during an inspection", async () => {
     const { asked, containers, known } = runtime();
     containers.set("c", { state: "CONTAINER_RUNNING" });
     const meanwhile = known.container(listedContainer("c"));
@@ -101,7 +101,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect(asked).toEqual(["c", "c", "c"]);
   });
 
-  it("is removed from the cache when it is gone, and not added if it disappears during the inspection", async () => {
+  it("a container is removed from the cache when it is gone, and not added if it disappears during the inspection", async () => {
     const { sandboxes, containers, known } = runtime();
     sandboxes.set("s", { state: "SANDBOX_READY", ...address });
     for (const id of ["a", "b"]) containers.set(id, { state: "CONTAINER_RUNNING" });
@@ -113,7 +113,7 @@ describe("[node-agent 505] a READY sandbox or RUNNING container", () => {
     expect([await known.sandbox(listedSandbox("gone")), await known.container(listedContainer("gone"))]).toEqual([undefined, undefined]);
   });
 
-  it("fails with the runtime's error", async () => {
+  it("an inspection fails with the runtime's error", async () => {
     const failing = async (): Promise<never> => {
       throw new CriError("Unavailable", "no runtime");
     };

@@ -36,7 +36,7 @@ function image(id: string, sizeBytes: number, names: number): Image {
 const ready = (status: NodeStatus): unknown => conditionOf(status.conditions, "Ready");
 
 describe("nodeBody", () => {
-  it("[node-agent 179] contains the whole Node", () => {
+  it("[node-agent 179] the body of a Node is complete", () => {
     const condition = { lastHeartbeatTime: NOW, lastTransitionTime: NOW };
     expect(nodeBody(input())).toEqual({
       apiVersion: "v1",
@@ -105,15 +105,15 @@ describe("nodeBody", () => {
 
 describe("nodeStatus", () => {
   it.each<{ readonly name: string; readonly fields: Partial<NodeStatusInput>; readonly message: string }>([
-    { name: "runtime down", fields: { runtimeError: "container runtime is down" }, message: "container runtime is down" },
-    { name: "network not ready", fields: { networkError: "no cni" }, message: "no cni" },
+    { name: "the runtime is down", fields: { runtimeError: "container runtime is down" }, message: "container runtime is down" },
+    { name: "the network is not ready", fields: { networkError: "no cni" }, message: "no cni" },
     { name: "both", fields: { runtimeError: "down", networkError: "no cni" }, message: "[down, no cni]" },
     {
-      name: "no capacity",
+      name: "the capacity is unknown",
       fields: { facts: { ...facts, resources: { ...facts.resources, memoryBytes: 0, ephemeralStorageBytes: 0 } } },
       message: "missing node capacity for resources: memory, ephemeral-storage",
     },
-  ])("is not Ready: $name", ({ fields, message }) => {
+  ])("a node is not Ready: $name", ({ fields, message }) => {
     expect(ready(nodeStatus(input(fields)))).toMatchObject({ status: "False", reason: "KubeletNotReady", message });
   });
 
@@ -203,11 +203,11 @@ describe("nodeStatusChanged", () => {
     { name: "a heartbeat", after: nodeStatus(input({ previous: before, nowMs: NOW_MS + 10_000 })), want: false },
     { name: "keys and conditions in another order", after: reordered(before), want: false },
     {
-      name: "a quantity in other words",
+      name: "a quantity in another notation",
       after: { ...before, capacity: { ...before.capacity, cpu: "2000m", memory: "16384Mi" } },
       want: false,
     },
-    { name: "a field left out for an empty one", after: without(before, "images"), want: false },
+    { name: "an absent field instead of an empty one", after: without(before, "images"), want: false },
     { name: "another quantity", after: { ...before, capacity: { ...before.capacity, cpu: "3" } }, want: true },
     { name: "a condition", after: nodeStatus(input({ previous: before, networkError: "x" })), want: true },
     { name: "an image", after: nodeStatus(input({ images: [image("a", 1, 1)] })), want: true },
@@ -216,7 +216,7 @@ describe("nodeStatusChanged", () => {
     expect(nodeStatusChanged(before, after)).toBe(want);
   });
 
-  it("is true for the first status", () => {
+  it("a node's status has changed if none was sent yet", () => {
     expect(nodeStatusChanged(undefined, before)).toBe(true);
   });
 });
@@ -229,11 +229,11 @@ describe("nodeEvents", () => {
     [
       { name: "a new node", before: undefined, after: well, want: [] },
       { name: "no change", before: well, after: well, want: [] },
-      { name: "falls ill", before: well, after: unwell, want: ["Normal NodeNotReady"] },
+      { name: "a node that becomes not ready", before: well, after: unwell, want: ["Normal NodeNotReady"] },
       { name: "recovers", before: unwell, after: well, want: ["Normal NodeReady"] },
       { name: "boots", before: unwell, after: rebooted, want: ["Warning Rebooted", "Normal NodeReady"] },
     ],
-  )("$name", ({ before, after, want }) => {
+  )("Events of a node: $name", ({ before, after, want }) => {
     const events = nodeEvents("n1", before, after);
     expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual(want);
     for (const { involved } of events) expect(involved).toEqual({ kind: "Node", apiVersion: "v1", namespace: "", name: "n1", uid: "" });

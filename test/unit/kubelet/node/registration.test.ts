@@ -71,7 +71,7 @@ describe("a Node at registration [node-agent 435]", () => {
   const hostname = { type: "Hostname", address: "n1" };
   const internal = { type: "InternalIP", address: "192.168.1.5" };
 
-  it("has the configured labels over the detected ones, the taints and the provider id", () => {
+  it("a new Node has the configured labels over the detected ones, the taints and the provider id", () => {
     const taints = parseTaints("dedicated=batch:NoSchedule");
     const node = nodeBody(input({ labels: { disk: "ssd", "kubernetes.io/hostname": "box" }, taints, providerId: "aws:///i-1" }));
     expect(node.metadata?.labels).toMatchObject({ disk: "ssd", "kubernetes.io/hostname": "box", "kubernetes.io/os": "linux" });
@@ -91,13 +91,13 @@ describe("a Node at registration [node-agent 435]", () => {
     expect(node.metadata?.annotations).toMatchObject({ "alpha.kubernetes.io/provided-node-ip": "192.168.1.5" });
   });
 
-  it("keeps the addresses of the cloud controller manager, and else sets its own", () => {
+  it("a Node keeps the addresses of the cloud controller manager, or otherwise gets those of the agent", () => {
     const addresses = [{ type: "ExternalIP", address: "192.0.2.9" }];
     expect(nodeStatus({ ...input({ ...cloud, nodeIpGiven: true }), previous: { addresses } }).addresses).toEqual(addresses);
     expect(nodeStatus({ ...input({}), previous: { addresses } }).addresses).toEqual([internal, hostname]);
   });
 
-  it("that exists gets default labels and annotations, and no other labels or taints", () => {
+  it("an existing Node gets default labels and annotations, and no other labels or taints", () => {
     const registration = {
       labels: { disk: "ssd", "topology.kubernetes.io/zone": "z1" },
       taints: parseTaints("a:NoSchedule"),

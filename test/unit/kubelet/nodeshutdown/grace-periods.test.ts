@@ -19,7 +19,7 @@ describe("[node-agent 454] periods", () => {
   test.each<{ name: string; settings: Partial<ShutdownSettings>; want: readonly (readonly [number, number])[] }>([
     { name: "nothing", settings: {}, want: [] },
     {
-      name: "all the same",
+      name: "all for regular pods",
       settings: { totalMs: 30_000 },
       want: [
         [0, 30],
@@ -27,7 +27,7 @@ describe("[node-agent 454] periods", () => {
       ],
     },
     {
-      name: "some for critical pods",
+      name: "a part for critical pods",
       settings: { totalMs: 30_000, criticalMs: 10_000 },
       want: [
         [0, 20],
@@ -43,7 +43,7 @@ describe("[node-agent 454] periods", () => {
       ],
     },
     {
-      name: "by priority, in whichever order",
+      name: "by priority, in any order",
       settings: {
         byPriority: [
           { priority: 100, seconds: 5 },
@@ -57,7 +57,7 @@ describe("[node-agent 454] periods", () => {
         [100, 5],
       ],
     },
-  ])("$name", ({ settings, want }) => {
+  ])("shutdown periods: $name", ({ settings, want }) => {
     const periods = shutdownGracePeriods({ ...NONE, ...settings });
     expect(periods.map(({ priority, seconds }) => [priority, seconds])).toEqual(want);
     expect(periodRequestedMs(periods)).toBe(want.reduce((sum, [, seconds]) => sum + seconds, 0) * 1_000);
@@ -127,12 +127,12 @@ describe("[node-agent 454] groups", () => {
 });
 
 describe("[node-agent 454] the state file of the last shutdown", () => {
-  it("is read as it was written, even if incomplete", () => {
+  it("the shutdown's state file is read as it was written, even if incomplete", () => {
     for (const state of [{ startMs: 1_790_000_000_000, endMs: 1_790_000_030_500 }, { startMs: 1_790_000_000_000 }, {}])
       expect(readShutdownState(writtenShutdownState(state))).toEqual(state);
   });
 
-  it("has the kubelet's format", () => {
+  it("the shutdown's state file has the kubelet's format", () => {
     const written = `{"startTime":"2026-09-21T14:13:20.123456789Z","endTime":"0001-01-01T00:00:00Z"}`;
     expect(readShutdownState(written)).toEqual({ startMs: 1_790_000_000_123 });
     expect(JSON.parse(writtenShutdownState({ startMs: 1_790_000_000_000 }))).toEqual({

@@ -34,7 +34,7 @@ describe("relist", () => {
     { name: "new and running", before: undefined, now: [container("c", RUNNING)], want: ["Started c"] },
     { name: "new and exited already", before: undefined, now: [container("c", EXITED)], want: ["Died c"] },
     { name: "new and created", before: undefined, now: [container("c", "CONTAINER_CREATED")], want: [] },
-    { name: "as before", before: record({ c: "running" }), now: [container("c", RUNNING)], want: [] },
+    { name: "unchanged", before: record({ c: "running" }), now: [container("c", RUNNING)], want: [] },
     { name: "created, then started", before: record({ c: "created" }), now: [container("c", RUNNING)], want: ["Started c"] },
     { name: "[node-agent 87] running, then exited", before: record({ c: "running" }), now: [container("c", EXITED)], want: ["Died c"] },
     { name: "[node-agent 87] exited, then gone", before: record({ c: "exited" }), now: [], want: ["Removed c"] },
@@ -47,12 +47,12 @@ describe("relist", () => {
     { name: "a sandbox that died", before: record({ s: "running" }), now: [sandbox("s", "SANDBOX_NOTREADY")], want: ["Died s"] },
     { name: "a dead sandbox that is gone", before: record({ s: "exited" }), now: [], want: ["Removed s"] },
     {
-      name: "one restarted while its neighbour runs",
+      name: "a restart while another container runs",
       before: record({ s: "running", a: "running", b: "running" }),
       now: [sandbox("s", "SANDBOX_READY"), container("a", EXITED), container("a2", RUNNING), container("b", RUNNING)],
       want: ["Died a", "Started a2"],
     },
-  ] as const)("$name", ({ before, now, want }) => {
+  ] as const)("relist: $name", ({ before, now, want }) => {
     expect(events(before, ...now)).toEqual(want);
   });
 

@@ -30,10 +30,10 @@ test.each<{ name: string; phases: Parameters<typeof isActive>[1]; active: readon
   { name: "no terminal phase", phases: {}, active: ["none", "syncing", "terminating"] },
   { name: "the API server's phase is terminal", phases: { api: "Succeeded" }, active: ["terminating"] },
   { name: "only the cached phase is terminal", phases: { api: "Running", cached: "Failed" }, active: ["terminating"] },
-  { name: "a cached phase that is not", phases: { cached: "Running" }, active: ["none", "syncing", "terminating"] },
-  { name: "terminal, and the runtime was not looked at yet", phases: { api: "Failed", hasRelisted: false }, active: [] },
+  { name: "a cached phase that is not terminal", phases: { cached: "Running" }, active: ["none", "syncing", "terminating"] },
+  { name: "terminal, and the runtime was not queried yet", phases: { api: "Failed", hasRelisted: false }, active: [] },
   {
-    name: "not terminal, and the runtime was not looked at yet",
+    name: "not terminal, and the runtime was not queried yet",
     phases: { hasRelisted: false },
     active: ["none", "syncing", "terminating"],
   },

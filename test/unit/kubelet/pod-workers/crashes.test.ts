@@ -36,7 +36,7 @@ const hook = { exec: { command: ["hook"] } };
 
 const STORIES: readonly Story[] = [
   {
-    name: "a pod with everything, made and deleted",
+    name: "a pod with all features, created and deleted",
     async play(node, unstarted) {
       const uid = await node.create("p", {
         terminationGracePeriodSeconds: 6,
@@ -59,7 +59,7 @@ const STORIES: readonly Story[] = [
     },
   },
   {
-    name: "a pod that ends by itself, and one that comes back",
+    name: "a pod that ends by itself, and a pod that restarts",
     async play(node) {
       await node.create("once", { restartPolicy: "Never", containers: [{ name: "app", image: "ends:1" }] });
       await node.create("again", { restartPolicy: "OnFailure", containers: [{ name: "app", image: "ends:1" }] });
@@ -72,7 +72,7 @@ const STORIES: readonly Story[] = [
     },
   },
   {
-    name: "a static pod, changed and taken away",
+    name: "a static pod, changed and removed",
     async play(node) {
       node.setManifest("web.yaml", { name: "web", spec: { containers: [{ name: "app", image: "hooked:1" }] } });
       await node.until("its mirror is ready", () => node.isReady("web-n1"));

@@ -47,7 +47,7 @@ const restarted: readonly { readonly name: string; readonly spec: Spec; readonly
     act: loseSandbox,
   },
   {
-    name: "loses its sandbox while a neighbour is done, OnFailure",
+    name: "loses its sandbox while another container is done, OnFailure",
     spec: { restartPolicy: "OnFailure", containers: [APP, { name: "done", image: "init:1" }] },
     act: loseSandbox,
   },

@@ -6,26 +6,30 @@ import type { RequestedGrace } from "../../../../shared/node-agent/kubelet/pod-w
 
 describe("effectiveGrace", () => {
   it.each<{ name: string; wishes: Partial<RequestedGrace>; seconds: number; shortened?: boolean }>([
-    { name: "the spec's", wishes: {}, seconds: 30 },
-    { name: "the API server's", wishes: { deletion: 5 }, seconds: 5 },
-    { name: "the API server's, though it is longer than the spec's", wishes: { deletion: 60 }, seconds: 60 },
-    { name: "an override", wishes: { deletion: 5, override: 2 }, seconds: 2 },
-    { name: "no longer override", wishes: { deletion: 5, override: 8 }, seconds: 5 },
-    { name: "at least 1 when the API server says 0", wishes: { deletion: 0 }, seconds: 1 },
-    { name: "at least 1 when the API server says 0, whatever an override says", wishes: { deletion: 0, override: 30 }, seconds: 1 },
-    { name: "at least 1 when an override says 0", wishes: { override: 0 }, seconds: 1 },
-    { name: "at least 1 when the spec says 0", wishes: { spec: 0 }, seconds: 1 },
-    { name: "what was recorded", wishes: { recorded: 10 }, seconds: 10 },
-    { name: "what was recorded, not the longer wish", wishes: { recorded: 10, deletion: 20, override: 30 }, seconds: 10 },
-    { name: "what was recorded, not the shorter spec", wishes: { recorded: 100, spec: 30 }, seconds: 100 },
-    { name: "a shorter wish", wishes: { recorded: 10, deletion: 4 }, seconds: 4, shortened: true },
-    { name: "a wish of 0, shorter than what was recorded", wishes: { recorded: 10, override: 0 }, seconds: 1, shortened: true },
-    { name: "a wish of 0, equal to what was recorded", wishes: { recorded: 1, override: 0 }, seconds: 1 },
-  ])("[node-agent 51] is $name", ({ wishes, seconds, shortened = false }) => {
+    { name: "that of the spec", wishes: {}, seconds: 30 },
+    { name: "that of the API server", wishes: { deletion: 5 }, seconds: 5 },
+    { name: "that of the API server, although it is longer than the spec's", wishes: { deletion: 60 }, seconds: 60 },
+    { name: "the override of the kill", wishes: { deletion: 5, override: 2 }, seconds: 2 },
+    { name: "the API server's if the override is longer", wishes: { deletion: 5, override: 8 }, seconds: 5 },
+    { name: "at least 1 when the API server's is 0", wishes: { deletion: 0 }, seconds: 1 },
+    { name: "at least 1 when the API server's is 0, whatever the override", wishes: { deletion: 0, override: 30 }, seconds: 1 },
+    { name: "at least 1 when the override is 0", wishes: { override: 0 }, seconds: 1 },
+    { name: "at least 1 when the spec's is 0", wishes: { spec: 0 }, seconds: 1 },
+    { name: "the recorded one", wishes: { recorded: 10 }, seconds: 10 },
+    {
+      name: "the recorded one, not a longer one of the API server or an override",
+      wishes: { recorded: 10, deletion: 20, override: 30 },
+      seconds: 10,
+    },
+    { name: "the recorded one, not the shorter spec's", wishes: { recorded: 100, spec: 30 }, seconds: 100 },
+    { name: "a shorter one of the API server", wishes: { recorded: 10, deletion: 4 }, seconds: 4, shortened: true },
+    { name: "an override of 0, shorter than the recorded one", wishes: { recorded: 10, override: 0 }, seconds: 1, shortened: true },
+    { name: "an override of 0, equal to the recorded one", wishes: { recorded: 1, override: 0 }, seconds: 1 },
+  ])("[node-agent 51] the effective grace period is $name", ({ wishes, seconds, shortened = false }) => {
     expect(effectiveGrace({ recorded: 0, spec: 30, ...wishes })).toEqual({ seconds, shortened });
   });
 
-  it("[node-agent 51] never increases once recorded, and reports a decrease", () => {
+  it("[node-agent 51] the grace period never increases once recorded, and a decrease is reported", () => {
     const seconds = fc.integer({ min: -5, max: 50 });
     const wish = fc.record({
       deletion: fc.option(seconds, { nil: undefined }),

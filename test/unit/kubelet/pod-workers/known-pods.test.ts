@@ -15,11 +15,11 @@ describe("syncKnownPod", () => {
       { name: "a desired pod", before: started(), isDesired: true, want: "kept" },
       { name: "a desired finished pod", before: FINISHED, isDesired: true, want: "kept" },
       { name: "a finished orphan", before: FINISHED, want: "purged" },
-      { name: "a finished pod whose UID came again", before: { ...FINISHED, restartRequested: true }, isDesired: true, want: "purged" },
-      { name: "a pod whose UID came again", before: { ...TERMINATING, restartRequested: true }, isDesired: true, want: "kept" },
+      { name: "a finished pod whose UID is recreated", before: { ...FINISHED, restartRequested: true }, isDesired: true, want: "purged" },
+      { name: "a pod whose UID is recreated", before: { ...TERMINATING, restartRequested: true }, isDesired: true, want: "kept" },
       { name: "an orphan that never started", before: record({ pending: { kind: "create", sinceMs: 1 } }), want: "purged" },
       {
-        name: "an orphan that never started, of which the runtime may have something",
+        name: "an orphan that never started and may have containers in the runtime",
         before: record({ observedRuntime: true, pending: { kind: "create", sinceMs: 1 } }),
         want: { deleted: true, terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 },
       },
@@ -30,12 +30,12 @@ describe("syncKnownPod", () => {
         requeued: true,
       },
       {
-        name: "a running orphan for which an update waits",
+        name: "a running orphan with a pending update",
         before: started({ pending: { kind: "update", sinceMs: 1 } }),
         want: { deleted: true, terminatingAtMs: NOW_MS, gracePeriodSeconds: 30 },
       },
       { name: "a terminating orphan", before: TERMINATING, want: { pending: PENDING }, requeued: true },
-      { name: "a terminating orphan for which an update waits", before: { ...TERMINATING, pending: PENDING }, want: "kept" },
+      { name: "a terminating orphan with a pending update", before: { ...TERMINATING, pending: PENDING }, want: "kept" },
       {
         name: "an evicted orphan",
         before: started({ terminatingAtMs: 1, evicted: true, gracePeriodSeconds: 5, pending: PENDING }),
@@ -48,7 +48,7 @@ describe("syncKnownPod", () => {
         requeued: true,
       },
     ],
-  )("[node-agent 55] $name", ({ before, isDesired = false, want, requeued = false }) => {
+  )("[node-agent 55] syncKnownPod of $name", ({ before, isDesired = false, want, requeued = false }) => {
     const step = syncKnownPod(before, isDesired, NOW_MS);
     if (typeof want === "object") expect(step).toEqual({ kind: "change", record: { ...before, ...want }, requeue: requeued });
     else expect(step).toEqual({ kind: want === "purged" ? "purge" : "keep" });

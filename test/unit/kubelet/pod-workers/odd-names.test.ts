@@ -22,14 +22,14 @@ describe("[node-agent 487] a container named constructor", () => {
     expect(await node.agent.ports.store.rows("reasons")).toEqual(new Map());
   });
 
-  test("has its restarts counted and delayed like a container of any other name", async () => {
+  test("a container named constructor has its restarts counted and delayed like any other", async () => {
     const node = await startedNode({ images: { "fails:1": { exitAfterMs: SECONDS, exitCode: 1 } } });
     await node.create("p", { containers: [{ name: NAME, image: "fails:1" }] });
     await node.until("it waits", () => status(node)?.state?.waiting?.reason === "CrashLoopBackOff");
     await node.until("again", () => (status(node)?.restartCount ?? 0) >= 2);
   });
 
-  test("is resized", async () => {
+  test("a container named constructor is resized", async () => {
     const node = await startedNode();
     const resources = { requests: { cpu: "100m" } };
     await node.create("p", { containers: [{ name: NAME, image: "app:1", resources }] });

@@ -158,7 +158,7 @@ const stepsOf = (...without: Step[]) =>
   fc.array(fc.tuple(fc.nat(PODS - 1), fc.constantFrom(...STEPS.filter((step) => !without.includes(step)))), { maxLength: 300 });
 
 describe("pod workers in any order", () => {
-  it("[node-agent 48] never lose a kill, and never sync after it", async () => {
+  it("[node-agent 48] pod workers never lose a kill, and never sync after it", async () => {
     const burst = async (pod: Pod) => {
       await pod.accept({ kind: "create" });
       await pod.accept({ kind: "kill" });
@@ -176,7 +176,7 @@ describe("pod workers in any order", () => {
     );
   });
 
-  it("[node-agent 48] never sync a pod after a kill, at any time and with any loss", async () => {
+  it("[node-agent 48] pod workers never sync a pod after a kill, at any time and with any loss", async () => {
     await fc.assert(
       fc.asyncProperty(stepsOf(), async (steps) => {
         for (const pod of await pods(steps, (one) => one.accept({ kind: "create" }))) {

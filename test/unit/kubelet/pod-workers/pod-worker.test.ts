@@ -51,8 +51,8 @@ describe("acceptUpdate", () => {
   });
 
   it.each([
-    { name: "it waits", before: record({ pending: { kind: "create", sinceMs: NOW_MS } }) },
-    { name: "it was seen", before: started() },
+    { name: "the pod's update is pending", before: record({ pending: { kind: "create", sinceMs: NOW_MS } }) },
+    { name: "the pod was observed before", before: started() },
   ])("[node-agent 42] uses the real pod for a kill at runtime when $name", ({ before }) => {
     const { record: after, cancel } = acceptUpdate(before, update({ ...GONE, graceOverrideSeconds: 5 }));
     expect(after).toMatchObject({
@@ -157,7 +157,7 @@ describe("acceptUpdate", () => {
     { name: "a create of an orphan", rest: { ...GONE, kind: "create" } },
     { name: "an update of an orphan", rest: { ...GONE, kind: "update" } },
     { name: "a sync of an orphan", before: started(), rest: { ...GONE, kind: "sync" } },
-    { name: "an orphan's kill when it is terminated", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: GONE },
+    { name: "a kill of a terminated orphan", before: started({ terminatingAtMs: 1, terminatedAtMs: 2 }), rest: GONE },
   ])("[node-agent 47] ignores $name", ({ before, rest }) => {
     const accepted = acceptUpdate(before, update(rest));
     expect(accepted).toEqual({ record: before, cancel: false, enqueue: false });
@@ -274,7 +274,7 @@ describe("endSync", () => {
     { name: "a sync", before: started(), end: { kind: "synced", terminalPhase: false }, want: {}, transition: false },
     { name: "a failure", before: started(), end: { kind: "failed" }, want: {}, transition: false },
     {
-      name: "a sync that found it done",
+      name: "a sync that found the pod done",
       before: started(),
       end: { kind: "synced", terminalPhase: true },
       want: {
@@ -286,7 +286,7 @@ describe("endSync", () => {
       transition: true,
     },
     {
-      name: "a sync that found it done after it was killed",
+      name: "a sync that found the pod done after a kill",
       before: started({ terminatingAtMs: 5, gracePeriodSeconds: 9, pending: { kind: "kill", sinceMs: 5 } }),
       end: { kind: "synced", terminalPhase: true },
       want: { startedTerminating: true },
@@ -353,19 +353,19 @@ describe("lost records", () => {
   it.each<{ name: string; rest: Partial<PodUpdate>; works: string[]; grace: number }>([
     { name: "a running or crash-looping pod is synced", rest: { mayRun: true }, works: ["sync"], grace: 0 },
     {
-      name: "a pod being deleted goes on terminating with the API server's grace",
+      name: "a pod being deleted keeps terminating with the API server's grace",
       rest: { mayRun: true, deletionTimestamp: true, deletionGracePeriodSeconds: 20 },
       works: ["terminating", "terminated"],
       grace: 20,
     },
     { name: "a pod that has ended is cleaned up", rest: { phaseIsTerminal: true }, works: ["terminated"], grace: 30 },
     {
-      name: "a static pod that runs and is killed is stopped, although it has not started anew",
+      name: "a running static pod that was killed is stopped, although it has not started again",
       rest: { mayRun: true, isStatic: true, kind: "kill" },
       works: ["terminating", "terminated"],
       grace: 30,
     },
-  ])("[node-agent 120] $name", ({ rest, works, grace }) => {
+  ])("[node-agent 120] after a record is lost, $name", ({ rest, works, grace }) => {
     const worker = new Worker();
     worker.update({ kind: "create", ...rest });
     expect(worker.record?.gracePeriodSeconds).toBe(grace);

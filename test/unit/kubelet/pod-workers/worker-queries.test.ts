@@ -19,58 +19,58 @@ describe("queries on pod workers", () => {
     { id: "", name: "a syncing pod", record: started(), yes: ["couldHaveRunningContainers"] },
     {
       id: "",
-      name: "one that was killed, not noticed yet",
+      name: "a killed pod before its worker has noticed",
       record: TERMINATING,
       yes: ["couldHaveRunningContainers", "isTerminationRequested"],
     },
     {
       id: "",
-      name: "one that is being stopped",
+      name: "a terminating pod",
       record: ACKNOWLEDGED,
       yes: ["couldHaveRunningContainers", "isTerminationRequested"],
     },
     {
       id: "",
-      name: "an evicted one that is being stopped",
+      name: "an evicted terminating pod",
       record: { ...ACKNOWLEDGED, evicted: true },
       yes: ["couldHaveRunningContainers", "isTerminationRequested", "shouldPodContentBeRemoved"],
     },
     {
       id: "",
-      name: "a deleted one that is being stopped",
+      name: "a deleted terminating pod",
       record: { ...ACKNOWLEDGED, deleted: true },
       yes: ["couldHaveRunningContainers", "isTerminationRequested"],
     },
     {
       id: "",
-      name: "one that has stopped",
+      name: "a terminated pod",
       record: TERMINATED,
       yes: ["isTerminationRequested", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "",
-      name: "a deleted one that has stopped",
+      name: "a deleted terminated pod",
       record: { ...TERMINATED, deleted: true },
       yes: ["isTerminationRequested", "shouldPodContentBeRemoved", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "",
-      name: "a finished one",
+      name: "a finished pod",
       record: { ...TERMINATED, finished: true },
       yes: ["isTerminationRequested", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "",
-      name: "an unknown one",
+      name: "an unknown pod",
       yes: ["shouldPodContentBeRemoved", "shouldRuntimeObjectsBeRemoved"],
     },
     {
       id: "[node-agent 121] ",
-      name: "an unknown one while a source is silent: nothing of it may go",
+      name: "an unknown pod while a source is not ready: nothing of it may be removed",
       syncedOnce: false,
       yes: ["couldHaveRunningContainers"],
     },
-  ])("$id$name", ({ record, syncedOnce = true, yes }) => {
+  ])("$id a worker's queries for $name", ({ record, syncedOnce = true, yes }) => {
     expect(all(record, syncedOnce)).toEqual(yes);
     if (record !== undefined) expect(all(record, false)).toEqual(yes);
   });

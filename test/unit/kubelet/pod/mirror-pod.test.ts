@@ -40,7 +40,7 @@ describe("mirrorStep", () => {
   it.each([
     { name: "no mirror", mirror: undefined, want: "create" },
     { name: "a mirror of this manifest", mirror: mirrorOf("h2"), want: "none" },
-    { name: "[node-agent 126] a mirror of the manifest before", mirror: mirrorOf("h1"), want: "deleteThenCreate" },
+    { name: "[node-agent 126] a mirror of the previous manifest", mirror: mirrorOf("h1"), want: "deleteThenCreate" },
     { name: "a mirror that is being deleted", mirror: mirrorOf("h2", { dying: true }), want: "deleteThenCreate" },
     { name: "a mirror of another name", mirror: mirrorOf("h2", { name: "db" }), want: "deleteThenCreate" },
   ] as const)("$name: $want", ({ mirror, want }) => {

@@ -32,34 +32,34 @@ describe("[node-agent 97] probeRequest", () => {
   const table: readonly { readonly name: string; readonly spec: ProbeSpec; readonly podIp?: string; readonly want: ProbeRequest }[] = [
     { name: "a command", spec: { exec: { command: ["cat", "/x"] } }, want: { kind: "exec", command: ["cat", "/x"], timeoutSeconds: 1 } },
     {
-      name: "its variables, as far as the spec itself holds them",
+      name: "a command with variables, as far as the spec contains their values",
       spec: { exec: { command: ["$(A)$(EMPTY)", "$(REFERENCE)", "$(SECRET)", "$(OTHER)", "$$(A)"] }, timeoutSeconds: 7 },
       want: { kind: "exec", command: ["a", "$(A)", "", "$(OTHER)", "$(A)"], timeoutSeconds: 7 },
     },
-    { name: "a GET of the pod", spec: { httpGet: { port: 8080, path: "/" } }, want: { kind: "http", request: http } },
-    { name: "by a port's name", spec: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request: http } },
+    { name: "a GET to the pod", spec: { httpGet: { port: 8080, path: "/" } }, want: { kind: "http", request: http } },
+    { name: "a port by name", spec: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request: http } },
     {
-      name: "not by a number in a string",
+      name: "no port by a number in a string",
       spec: { httpGet: { port: "8080", path: "/" } },
       want: { kind: "invalid", message: 'port "8080" not found' },
     },
     {
-      name: "not by a number that is no port",
+      name: "no port by a number that is no valid port",
       spec: { tcpSocket: { port: 65_536 } },
       want: { kind: "invalid", message: "invalid port number: 65536" },
     },
     {
-      name: "a port's name that is a number is a name",
+      name: "a port name that is a number is a name",
       spec: { httpGet: { port: "9", path: "/" } },
       want: { kind: "http", request: { ...http, port: 9090 } },
     },
     {
-      name: "another host and scheme, in time",
+      name: "another host and scheme, within the timeout",
       spec: { httpGet: { port: 1, host: "example.test", scheme: "https" }, timeoutSeconds: 3 },
       want: { kind: "http", request: { ...http, scheme: "HTTPS", host: "example.test", port: 1, path: "", timeoutMs: 3000 } },
     },
     {
-      name: "headers of its own instead of ours, in any case",
+      name: "headers of the spec instead of the defaults, in any case",
       spec: {
         httpGet: {
           port: 8080,
@@ -83,7 +83,7 @@ describe("[node-agent 97] probeRequest", () => {
       },
     },
     {
-      name: "empty ones remove ours",
+      name: "empty headers remove the defaults",
       spec: {
         httpGet: {
           port: 8080,
@@ -97,7 +97,11 @@ describe("[node-agent 97] probeRequest", () => {
       want: { kind: "http", request: { ...http, headers: [] } },
     },
     { name: "TCP", spec: { tcpSocket: { port: "web" } }, want: { kind: "tcp", host: POD_IP, port: 8080, timeoutMs: 1000 } },
-    { name: "TCP elsewhere", spec: { tcpSocket: { port: 1, host: "h" } }, want: { kind: "tcp", host: "h", port: 1, timeoutMs: 1000 } },
+    {
+      name: "TCP to another host",
+      spec: { tcpSocket: { port: 1, host: "h" } },
+      want: { kind: "tcp", host: "h", port: 1, timeoutMs: 1000 },
+    },
     {
       name: "gRPC",
       spec: { grpc: { port: 5000, service: "db" }, timeoutSeconds: 2 },
@@ -106,13 +110,13 @@ describe("[node-agent 97] probeRequest", () => {
         request: { host: POD_IP, port: 5000, service: "db", userAgent: `kube-probe/${OWN_RELEASE.name}`, timeoutMs: 2000 },
       },
     },
-    { name: "a name nobody has", spec: { httpGet: { port: "nope" } }, want: invalid },
+    { name: "an unknown port name", spec: { httpGet: { port: "nope" } }, want: invalid },
     { name: "port 0", spec: { tcpSocket: { port: 0 } }, want: invalid },
     { name: "port 65536", spec: { tcpSocket: { port: 65_536 } }, want: invalid },
     { name: "no handler", spec: {}, want: invalid },
     { name: "no address", spec: { tcpSocket: { port: 1 } }, podIp: "", want: invalid },
   ];
-  it.each(table)("$name", ({ spec, podIp = POD_IP, want }) => {
+  it.each(table)("a probe request: $name", ({ spec, podIp = POD_IP, want }) => {
     expect(probeRequest(spec, container, podIp)).toEqual(want);
   });
 });
@@ -134,11 +138,11 @@ describe("[node-agent 98] hookRequest", () => {
     readonly podIp?: string;
     readonly want: HookRequest;
   }[] = [
-    { name: "a command, as it is written", handler: { exec: { command: ["$(A)"] } }, want: { kind: "exec", command: ["$(A)"] } },
+    { name: "a command without expansion", handler: { exec: { command: ["$(A)"] } }, want: { kind: "exec", command: ["$(A)"] } },
     { name: "a sleep", handler: { sleep: { seconds: 3 } }, want: { kind: "sleep", seconds: 3 } },
     { name: "a GET", handler: { httpGet: { port: "web", path: "/" } }, want: { kind: "http", request } },
     {
-      name: "port 80 for an empty one",
+      name: "port 80 for an empty port",
       handler: { httpGet: { port: "", path: "/" } },
       want: { kind: "http", request: { ...request, port: 80 } },
     },
@@ -147,24 +151,24 @@ describe("[node-agent 98] hookRequest", () => {
       handler: { httpGet: { port: "8080" } },
       want: { kind: "invalid", message: 'port "8080" not found' },
     },
-    { name: "a name nobody has", handler: { httpGet: { port: "nope" } }, want: invalid },
+    { name: "an unknown port name", handler: { httpGet: { port: "nope" } }, want: invalid },
     { name: "no address", handler: { httpGet: { port: 1 } }, podIp: "", want: invalid },
     { name: "TCP", handler: { tcpSocket: { port: 1 } }, want: invalid },
     { name: "nothing", handler: {}, want: invalid },
   ];
-  it.each(table)("$name", ({ handler, podIp = POD_IP, want }) => {
+  it.each(table)("a hook request: $name", ({ handler, podIp = POD_IP, want }) => {
     expect(hookRequest(handler, { container, podIp, timeoutMs: 5000 })).toEqual(want);
   });
 });
 
 describe("outcomes", () => {
-  it("[node-agent 97] of a command contain its exit code and both its outputs, truncated", () => {
+  it("[node-agent 97] the outcome of a command contains its exit code and both its outputs, truncated", () => {
     expect(execOutcome({ exitCode: 0, stdout: "a", stderr: "b" })).toEqual({ result: "Success", output: "ab" });
     expect(execOutcome({ exitCode: 1, stdout: "x".repeat(10_000), stderr: "y".repeat(10_000) }).output).toHaveLength(10 * 1024);
     expect(execOutcome({ exitCode: 127, stdout: "", stderr: "" }).result).toBe("Failure");
   });
 
-  it("[node-agent 486] contain 10 KiB of a command's output in whole characters, and nothing else is kept in memory", () => {
+  it("[node-agent 486] the outcome contains 10 KiB of a command's output in whole characters, and nothing else is kept in memory", () => {
     const { output } = execOutcome({ exitCode: 1, stdout: `x${"é".repeat(10_000)}`, stderr: "" });
     expect(output).toBe(`x${"é".repeat((10 * 1024 - 2) / 2)}`);
     setFlagsFromString("--expose-gc");
@@ -182,7 +186,7 @@ describe("outcomes", () => {
     expect(kept).toHaveLength(20);
   });
 
-  it("[node-agent 85] emit events for a failure, an error and a warning, and none for a success", () => {
+  it("[node-agent 85] outcomes emit Events for a failure, an error and a warning, and none for a success", () => {
     expect(probeNote("liveness", { result: "Success", output: "ok" })).toBeUndefined();
     const note = { type: "Warning", reason: "Unhealthy" };
     expect(probeNote("liveness", { result: "Failure", output: "no" })).toEqual({ ...note, message: "Liveness probe failed: no" });

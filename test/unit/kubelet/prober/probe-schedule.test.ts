@@ -5,18 +5,18 @@ import { firstDueMs, nextDueMs } from "../../../../shared/node-agent/kubelet/pro
 
 describe("nextDueMs", () => {
   it.each([
-    { name: "a period later", due: 0, period: 10, now: 2_000, want: 10_000 },
-    { name: "ran at its slot", due: 5_000, period: 10, now: 5_000, want: 15_000 },
-    { name: "a run that takes up to the next slot misses none", due: 0, period: 10, now: 10_000, want: 10_000 },
+    { name: "a period after the last slot", due: 0, period: 10, now: 2_000, want: 10_000 },
+    { name: "a period after a run at its slot", due: 5_000, period: 10, now: 5_000, want: 15_000 },
+    { name: "at the next slot if a run lasts until then", due: 0, period: 10, now: 10_000, want: 10_000 },
     { name: "[node-agent 123] missed slots are skipped", due: 0, period: 10, now: 31_000, want: 40_000 },
-    { name: "a clock that was set back", due: 60_000, period: 10, now: 0, want: 70_000 },
-    { name: "the default period", due: 0, period: undefined, now: 1, want: 10_000 },
-    { name: "a period that was never defaulted", due: 0, period: 0, now: 1, want: 10_000 },
-  ])("$name", ({ due, period, now, want }) => {
+    { name: "a period after the last slot, even if the clock was set back", due: 60_000, period: 10, now: 0, want: 70_000 },
+    { name: "after the default period", due: 0, period: undefined, now: 1, want: 10_000 },
+    { name: "after the default period if the period is 0", due: 0, period: 0, now: 1, want: 10_000 },
+  ])("the next probe is due: $name", ({ due, period, now, want }) => {
     expect(nextDueMs(due, period, now)).toBe(want);
   });
 
-  it("[node-agent 123] is the first slot on the grid that is not in the past", () => {
+  it("[node-agent 123] the next probe is due at the first slot on the grid that is not in the past", () => {
     const ms = fc.integer({ min: 0, max: 2 ** 41 });
     fc.assert(
       fc.property(ms, fc.integer({ min: 1, max: 3600 }), ms, (due, period, late) => {
@@ -52,8 +52,8 @@ describe("firstDueMs", () => {
     { name: "at once", started: 0, now: 60_000, random: 0.5, want: 60_000 },
     { name: "at once when the agent is as old as a period", started: 0, now: 10_000, random: 0.5, want: 10_000 },
     { name: "a part of a period later right after the start", started: 0, now: 9_999, random: 0.5, want: 14_999 },
-    { name: "never a whole period later", started: 0, now: 0, random: 0.999_999_9, want: 9_999 },
-  ])("$name", ({ started, now, random, want }) => {
+    { name: "before the end of the first period", started: 0, now: 0, random: 0.999_999_9, want: 9_999 },
+  ])("the first probe is due: $name", ({ started, now, random, want }) => {
     expect(firstDueMs({ agentStartedAtMs: started, periodSeconds: 10, nowMs: now, random })).toBe(want);
   });
 });

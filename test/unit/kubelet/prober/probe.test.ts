@@ -46,26 +46,26 @@ describe("beforeProbe", () => {
     readonly want: ProbeStep;
   }[] = [
     {
-      name: "waits for a status, with a record to come back to",
+      name: "waits for a status, and is scheduled again",
       kind: "readiness",
       given: { hasStatus: false, record: undefined, container: undefined },
       want: { run: false, record: { containerId: "", run: 0 } },
     },
     {
-      name: "stops for good in a terminal phase",
+      name: "stops permanently in a terminal phase",
       kind: "readiness",
       given: { phaseIsTerminal: true },
       want: { run: false, record: undefined },
     },
     {
-      name: "waits for a container, and keeps what it knows",
+      name: "waits for a container, and keeps its result",
       kind: "liveness",
       given: { container: undefined },
       want: { run: false, record: record("liveness") },
     },
     { name: "runs readiness of a started container", kind: "readiness", want: { run: true, record: record("readiness") } },
     { name: "runs liveness of a started container", kind: "liveness", want: { run: true, record: record("liveness") } },
-    { name: "runs startup of one that is not started", kind: "startup", want: { run: true, record: record("startup") } },
+    { name: "runs startup of a container that has not started", kind: "startup", want: { run: true, record: record("startup") } },
     {
       name: "[node-agent 86] readiness waits until the container is started",
       kind: "readiness",
@@ -79,43 +79,43 @@ describe("beforeProbe", () => {
       want: { run: false, record: record("liveness") },
     },
     {
-      name: "[node-agent 86] startup rests once the container is started",
+      name: "[node-agent 86] startup pauses once the container is started",
       kind: "startup",
       given: { record: record("startup", { result: "Success" }), container: running("startup", { started: true }) },
       want: { run: false, record: record("startup", { result: "Success" }) },
     },
     {
-      name: "[node-agent 86] a new id brings readiness back to Failure and says so",
+      name: "[node-agent 86] a new id resets readiness to Failure and reports that",
       kind: "readiness",
       given: { record: record("readiness", { containerId: "c0", result: "Success", lastOutcome: "Success", run: 7 }) },
       want: { run: true, record: record("readiness", { lastOutcome: "Success", run: 7 }), published: "Failure" },
     },
     {
-      name: "[node-agent 86] a new id ends the hold of liveness; its Success is nobody's business",
+      name: "[node-agent 86] a new id ends the hold of liveness, and its Success is not reported",
       kind: "liveness",
       given: { record: record("liveness", { containerId: "c0", result: "Failure", lastOutcome: "Failure", onHold: true }) },
       want: { run: true, record: record("liveness", { lastOutcome: "Failure" }) },
     },
     {
-      name: "[node-agent 86] a new id brings startup back to Unknown",
+      name: "[node-agent 86] a new id resets startup to Unknown",
       kind: "startup",
       given: { record: record("startup", { containerId: "c0", result: "Success" }), container: running("startup") },
       want: { run: true, record: record("startup"), published: "Unknown" },
     },
     {
-      name: "[node-agent 86] a new id is news even with the result of the old one",
+      name: "[node-agent 86] a new id is reported even with the previous result",
       kind: "readiness",
       given: { record: record("readiness", { containerId: "c0" }) },
       want: { run: true, record: record("readiness"), published: "Failure" },
     },
     {
-      name: "a first container is a new id",
+      name: "the first container is a new id",
       kind: "readiness",
       given: { record: undefined },
       want: { run: true, record: record("readiness"), published: "Failure" },
     },
     {
-      name: "on hold it waits for a new id",
+      name: "a probe on hold waits for a new id",
       kind: "liveness",
       given: { record: record("liveness", { result: "Failure", onHold: true }) },
       want: { run: false, record: record("liveness", { result: "Failure", onHold: true }) },
@@ -130,7 +130,7 @@ describe("beforeProbe", () => {
       want: { run: false, record: record("readiness", { result: "Failure" }), published: "Failure" },
     },
     {
-      name: "that is said once",
+      name: "a failure of a container that does not run is reported once",
       kind: "readiness",
       given: { container: running("readiness", { running: false }) },
       want: { run: false, record: record("readiness") },
@@ -142,7 +142,7 @@ describe("beforeProbe", () => {
       want: { run: false, record: record("liveness", { result: "Failure", stopped: true }), published: "Failure" },
     },
     {
-      name: "deletion ends liveness quietly",
+      name: "deletion ends liveness without a report",
       kind: "liveness",
       given: { podIsDeleting: true },
       want: { run: false, record: record("liveness", { result: "Success", stopped: true }) },
@@ -160,13 +160,13 @@ describe("beforeProbe", () => {
       want: { run: true, record: record("readiness") },
     },
     {
-      name: "what is stopped stays so",
+      name: "a stopped probe stays stopped",
       kind: "liveness",
       given: { record: record("liveness", { stopped: true }) },
       want: { run: false, record: record("liveness", { stopped: true }) },
     },
     {
-      name: "until there is a new container",
+      name: "a stopped probe starts again with a new container",
       kind: "liveness",
       given: { record: record("liveness", { containerId: "c0", stopped: true }) },
       want: { run: true, record: record("liveness") },
@@ -178,7 +178,7 @@ describe("beforeProbe", () => {
       want: { run: false, record: record("readiness") },
     },
     {
-      name: "[node-agent 96] and no longer",
+      name: "[node-agent 96] waits no longer than initialDelaySeconds",
       kind: "readiness",
       given: { spec: { initialDelaySeconds: 5 }, container: running("readiness", { startedAtMs: NOW_MS - 5_000 }) },
       want: { run: true, record: record("readiness") },
@@ -190,7 +190,7 @@ describe("beforeProbe", () => {
       want: { run: false, record: record("readiness"), published: "Failure" },
     },
   ];
-  it.each(table)("$name ($kind)", ({ kind, given, want }) => {
+  it.each(table)("before a probe: $name ($kind)", ({ kind, given, want }) => {
     expect(before(kind, given)).toEqual(want);
   });
 });
@@ -224,25 +224,31 @@ describe("afterProbe", () => {
     readonly ends?: Partial<ProbeRecord>;
   }[] = [
     {
-      name: "[node-agent 85] liveness fails at the third in a row and is then on hold",
+      name: "[node-agent 85] liveness fails at the third failure in a row and is then on hold",
       kind: "liveness",
       outcomes: "FFSFFFF",
       said: ".....F-",
       ends: { result: "Failure", onHold: true, run: 0 },
     },
-    { name: "[node-agent 85] the thresholds are the spec's", kind: "liveness", outcomes: "FF", spec: { failureThreshold: 1 }, said: "F-" },
     {
-      name: "[node-agent 85] an error changes nothing, neither counts nor breaks a run",
+      name: "[node-agent 85] the thresholds of the spec apply",
+      kind: "liveness",
+      outcomes: "FF",
+      spec: { failureThreshold: 1 },
+      said: "F-",
+    },
+    {
+      name: "[node-agent 85] an error changes nothing, and neither counts nor resets a run",
       kind: "liveness",
       outcomes: "FEFEEF",
       said: ".....F",
       ends: { onHold: true },
     },
     { name: "[node-agent 85] errors alone never fail", kind: "liveness", outcomes: "EEEEEEEE", said: "........", ends: { run: 0 } },
-    { name: "[node-agent 97] liveness that passes says nothing", kind: "liveness", outcomes: "SSSS", said: "....", ends: { run: 4 } },
-    { name: "readiness succeeds at once and is not said twice", kind: "readiness", outcomes: "SSS", said: "S.." },
-    { name: "readiness falls at the third failure, and is not on hold", kind: "readiness", outcomes: "SFFFFS", said: "S..F.S" },
-    { name: "readiness has its own way back", kind: "readiness", outcomes: "SSFFFSS", spec: { successThreshold: 2 }, said: ".S..F.S" },
+    { name: "[node-agent 97] liveness that passes reports nothing", kind: "liveness", outcomes: "SSSS", said: "....", ends: { run: 4 } },
+    { name: "readiness succeeds at once and is reported once", kind: "readiness", outcomes: "SSS", said: "S.." },
+    { name: "readiness fails at the third failure, and is not on hold", kind: "readiness", outcomes: "SFFFFS", said: "S..F.S" },
+    { name: "readiness has a success threshold", kind: "readiness", outcomes: "SSFFFSS", spec: { successThreshold: 2 }, said: ".S..F.S" },
     {
       name: "[node-agent 96] readiness that always fails is never ready, and kills nothing",
       kind: "readiness",
@@ -250,17 +256,23 @@ describe("afterProbe", () => {
       said: "........",
       ends: { result: "Failure" },
     },
-    { name: "startup failing asks for a kill once", kind: "startup", outcomes: "FFFFF", said: "..F--", ends: { onHold: true } },
-    { name: "startup may take long", kind: "startup", outcomes: "FFFFS", spec: { failureThreshold: 30 }, said: "....S" },
+    { name: "startup that fails requests a kill once", kind: "startup", outcomes: "FFFFF", said: "..F--", ends: { onHold: true } },
     {
-      name: "zero is no threshold but one that was not set",
+      name: "startup may fail often before it succeeds",
+      kind: "startup",
+      outcomes: "FFFFS",
+      spec: { failureThreshold: 30 },
+      said: "....S",
+    },
+    {
+      name: "a threshold of 0 was not set, and has its default",
       kind: "liveness",
       outcomes: "FFF",
       spec: { failureThreshold: 0, successThreshold: 0 },
       said: "..F",
     },
   ];
-  it.each(table)("$name ($kind)", ({ kind, outcomes, spec, said, ends = {} }) => {
+  it.each(table)("after a probe: $name ($kind)", ({ kind, outcomes, spec, said, ends = {} }) => {
     const played = play(kind, outcomes, spec);
     expect(played.said).toBe(said);
     expect(played.record).toMatchObject(ends);

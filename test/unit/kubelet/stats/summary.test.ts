@@ -65,7 +65,7 @@ const WITH_DISK: Measured = {
 const onImages = { ...shown, capacityBytes: 200 };
 
 describe("the stats summary", () => {
-  it("[node-agent 309] contains every measurement", () => {
+  it("[node-agent 309] the stats summary contains every measurement", () => {
     const { node, pods } = summaryOf(WITH_DISK);
     const [, eth0] = MEASURED.machine.network;
     expect(node).toEqual({
@@ -109,7 +109,7 @@ describe("the stats summary", () => {
     ]);
   });
 
-  it("[node-agent 309] contains only CPU and memory on request; omits an unknown rate", () => {
+  it("[node-agent 309] the stats summary contains only CPU and memory on request; omits an unknown rate", () => {
     const { node, pods } = summaryOf({ ...MEASURED, nanoCores: new Map([["main", 3]]) });
     expect(Object.keys(node)).toEqual(["nodeName", "startTime", "cpu", "memory"]);
     expect(pods).toHaveLength(1);

@@ -60,7 +60,7 @@ describe("versions", () => {
 describe("unchanged statuses", () => {
   const table: readonly { name: string; before?: Partial<PodStatus>; next: Partial<PodStatus>; isNews: boolean }[] = [
     { name: "absent, null and empty", before: { reason: "" }, next: { ephemeralContainerStatuses: [] }, isNews: false },
-    { name: "conditions of others", next: { conditions: [ready("True"), { type: "example.com/g", status: "False" }] }, isNews: false },
+    { name: "other clients' conditions", next: { conditions: [ready("True"), { type: "example.com/g", status: "False" }] }, isNews: false },
     {
       name: "the order of conditions",
       before: { conditions: [ready("True"), { type: "PodScheduled", status: "True" }] },
@@ -71,13 +71,13 @@ describe("unchanged statuses", () => {
     { name: "a condition's generation alone", next: { conditions: [ready("True", { observedGeneration: 9 })] }, isNews: false },
     { name: "a condition's status", next: { conditions: [ready("False")] }, isNews: true },
     { name: "a condition's message", next: { conditions: [ready("True", { message: "m" })] }, isNews: true },
-    { name: "a condition of ours that went", next: { conditions: [] }, isNews: true },
+    { name: "a removed condition of the kubelet", next: { conditions: [] }, isNews: true },
     { name: "DisruptionTarget", next: { conditions: [ready("True"), { type: "DisruptionTarget", status: "True" }] }, isNews: true },
     { name: "the generation", next: { observedGeneration: 2 }, isNews: true },
     { name: "a container", next: { containerStatuses: [running("a")] }, isNews: true },
     { name: "a message", next: { message: "m" }, isNews: true },
   ];
-  it.each(table)("$name → changed $isNews", ({ before, next, isNews }) => {
+  it.each(table)("a status that differs in $name → changed $isNews", ({ before, next, isNews }) => {
     const cached = accept(undefined, status(before));
     expect(accept(cached, status(next)) !== cached).toBe(isNews);
   });
@@ -93,7 +93,7 @@ describe("[node-agent 76] times of an accepted status", () => {
       ],
     });
 
-  it("contain startTime once, and change only Ready's time when Ready flips", () => {
+  it("an accepted status contains startTime once, and changes only Ready's time when Ready flips", () => {
     const first = accept(undefined, all("False"));
     expect(first.status.startTime).toBe(ago(0));
     const flipped = accept(first, all("True"), { nowMs: LATER_MS });
@@ -103,7 +103,7 @@ describe("[node-agent 76] times of an accepted status", () => {
     expect(same.status.conditions?.[0]?.lastTransitionTime).toBe(ago(-30));
   });
 
-  it("are taken from the API server without a cached status, and the generation never decreases", () => {
+  it("times are taken from the API server without a cached status, and the generation never decreases", () => {
     const api: PodStatus = { startTime: ago(500), conditions: [ready("True", { lastTransitionTime: ago(400) })], observedGeneration: 5 };
     const first = accept(undefined, status(), { pod: nodePod({ containers: ["a"], status: api }) });
     expect(first.status).toMatchObject({ startTime: ago(500), observedGeneration: 5 });
@@ -172,7 +172,7 @@ describe("leaving Terminated", () => {
       refused: false,
     },
   ];
-  it.each(table)("$name → rejected $refused", ({ pod, was, is, refused }) => {
+  it.each(table)("a transition out of Terminated: $name → rejected $refused", ({ pod, was, is, refused }) => {
     const cached = accept(undefined, status({ containerStatuses: [was] }), { pod });
     const next = status({ containerStatuses: [is], phase: "Pending" });
     expect(accept(cached, next, { pod, force: true }) === cached).toBe(refused);
@@ -197,7 +197,7 @@ describe("messages", () => {
   const bytes = (text: string): number => new TextEncoder().encode(text).length;
   const ending = (message: string): ContainerStatusEntry["state"] => ({ terminated: { exitCode: 1, message } });
 
-  it("share 12288 bytes among all containers, in state and lastState, in whole characters", () => {
+  it("messages share 12288 bytes among all containers, in state and lastState, in whole characters", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a", "b"], ephemeralContainers: ["e"] });
     const long = ended("a", 1, { state: ending("ä".repeat(9000)) ?? {}, lastState: ending(`x${"ä".repeat(9000)}`) ?? {} });
     const { status: kept } = accept(
@@ -213,7 +213,7 @@ describe("messages", () => {
     }
   });
 
-  it("are unchanged within the limit", () => {
+  it("messages are unchanged within the limit", () => {
     const { status: kept } = accept(undefined, status({ containerStatuses: [ended("a", 1, { state: ending("bye") ?? {} })] }));
     expect(kept.containerStatuses?.[0]?.state?.terminated?.message).toBe("bye");
   });

@@ -44,7 +44,7 @@ const table: readonly {
   },
 ];
 describe.each(["regular", "sidecar"])("a running %s container", (role) => {
-  it.each(table)("$name → started, ready = $want", ({ probes, want, ...answers }) => {
+  it.each(table)("a running container with $name → started, ready = $want", ({ probes, want, ...answers }) => {
     const container = role === "sidecar" ? sidecarSpec("a", probes) : containerSpec("a", probes);
     expect(judged(container, running("a"), { ...answers, isInit: role === "sidecar" })).toEqual(want);
   });

@@ -20,9 +20,9 @@ const ALL = { requests: { cpu: "200m", memory: "64Mi" }, limits: { cpu: "400m", 
 const SET = { cpuShares: 102, cpuQuota: 20_000, cpuPeriod: 100_000, memoryLimitInBytes: 96 * 2 ** 20 };
 
 const table: readonly Case[] = [
-  { name: "nothing asked for is said as nothing", want: { resources: {} } },
+  { name: "no requests and limits are reported as none", want: { resources: {} } },
   {
-    name: "what runs has what the runtime says, and the request of memory that it was set to",
+    name: "a running container has the runtime's values, and the memory request that was set",
     allocated: ALL,
     observed: { resources: SET, actuated: { requests: { memory: "32Mi" } } },
     want: {
@@ -31,18 +31,18 @@ const table: readonly Case[] = [
     },
   },
   {
-    name: "what does not run has what is allocated",
+    name: "a container that does not run has the allocated resources",
     allocated: ALL,
     observed: { state: "CONTAINER_EXITED", resources: SET },
     want: { allocatedResources: ALL.requests, resources: ALL },
   },
   {
-    name: "of a runtime that does not say, what is allocated",
+    name: "a runtime without values: the allocated resources",
     allocated: ALL,
     want: { allocatedResources: ALL.requests, resources: ALL },
   },
   {
-    name: "of a runtime that does not say any more, what was told of the same container",
+    name: "a runtime without values any more: the last values of the same container",
     allocated: ALL,
     previous: running("app", { resources: { limits: { cpu: "300m" }, requests: { memory: "16Mi" } } }),
     want: {
@@ -51,25 +51,25 @@ const table: readonly Case[] = [
     },
   },
   {
-    name: "what was told of another instance does not count",
+    name: "values of another instance are ignored",
     allocated: ALL,
     previous: running("app", { containerID: "containerd://app-7", resources: { limits: { cpu: "300m" } } }),
     want: { allocatedResources: ALL.requests, resources: ALL },
   },
   {
-    name: "below the kernel's units it is as allocated",
+    name: "values below the kernel's units are reported as allocated",
     allocated: { requests: { cpu: "1m" }, limits: { cpu: "5m" } },
     observed: { resources: { cpuShares: 2, cpuQuota: 1000, cpuPeriod: 100_000 } },
     want: { allocatedResources: { cpu: "1m" }, resources: { requests: { cpu: "1m" }, limits: { cpu: "5m" } } },
   },
   {
-    name: "shares of one that asks for memory alone are nothing",
+    name: "CPU shares of a container with only a memory request are reported as none",
     allocated: { requests: { memory: "64Mi" } },
     observed: { resources: { cpuShares: 2, memoryLimitInBytes: 0 } },
     want: { allocatedResources: { memory: "64Mi" }, resources: { requests: { memory: "64Mi" } } },
   },
   {
-    name: "amounts are as the API server writes them",
+    name: "amounts are in the API server's notation",
     allocated: { requests: { cpu: "1000m", memory: "1024Mi" } },
     want: { allocatedResources: { cpu: "1", memory: "1Gi" }, resources: { requests: { cpu: "1", memory: "1Gi" } } },
   },

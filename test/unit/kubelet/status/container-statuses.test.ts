@@ -43,25 +43,25 @@ describe("without an instance", () => {
       pod: nodePod({ initContainers: ["i"], containers: ["a"] }),
       want: { state: { waiting: { reason: "PodInitializing" } } },
     },
-    { name: "stays as it was, once it ended", previous: ended("a", 3), want: ended("a", 3) },
+    { name: "keeps its state once it has ended", previous: ended("a", 3), want: ended("a", 3) },
     {
-      name: "keeps count and last end while it waits",
+      name: "keeps restart count and last termination while it waits",
       previous: backOff("a", 1),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 1, lastState: backOff("a", 1).lastState ?? {} },
     },
     {
-      name: "ended unseen if it ran: one restart more, and the pod does not look new",
+      name: "ended unobserved if it ran: one restart more, and the pod does not look new",
       previous: running("a", { restartCount: 2 }),
       want: { state: { waiting: { reason: "ContainerCreating" } }, restartCount: 3, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "ended unseen while the pod is being deleted: no restart to come",
+      name: "ended unobserved while the pod is being deleted: no restart is expected",
       pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }),
       previous: running("a", { restartCount: 2 }),
       want: { restartCount: 2, lastState: { terminated: UNSEEN_RUN } },
     },
     {
-      name: "ran before and after an end that is known: that end is told",
+      name: "ran before and after a known termination: reports that termination",
       previous: running("a", { restartCount: 2, lastState: ended("a", 7).state ?? {} }),
       want: { restartCount: 2, lastState: ended("a", 7).state ?? {} },
     },
@@ -71,7 +71,7 @@ describe("without an instance", () => {
       want: { state: { waiting: { reason: "ErrImagePull", message: "no such image" } }, lastState: {} },
     },
   ];
-  it.each(table)("$name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
+  it.each(table)("a container without an instance $name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
 });
 
 describe("with instances", () => {
@@ -124,7 +124,7 @@ describe("with instances", () => {
       want: { state: { terminated: UNSEEN }, restartCount: 5 },
     },
     {
-      name: "[node-agent 92] the newest is the state, the one before the last state",
+      name: "[node-agent 92] the newest instance is the state, the previous one the last state",
       instances: [container({ name: "a", restartCount: 2 }), exited("a", 1, { restartCount: 1 }), exited("a", 9)],
       want: {
         restartCount: 2,
@@ -133,31 +133,31 @@ describe("with instances", () => {
       },
     },
     {
-      name: "the end of one that was removed since is not lost",
+      name: "the termination of a removed instance is not lost",
       instances: [container({ name: "a", restartCount: 1 })],
       previous: ended("a", 5),
       want: { restartCount: 1, lastState: ended("a", 5).state ?? {} },
     },
     {
-      name: "nor the one before that, while the same one runs",
+      name: "the termination before a removed instance is not lost while the same instance runs",
       instances: [container({ name: "a", restartCount: 1 })],
       previous: running("a", { containerID: "containerd://a-1", lastState: ended("a", 5).state ?? {} }),
       want: { lastState: ended("a", 5).state ?? {} },
     },
     {
-      name: "one that ended just now has no last state of its own making",
+      name: "an instance that just ended has no last state of its own",
       instances: [exited("a", 1)],
       previous: ended("a", 1, { containerID: "containerd://a-0" }),
       want: { lastState: {} },
     },
     {
-      name: "the count never goes back",
+      name: "the restart count never decreases",
       instances: [container({ name: "a", restartCount: 0 })],
       previous: running("a", { restartCount: 3 }),
       want: { restartCount: 3 },
     },
   ];
-  it.each(table)("$name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
+  it.each(table)("a container's status: $name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
 });
 
 describe("a failed start", () => {
@@ -170,16 +170,16 @@ describe("a failed start", () => {
   });
 
   it.each([
-    { name: "of one that runs", given: { instances: [container({ name: "a" })] } },
+    { name: "of a running container", given: { instances: [container({ name: "a" })] } },
     {
-      name: "of one that is not to be started again",
+      name: "of a container that is not restarted",
       given: { pod: nodePod({ containers: ["a"], restartPolicy: "Never" }), instances: [exited("a", 1)] },
     },
     {
       name: "of a pod that is being deleted",
       given: { pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }), instances: [exited("a", 1)] },
     },
-  ])("is outdated $name", ({ given }) => {
+  ])("a failed start is outdated $name", ({ given }) => {
     expect(statusOf({ ...given, reason: CRASH })).toEqual(statusOf(given));
   });
 });
@@ -196,7 +196,7 @@ describe("init containers", () => {
     return containerStatuses(known, { containers: pod.spec.initContainers ?? [], previous, isInit: true });
   }
 
-  it("[node-agent 92] keep an init container completed that exited with 0, even if its last start failed", () => {
+  it("[node-agent 92] an init container that exited with 0 stays completed, even if its last start failed", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     expect(initStatuses({ pod, instances: [exited("i", 0)] })[0]?.state?.terminated?.exitCode).toBe(0);
     expect(initStatuses({ pod, instances: [exited("i", 1)] })[0]?.state?.waiting?.reason).toBe("CrashLoopBackOff");
@@ -209,13 +209,13 @@ describe("init containers", () => {
     expect(sidecar?.state).toEqual({ waiting: { reason: "PodInitializing" } });
   });
 
-  it("keep the last status of an init container without an instance", () => {
+  it("an init container without an instance keeps its last status", () => {
     const pod = nodePod({ initContainers: ["i"], containers: ["a"] });
     const instances = [container({ name: "a" })];
     expect(initStatuses({ pod, instances, previous: [ended("i", 0)], reasons: {} })[0]).toEqual(ended("i", 0));
   });
 
-  it("are in spec order, and other containers are sorted by name", () => {
+  it("init containers are in spec order, and other containers are sorted by name", () => {
     const pod = nodePod({ initContainers: ["z", "b"], containers: ["y", "c", "a"], ephemeralContainers: ["e2", "e1"] });
     const known = { ...RUNTIME, pod, observed: observed({ containers: [] }), reasons: {} };
     const names = (containers: NodePod["spec"]["containers"], isInit: boolean): readonly string[] =>

@@ -105,31 +105,39 @@ describe("the phase", () => {
 
   const table: readonly { name: string; given: Partial<StatusInput>; want: readonly (string | undefined)[] }[] = [
     { name: "may go back to Pending", given: { observed: NOTHING, previous: { phase: "Running" } }, want: ["Pending"] },
-    { name: "once terminal in the cache, stays", given: { previous: { phase: "Failed", ...why } }, want: ["Failed", "R", "M"] },
+    { name: "stays terminal if it is terminal in the cache", given: { previous: { phase: "Failed", ...why } }, want: ["Failed", "R", "M"] },
     {
-      name: "stays also against another terminal one",
+      name: "stays terminal against another terminal phase",
       given: { pod: never, observed: failedNow, previous: { phase: "Succeeded" } },
       want: ["Succeeded"],
     },
-    { name: "once terminal at the API server, stays", given: { pod: api({ phase: "Failed", ...why }) }, want: ["Failed", "R", "M"] },
     {
-      name: "of the API server counts before the cache's",
+      name: "stays terminal if it is terminal at the API server",
+      given: { pod: api({ phase: "Failed", ...why }) },
+      want: ["Failed", "R", "M"],
+    },
+    {
+      name: "of the API server takes precedence over the cache's",
       given: { pod: api({ phase: "Succeeded" }), previous: { phase: "Failed", ...why } },
       want: ["Succeeded"],
     },
-    { name: "keeps reason and message while it stays", given: { previous: { phase: "Running", ...why } }, want: ["Running", "R", "M"] },
     {
-      name: "keeps the API server's where the cache has none",
+      name: "keeps reason and message while it is unchanged",
+      given: { previous: { phase: "Running", ...why } },
+      want: ["Running", "R", "M"],
+    },
+    {
+      name: "keeps the API server's reason and message if the cache has none",
       given: { pod: api({ phase: "Running", ...why }), previous: { phase: "Running" } },
       want: ["Running", "R", "M"],
     },
     {
-      name: "drops them when it changes",
+      name: "drops reason and message when it changes",
       given: { pod: never, observed: failedNow, previous: { phase: "Running", ...why } },
       want: ["Failed"],
     },
   ];
-  it.each(table)("$name", ({ given, want }) => expect(phaseOf(generate(given))).toEqual([want[0], want[1], want[2]]));
+  it.each(table)("the phase $name", ({ given, want }) => expect(phaseOf(generate(given))).toEqual([want[0], want[1], want[2]]));
 });
 
 describe("an abnormal termination", () => {
@@ -167,7 +175,7 @@ describe("an abnormal termination", () => {
     expect(statusOf(status, "DisruptionTarget")).toBeUndefined();
   });
 
-  it("is ignored for a terminal pod", () => {
+  it("an abnormal termination is ignored for a terminal pod", () => {
     expect(phaseOf(generate({ pod: nodePod({ containers: ["a"], status: { phase: "Succeeded" } }), abnormal: evict }))).toEqual([
       "Succeeded",
       undefined,
@@ -180,10 +188,10 @@ describe("the active deadline", () => {
   const pod = nodePod({ containers: ["a"], spec: { activeDeadlineSeconds: 60 } });
   const table: readonly { name: string; startTime?: string; seconds?: number; want: boolean }[] = [
     { name: "passed to the second", startTime: ago(60), want: true },
-    { name: "not yet", startTime: ago(59), want: false },
+    { name: "not passed yet", startTime: ago(59), want: false },
     { name: "no start yet", want: false },
   ];
-  it.each(table)("[node-agent 100] $name → $want", ({ startTime, want }) => {
+  it.each(table)("[node-agent 100] the active deadline has $name → $want", ({ startTime, want }) => {
     const status: PodStatus = { phase: "Running", ...(startTime !== undefined && { startTime }) };
     expect(isPastActiveDeadline(pod, status, NOW_MS)).toBe(want);
     expect(isPastActiveDeadline({ ...pod, status }, undefined, NOW_MS)).toBe(want);

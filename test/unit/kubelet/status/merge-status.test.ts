@@ -35,24 +35,29 @@ function patched(api: PodStatus | undefined, merged: PodStatus): PodStatus {
 
 describe("conditions", () => {
   const table: readonly { name: string; api: PodCondition[]; cached: PodCondition[]; want: PodCondition[] }[] = [
-    { name: "ours from the cache", api: [ready("False")], cached: [ready("True")], want: [ready("True")] },
+    { name: "the kubelet's from the cache", api: [ready("False")], cached: [ready("True")], want: [ready("True")] },
     {
-      name: "[node-agent 79] others' from the API server",
+      name: "[node-agent 79] other clients' from the API server",
       api: [foreign("True")],
       cached: [foreign("False"), ready("True")],
       want: [foreign("True"), ready("True")],
     },
-    { name: "[node-agent 79] others' that are gone stay gone", api: [], cached: [foreign("True"), ready("True")], want: [ready("True")] },
     {
-      name: "ours that are gone go",
+      name: "[node-agent 79] removed ones of other clients stay removed",
+      api: [],
+      cached: [foreign("True"), ready("True")],
+      want: [ready("True")],
+    },
+    {
+      name: "removed ones of the kubelet are removed",
       api: [ready("True"), { type: "PodResizePending", status: "True" }],
       cached: [ready("True")],
       want: [ready("True")],
     },
     { name: "no DisruptionTarget while the pod runs", api: [], cached: [disruption("m")], want: [] },
-    { name: "DisruptionTarget of others stays", api: [disruption("api")], cached: [disruption("cache")], want: [disruption("api")] },
+    { name: "DisruptionTarget of other clients stays", api: [disruption("api")], cached: [disruption("cache")], want: [disruption("api")] },
   ];
-  it.each(table)("$name", ({ api, cached, want }) => {
+  it.each(table)("merged conditions: $name", ({ api, cached, want }) => {
     expect(merge({ phase: "Running", conditions: api }, { phase: "Running", conditions: cached }).conditions).toEqual(want);
   });
 });
@@ -72,7 +77,7 @@ describe("[node-agent 83] a move to a terminal phase", () => {
     expect(conditions).toEqual([cached.conditions?.[1]]);
   });
 
-  it("is sent completely once all containers have stopped, with the current DisruptionTarget and not ready", () => {
+  it("a terminal phase is sent once all containers have stopped, with the current DisruptionTarget and not ready", () => {
     const { phase, reason, message, conditions } = merge(api, cached);
     expect([phase, reason, message]).toEqual(["Failed", "Evicted", "low on memory"]);
     expect(conditions).toEqual([
@@ -108,7 +113,7 @@ it("keeps the API server's resource claims", () => {
 });
 
 describe("statusPatch", () => {
-  it("[node-agent 75] is empty for equal statuses in another notation", () => {
+  it("[node-agent 75] a patch is empty for equal statuses in another notation", () => {
     const merged: PodStatus = { phase: "Running", conditions: [ready("True")], containerStatuses: [ended("a", 1)] };
     const served = {
       phase: "Running",
@@ -119,11 +124,11 @@ describe("statusPatch", () => {
     expect(statusPatch({ uid: "u" }, served, merged)).toBeUndefined();
   });
 
-  it("[node-agent 78] contains the UID, so that another pod of that name rejects it", () => {
+  it("[node-agent 78] a patch contains the UID, so that another pod of that name rejects it", () => {
     expect(statusPatch({ uid: "u" }, undefined, { phase: "Running" })).toEqual({ metadata: { uid: "u" }, status: { phase: "Running" } });
   });
 
-  it("[node-agent 79] contains only differences: null or a deletion for removed fields, and no conditions of others", () => {
+  it("[node-agent 79] a patch contains only differences: null or a deletion for removed fields, and no conditions of others", () => {
     const api: PodStatus = {
       phase: "Pending",
       reason: "old",
@@ -219,11 +224,11 @@ describe("[node-agent 82] canBeDeleted", () => {
     { name: "not finished", cached: unfinished, want: false },
     { name: "finished, but the API server says Running", phase: "Running", want: false },
     { name: "finished and terminal", want: true },
-    { name: "the same, and Succeeded", phase: "Succeeded", want: true },
+    { name: "finished and Succeeded", phase: "Succeeded", want: true },
     { name: "not being deleted", deleting: false, want: false },
     { name: "a mirror pod", mirror: true, want: false },
   ];
-  it.each(table)("$name → $want", ({ deleting = true, phase = "Failed", cached = entry, mirror = false, want }) => {
+  it.each(table)("a pod can be deleted: $name → $want", ({ deleting = true, phase = "Failed", cached = entry, mirror = false, want }) => {
     const pod = nodePod({
       status: { phase },
       ...(deleting && { deletionTimestamp: ago(5) }),

@@ -20,9 +20,9 @@ const runtime: readonly { name: string; hostIps: readonly string[]; ips: readonl
     ips: ["fd00::5", "10.1.0.5", "10.1.0.6"],
     want: ["10.1.0.5", "fd00::5"],
   },
-  { name: "a node of the other family", hostIps: [V6, V4], ips: ["10.1.0.5", "fd00::5"], want: ["fd00::5", "10.1.0.5"] },
-  { name: "only the other family", hostIps: [V6], ips: ["10.1.0.5"], want: ["10.1.0.5"] },
-  { name: "no word of the node", hostIps: [], ips: ["fd00::5", "10.1.0.5"], want: ["10.1.0.5", "fd00::5"] },
+  { name: "a node of the other address family", hostIps: [V6, V4], ips: ["10.1.0.5", "fd00::5"], want: ["fd00::5", "10.1.0.5"] },
+  { name: "only the other address family", hostIps: [V6], ips: ["10.1.0.5"], want: ["10.1.0.5"] },
+  { name: "a node without addresses", hostIps: [], ips: ["fd00::5", "10.1.0.5"], want: ["10.1.0.5", "fd00::5"] },
 ];
 it.each(runtime)("returns the addresses of a sandbox: $name", ({ hostIps, ips: [ip = "", ...additionalIps], want }) => {
   const current = observed({ sandboxes: [sandbox({ network: { ip, additionalIps } })] });
@@ -31,10 +31,10 @@ it.each(runtime)("returns the addresses of a sandbox: $name", ({ hostIps, ips: [
 });
 
 const host: readonly { name: string; hostIps: readonly string[]; previous: readonly string[]; want: readonly string[] }[] = [
-  { name: "takes the node's", hostIps: [V4, V6], previous: [], want: [V4, V6] },
-  { name: "keeps what it took", hostIps: ["10.0.0.2"], previous: [V4], want: [V4] },
-  { name: "gets the second family later", hostIps: [V4, V6], previous: [V4], want: [V4, V6] },
-  { name: "gets no second one of the same family", hostIps: [V4, "10.0.0.2"], previous: [V4], want: [V4] },
+  { name: "takes the node's addresses", hostIps: [V4, V6], previous: [], want: [V4, V6] },
+  { name: "keeps its addresses", hostIps: ["10.0.0.2"], previous: [V4], want: [V4] },
+  { name: "gets an address of the second family later", hostIps: [V4, V6], previous: [V4], want: [V4, V6] },
+  { name: "gets no second address of the same family", hostIps: [V4, "10.0.0.2"], previous: [V4], want: [V4] },
 ];
 it.each(host)("a pod on the host's network $name", ({ hostIps, previous, want }) => {
   const pod = nodePod({ hostNetwork: true });

@@ -31,7 +31,7 @@ describe("ContainersReady", () => {
     { name: "no statuses at all", want: ["False", "UnknownContainerStatuses"] },
     { name: "[node-agent 92] all ready", statuses: [ready("s"), ready("a"), ready("b")], want: ["True"] },
     {
-      name: "some not ready, in spec order, plain init containers aside",
+      name: "some not ready, in spec order, without plain init containers",
       statuses: [waiting("i"), running("s"), running("a"), running("b")],
       want: ["False", "ContainersNotReady", "containers with unready status: [s b a]"],
     },
@@ -47,14 +47,14 @@ describe("ContainersReady", () => {
       want: ["False", "PodCompleted"],
     },
     {
-      name: "succeeded with a container nobody knows",
+      name: "succeeded with an unknown container",
       statuses: [succeeded("s"), succeeded("b")],
       phase: "Succeeded",
       want: ["False", "ContainersNotReady", "containers with unknown status: [a], containers with unready status: [s b]"],
     },
     { name: "[node-agent 92] failed", statuses: [ready("s"), ready("a"), ready("b")], phase: "Failed", want: ["False", "PodFailed"] },
   ];
-  it.each(table)("$name → $want", ({ statuses, phase, want }) => {
+  it.each(table)("ContainersReady: $name → $want", ({ statuses, phase, want }) => {
     expect(said("ContainersReady", pod, statuses, phase)).toEqual(want);
     expect(said("Ready", pod, statuses, phase)).toEqual(want);
   });
@@ -77,7 +77,7 @@ describe("Ready with gates", () => {
     },
     { name: "[node-agent 84] True", conditions: [g("True"), h], want: ["True"] },
     {
-      name: "both wanting",
+      name: "both gates pending",
       conditions: [g("Unknown")],
       want: [
         "False",
@@ -89,7 +89,7 @@ describe("Ready with gates", () => {
       ],
     },
   ];
-  it.each(table)("$name → $want", ({ conditions, want }) => {
+  it.each(table)("Ready with gates: $name → $want", ({ conditions, want }) => {
     expect(brief(podReadyCondition(pod, conditions, [ready("a")], "Running"))).toEqual(want);
   });
 
@@ -130,7 +130,7 @@ describe("Initialized", () => {
       want: ["False", "ContainersNotInitialized", "containers with incomplete status: [s]"],
     },
   ];
-  it.each(table)("$name → $want", ({ pod, statuses, phase = "Pending", want }) => {
+  it.each(table)("Initialized: $name → $want", ({ pod, statuses, phase = "Pending", want }) => {
     expect(said("Initialized", pod, statuses, phase)).toEqual(want);
   });
 });
@@ -154,7 +154,7 @@ it.each([
     sandboxes: [sandbox({ id: "b" }), sandbox()],
     message: "multiple pod sandboxes are ready and need to be reconciled",
   },
-  { name: "one not ready", sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], message: "pod sandbox is not ready" },
+  { name: "not ready", sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], message: "pod sandbox is not ready" },
   {
     name: "one on the host's network",
     sandboxes: [sandbox({ networkMode: "NODE" })],

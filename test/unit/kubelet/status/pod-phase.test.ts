@@ -25,7 +25,7 @@ function phase(pod: NodePod, { statuses, terminal = false, hasRun = false }: Row
 describe("regular containers", () => {
   const pod = (restartPolicy: Policy): NodePod => nodePod({ containers: ["a", "b"], restartPolicy });
   const all: readonly Row[] = [
-    { name: "[node-agent 66] nothing known", statuses: [], want: "Pending" },
+    { name: "[node-agent 66] no status known", statuses: [], want: "Pending" },
     { name: "[node-agent 66] all running", statuses: [running("a"), running("b")], want: "Running" },
     { name: "[node-agent 68] one running, the other missing", statuses: [running("a")], want: "Pending" },
     { name: "[node-agent 68] one running, the other waiting", statuses: [running("a"), waiting("b")], want: "Pending" },
@@ -33,14 +33,14 @@ describe("regular containers", () => {
     { name: "[node-agent 68] one running, the other in a back-off", statuses: [running("a"), backOff("b", 1)], want: "Running" },
     { name: "one succeeded, the other without a state", statuses: [succeeded("a"), entry("b")], want: "Pending" },
     {
-      name: "[node-agent 69] all succeeded, the pod is over",
+      name: "[node-agent 69] all succeeded, the pod is terminated",
       statuses: [succeeded("a"), succeeded("b")],
       terminal: true,
       want: "Succeeded",
     },
-    { name: "[node-agent 69] one failed, the pod is over", statuses: [succeeded("a"), failed("b")], terminal: true, want: "Failed" },
+    { name: "[node-agent 69] one failed, the pod is terminated", statuses: [succeeded("a"), failed("b")], terminal: true, want: "Failed" },
     {
-      name: "one in a back-off after 0, the pod is over: stopped is not succeeded",
+      name: "one in a back-off after exit 0, the pod is terminated: stopped is not succeeded",
       statuses: [succeeded("a"), backOff("b", 0)],
       terminal: true,
       want: "Failed",
@@ -55,10 +55,10 @@ describe("regular containers", () => {
       want: ["Running", "Succeeded", "Succeeded"],
     },
     { name: "[node-agent 67] all failed", statuses: [failed("a"), failed("b")], want: ["Running", "Running", "Failed"] },
-    { name: "one of each", statuses: [succeeded("a"), failed("b")], want: ["Running", "Running", "Failed"] },
+    { name: "one succeeded, one failed", statuses: [succeeded("a"), failed("b")], want: ["Running", "Running", "Failed"] },
     { name: "all in a back-off", statuses: [backOff("a", 1), backOff("b", 1)], want: ["Running", "Running", "Failed"] },
   ];
-  it.each(byPolicy)("$name → $want under Always, OnFailure, Never", ({ name, statuses, want }) => {
+  it.each(byPolicy)("regular containers: $name → $want under Always, OnFailure, Never", ({ name, statuses, want }) => {
     expect(POLICIES.map((policy) => phase(pod(policy), { name, statuses, want: "" }))).toEqual(want);
   });
 
@@ -98,14 +98,14 @@ describe("with a plain init container x", () => {
     { name: "without a state", statuses: [entry("x")], want: ["Pending", "Pending", "Pending"] },
     { name: "[node-agent 70] failed", statuses: [failed("x")], want: ["Pending", "Pending", "Failed"] },
     { name: "[node-agent 70] in a back-off after a failure", statuses: [backOff("x", 1)], want: ["Pending", "Pending", "Failed"] },
-    { name: "[node-agent 70] in a back-off after 0", statuses: [backOff("x", 0)], want: ["Pending", "Pending", "Pending"] },
+    { name: "[node-agent 70] in a back-off after exit 0", statuses: [backOff("x", 0)], want: ["Pending", "Pending", "Pending"] },
   ];
-  it.each(rows)("$name → $want under Always, OnFailure, Never", ({ statuses, want }) => {
+  it.each(rows)("init container x: $name → $want under Always, OnFailure, Never", ({ statuses, want }) => {
     const phases = POLICIES.map((policy) => podPhase(pod(policy), [...statuses, ...begun], NOTHING, false));
     expect(phases).toEqual(want);
   });
 
-  it("is Running after x succeeded while regular containers run", () => {
+  it("a pod is Running after its init container x succeeded while regular containers run", () => {
     expect(podPhase(pod("Always"), [succeeded("x"), running("a"), running("b")], NOTHING, false)).toBe("Running");
   });
 
@@ -123,19 +123,19 @@ describe("with a plain init container x", () => {
 
 describe("with a sidecar x", () => {
   const rows: readonly Row[] = [
-    { name: "[node-agent 71] running, regular ones not begun", statuses: [running("x")], want: "Pending" },
-    { name: "stopped, regular ones not begun", statuses: [ended("x", 0)], want: "Pending" },
+    { name: "[node-agent 71] running, regular containers not started", statuses: [running("x")], want: "Pending" },
+    { name: "stopped, regular containers not started", statuses: [ended("x", 0)], want: "Pending" },
     { name: "waiting", statuses: [waiting("x")], want: "Pending" },
     {
-      name: "[node-agent 71] started, one of two regular ones running",
+      name: "[node-agent 71] started, one of two regular containers running",
       statuses: [started("x"), running("a")],
       hasRun: true,
       want: "Pending",
     },
     { name: "started, all running", statuses: [started("x"), running("a"), running("b")], hasRun: true, want: "Running" },
-    { name: "starting over, all running", statuses: [running("x"), running("a"), running("b")], hasRun: true, want: "Running" },
+    { name: "restarting, all running", statuses: [running("x"), running("a"), running("b")], hasRun: true, want: "Running" },
     {
-      name: "starting in a new sandbox, the regular ones stand in the old one",
+      name: "starting in a new sandbox, the regular containers in the old one",
       statuses: [running("x"), running("a"), running("b")],
       want: "Pending",
     },
@@ -147,7 +147,7 @@ describe("with a sidecar x", () => {
       want: "Running",
     },
     {
-      name: "[node-agent 73] failed, regular ones succeeded, the pod is over",
+      name: "[node-agent 73] failed, regular containers succeeded, the pod is terminated",
       statuses: [failed("x"), succeeded("a"), succeeded("b")],
       hasRun: true,
       terminal: true,
@@ -160,7 +160,7 @@ describe("with a sidecar x", () => {
 
   const ends: readonly { name: string; sidecar: ContainerStatusEntry; want: string }[] = [
     { name: "started", sidecar: started("x"), want: "Running" },
-    { name: "starting over", sidecar: running("x"), want: "Running" },
+    { name: "restarting", sidecar: running("x"), want: "Running" },
     { name: "succeeded", sidecar: succeeded("x"), want: "Succeeded" },
     { name: "failed", sidecar: failed("x"), want: "Succeeded" },
     { name: "in a back-off", sidecar: backOff("x", 1), want: "Succeeded" },
@@ -201,7 +201,7 @@ describe("with a sidecar x", () => {
     expect(phase(nodePod({ initContainers: ["x", sidecarSpec("y")], containers: ["a"] }), row)).toBe(row.want);
   });
 
-  it("is Pending when the sandbox is not READY", () => {
+  it("a pod is Pending when its sandbox is not READY", () => {
     const pod = nodePod({ initContainers: [sidecarSpec("x")], containers: ["a"] });
     const dead = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [container({ name: "a" })] });
     expect(podPhase(pod, [running("x"), running("a")], dead, false)).toBe("Pending");

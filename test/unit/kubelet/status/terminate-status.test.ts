@@ -58,31 +58,35 @@ describe("init containers i, j, k and a waiting regular one", () => {
     want: readonly (number | "-")[];
   }[] = [
     {
-      name: "[node-agent 81] initialisation never began: the first is marked, the regular one still waits",
+      name: "[node-agent 81] initialisation never started: the first is marked, the regular container still waits",
       init: [waiting("i"), waiting("j"), waiting("k")],
       want: [137, "-", "-", "-"],
     },
-    { name: "gaps up to the last that ever started", init: [waiting("i"), backOff("j", 1), waiting("k")], want: [137, 137, "-", "-"] },
+    { name: "gaps up to the last one that ever started", init: [waiting("i"), backOff("j", 1), waiting("k")], want: [137, 137, "-", "-"] },
     { name: "the last one failed", init: [succeeded("i"), succeeded("j"), failed("k")], want: [0, 0, 1, "-"] },
     { name: "the last one ended with 0", init: [succeeded("i"), succeeded("j"), succeeded("k")], want: [0, 0, 0, 137] },
-    { name: "the last one ended with 0 before", init: [succeeded("i"), succeeded("j"), backOff("k", 0)], want: [0, 0, 137, 137] },
+    {
+      name: "the last one ended with 0 in an earlier instance",
+      init: [succeeded("i"), succeeded("j"), backOff("k", 0)],
+      want: [0, 0, 137, 137],
+    },
     { name: "the regular one ran", init: [waiting("i"), waiting("j"), waiting("k")], regular: started("a"), want: [137, "-", "-", 137] },
     { name: "the regular one ended", init: [succeeded("i"), succeeded("j"), waiting("k")], regular: ended("a", 3), want: [0, 0, "-", 3] },
     {
-      name: "the regular one ran before",
+      name: "the regular one ran in an earlier instance",
       init: [waiting("i"), waiting("j"), waiting("k")],
       regular: backOff("a", 1),
       want: [137, "-", "-", 137],
     },
   ];
-  it.each(table)("$name", ({ init, regular = waiting("a"), want }) => {
+  it.each(table)("a terminated pod: $name", ({ init, regular = waiting("a"), want }) => {
     const before: PodStatus = { phase: "Pending", initContainerStatuses: [...init], containerStatuses: [regular] };
     const status = terminatedStatus(withInit(), before, NOW_MS);
     expect([...codes(status.initContainerStatuses), ...codes(status.containerStatuses)]).toEqual(want);
     expect(status.phase).toBe("Failed");
   });
 
-  it("also counts starts that only the API status shows", () => {
+  it("gaps are also closed up to starts that only the API status shows", () => {
     const before: PodStatus = { initContainerStatuses: [waiting("i")], containerStatuses: [waiting("a")] };
     expect(codes(terminatedStatus(withInit({ containerStatuses: [started("a")] }), before, NOW_MS).containerStatuses)).toEqual([137]);
   });

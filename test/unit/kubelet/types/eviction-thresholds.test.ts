@@ -29,10 +29,10 @@ const MI = 1024 ** 2;
 it.each<Settings & { readonly name: string; readonly want: readonly Threshold[] }>([
   { name: "nothing", want: [] },
   { name: "0% and 100% are no thresholds", hard: "memory.available<0%,nodefs.available<100%", want: [] },
-  { name: "an amount", hard: "memory.available<150Mi", want: [hard("memory.available", { amount: 150 * MI })] },
+  { name: "an absolute amount", hard: "memory.available<150Mi", want: [hard("memory.available", { amount: 150 * MI })] },
   { name: "a percentage, in 32 bits", hard: "nodefs.available<10.5%", want: [hard("nodefs.available", { share: Math.fround(0.105) })] },
   {
-    name: "hard before soft, spaces or not",
+    name: "hard before soft, with or without spaces",
     hard: " memory.available < 150Mi ,pid.available<1k",
     soft: "memory.available<300Mi",
     grace: "memory.available=1m30s",
@@ -59,7 +59,7 @@ it.each<Settings & { readonly name: string; readonly want: readonly Threshold[] 
     ],
   },
   {
-    name: "grace 0 makes a soft one hard",
+    name: "a grace period of 0 makes a soft threshold hard",
     soft: "memory.available<1",
     grace: "memory.available=0",
     want: [hard("memory.available", { amount: 1 })],

@@ -28,15 +28,15 @@ describe("podRequests", () => {
       }),
       want: 4000,
     },
-    { name: "the overhead on top", given: nodePod({ containers: [cpu("a", "1")], spec: { overhead: { cpu: "250m" } } }), want: 1250 },
+    { name: "the overhead in addition", given: nodePod({ containers: [cpu("a", "1")], spec: { overhead: { cpu: "250m" } } }), want: 1250 },
     {
-      name: "what the pod itself asks for instead",
+      name: "the pod's own requests instead",
       given: nodePod({ containers: [cpu("a", "1")], spec: { resources: { requests: { cpu: "3" } }, overhead: { cpu: "1" } } }),
       want: 4000,
     },
-    { name: "less than a thousandth rounds up", given: nodePod({ containers: [cpu("a", "100u")] }), want: 1 },
-    { name: "no quantity is nothing", given: nodePod({ containers: [cpu("a", "much")] }), want: 0 },
-  ])("$name", ({ given, want }) => {
+    { name: "less than a thousandth, rounded up", given: nodePod({ containers: [cpu("a", "100u")] }), want: 1 },
+    { name: "nothing without a quantity", given: nodePod({ containers: [cpu("a", "much")] }), want: 0 },
+  ])("a pod's requests are $name", ({ given, want }) => {
     expect(wholeAmount(podRequests(given), "cpu")).toBe(want);
   });
 });

@@ -8,16 +8,16 @@ type Resources = NonNullable<ContainerSpec["resources"]>;
 const full: Resources = { limits: { cpu: "1", memory: "1Gi" }, requests: { cpu: "1000m", memory: "1024Mi" } };
 
 const table: readonly { name: string; resources: readonly Resources[]; init?: Resources; want: string }[] = [
-  { name: "nothing asked for", resources: [{}, {}], want: "BestEffort" },
-  { name: "zeros ask for nothing", resources: [{ limits: { cpu: "0" }, requests: { memory: "0" } }], want: "BestEffort" },
+  { name: "no requests", resources: [{}, {}], want: "BestEffort" },
+  { name: "requests of 0 count as none", resources: [{ limits: { cpu: "0" }, requests: { memory: "0" } }], want: "BestEffort" },
   { name: "other resources do not count", resources: [{ limits: { "example.com/gpu": "1" } }], want: "BestEffort" },
-  { name: "[node-agent 114] limits = requests, however they are written", resources: [full, full], want: "Guaranteed" },
-  { name: "limits alone stand for requests", resources: [{ limits: { cpu: "1", memory: "1Gi" } }], want: "Guaranteed" },
+  { name: "[node-agent 114] limits = requests, in any notation", resources: [full, full], want: "Guaranteed" },
+  { name: "limits alone are used as requests", resources: [{ limits: { cpu: "1", memory: "1Gi" } }], want: "Guaranteed" },
   { name: "no memory limit", resources: [{ limits: { cpu: "1" }, requests: { cpu: "1" } }], want: "Burstable" },
-  { name: "one container asks for nothing", resources: [full, {}], want: "Burstable" },
+  { name: "one container without requests", resources: [full, {}], want: "Burstable" },
   { name: "a request below its limit", resources: [{ ...full, requests: { cpu: "500m", memory: "1Gi" } }], want: "Burstable" },
-  { name: "an init container asks for nothing", resources: [full], init: {}, want: "Burstable" },
-  { name: "only an init container asks", resources: [{}], init: { requests: { cpu: "1m" } }, want: "Burstable" },
+  { name: "an init container without requests", resources: [full], init: {}, want: "Burstable" },
+  { name: "only an init container with requests", resources: [{}], init: { requests: { cpu: "1m" } }, want: "Burstable" },
 ];
 it.each(table)("$name → $want", ({ resources, init, want }) => {
   const pod = nodePod({

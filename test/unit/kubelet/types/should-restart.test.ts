@@ -14,8 +14,11 @@ describe("shouldContainerBeRestarted", () => {
     UNKNOWN: [container({ state: "CONTAINER_UNKNOWN" })],
     "EXITED 0": [exited("foo1", 0)],
     "EXITED 1": [exited("foo1", 1)],
-    "EXITED 0, ended for it": [exited("foo1", 0, { endedForRestart: true })],
-    "EXITED 0, the one before ended for it": [exited("foo1", 0, { endedForRestart: true }), exited("foo1", 0, { restartCount: 1 })],
+    "EXITED 0, stopped for a restart": [exited("foo1", 0, { endedForRestart: true })],
+    "EXITED 0, the previous one stopped for a restart": [
+      exited("foo1", 0, { endedForRestart: true }),
+      exited("foo1", 0, { restartCount: 1 }),
+    ],
     "EXITED 1, then RUNNING": [exited("foo1", 1), container({ restartCount: 1 })],
   };
   const table: readonly { readonly name: string; readonly restarts: readonly Policy[] }[] = [
@@ -26,8 +29,8 @@ describe("shouldContainerBeRestarted", () => {
     { name: "EXITED 0", restarts: ["Always"] },
     { name: "EXITED 1", restarts: ["Always", "OnFailure"] },
     { name: "EXITED 1, then RUNNING", restarts: [] },
-    { name: "EXITED 0, ended for it", restarts: ["Always", "OnFailure", "Never"] },
-    { name: "EXITED 0, the one before ended for it", restarts: ["Always"] },
+    { name: "EXITED 0, stopped for a restart", restarts: ["Always", "OnFailure", "Never"] },
+    { name: "EXITED 0, the previous one stopped for a restart", restarts: ["Always"] },
   ];
   it.each(table)("$name: restarts under $restarts", ({ name, restarts }) => {
     const spec = containerSpec("foo1");

@@ -22,12 +22,12 @@ describe("podFieldText", () => {
       want: 'builder="me"\nnote="say \\"hi\\"\\\\\\n\\tto\\a \\x7f ü 猫 \\u200b \u{1f600} \\U000e0001"',
     },
     { name: "one label", fieldPath: "metadata.labels['example.com/tier']", want: "front" },
-    { name: "one annotation, as it is", fieldPath: "metadata.annotations['builder']", want: "me" },
-    { name: "a label that is not there", fieldPath: "metadata.labels['x']", want: "" },
-    { name: "a label that is not there, called like a member of each object", fieldPath: "metadata.labels['constructor']", want: "" },
-    { name: "such an annotation", fieldPath: "metadata.annotations['toString']", want: "" },
+    { name: "one annotation, unescaped", fieldPath: "metadata.annotations['builder']", want: "me" },
+    { name: "a label that does not exist", fieldPath: "metadata.labels['x']", want: "" },
+    { name: "a missing label with the name of an Object.prototype property", fieldPath: "metadata.labels['constructor']", want: "" },
+    { name: "a missing annotation with such a name", fieldPath: "metadata.annotations['toString']", want: "" },
   ];
-  it.each(table)("$name", ({ fieldPath, want }) => {
+  it.each(table)("a pod field: $name", ({ fieldPath, want }) => {
     expect(podFieldText(pod, fieldPath)).toBe(want);
   });
 
@@ -35,7 +35,7 @@ describe("podFieldText", () => {
     expect(() => podFieldText(pod, "status.podIP")).toThrow(new VolumeError("unsupported fieldPath: status.podIP"));
   });
 
-  it("is empty for a pod without labels", () => {
+  it("labels are empty for a pod without labels", () => {
     expect(podFieldText(nodePod(), "metadata.labels")).toBe("");
   });
 });
@@ -60,13 +60,13 @@ describe("resourceFieldText", () => {
     { name: "requested storage", resource: "requests.ephemeral-storage", divisor: "1k", want: "1000000" },
     { name: "huge pages", resource: "limits.hugepages-2Mi", divisor: "1Mi", want: "4" },
     { name: "of an init container", container: "first", resource: "limits.cpu", want: "2" },
-    { name: "[node-agent 109] a CPU limit that is not set: what the node has", container: "bare", resource: "limits.cpu", want: "4" },
+    { name: "[node-agent 109] a CPU limit that is not set: the node's allocatable", container: "bare", resource: "limits.cpu", want: "4" },
     { name: "a memory limit that is not set", container: "bare", resource: "limits.memory", want: "1073741824" },
     { name: "a storage limit that is not set", resource: "limits.ephemeral-storage", divisor: "1Gi", want: "2" },
     { name: "huge pages that are not set", container: "bare", resource: "limits.hugepages-1Gi", want: "0" },
     { name: "a request that is not set", container: "bare", resource: "requests.memory", want: "0" },
   ];
-  it.each(table)("$name", ({ container = "sized", resource, divisor, want }) => {
+  it.each(table)("a resource field: $name", ({ container = "sized", resource, divisor, want }) => {
     expect(resourceFieldText(pod, { containerName: container, resource, ...(divisor !== undefined && { divisor }) }, allocatable)).toBe(
       want,
     );

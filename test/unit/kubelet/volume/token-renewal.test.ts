@@ -11,10 +11,10 @@ describe("tokenRenewalAtMs", () => {
     { name: "is 80 % of the shortest life", lifeMinutes: 10, random: 0, wantMs: 8 * MINUTE_MS },
     { name: "is up to ten seconds earlier", lifeMinutes: 60, random: 0.5, wantMs: 48 * MINUTE_MS - 5_000 },
     { name: "is 24 hours for a token that lives longer", lifeMinutes: 48 * 60, random: 0, wantMs: 24 * 60 * MINUTE_MS },
-    { name: "is 80 % of 30 hours, for that is 24 hours", lifeMinutes: 30 * 60, random: 0, wantMs: 24 * 60 * MINUTE_MS },
-    { name: "is up to ten seconds earlier than 24 hours, too", lifeMinutes: 31 * 60, random: 0.9, wantMs: 24 * 60 * MINUTE_MS - 9_000 },
+    { name: "is 80 % of 30 hours, which equals 24 hours", lifeMinutes: 30 * 60, random: 0, wantMs: 24 * 60 * MINUTE_MS },
+    { name: "is up to ten seconds earlier than 24 hours", lifeMinutes: 31 * 60, random: 0.9, wantMs: 24 * 60 * MINUTE_MS - 9_000 },
   ];
-  it.each(table)("$name", ({ lifeMinutes, random, wantMs }) => {
+  it.each(table)("a token's renewal time $name", ({ lifeMinutes, random, wantMs }) => {
     expect(tokenRenewalAtMs(NOW_MS, NOW_MS + lifeMinutes * MINUTE_MS, random) - NOW_MS).toBe(wantMs);
   });
 });

@@ -38,7 +38,7 @@ describe("volumePayload", () => {
       want: ["color 644 red"],
     },
     {
-      name: "[node-agent 108] the keys that items name, under their paths, each with a mode of its own or the volume's",
+      name: "[node-agent 108] the listed keys, under their paths, each with its own mode or the volume's",
       volume: {
         configMap: {
           name: "app",
@@ -87,7 +87,7 @@ describe("volumePayload", () => {
       want: [],
     },
     {
-      name: "fields and resources of the pod",
+      name: "pod fields and resources",
       pod: nodePod({ labels: { b: "2", a: "1" }, containers: [containerSpec("c", { resources: { limits: { cpu: "500m" } } })] }),
       volume: {
         downwardAPI: {
@@ -116,7 +116,7 @@ describe("volumePayload", () => {
       want: ["token 640 token(,3607)", "ca.crt 640 blue", "who 400 bob", "namespace 640 shop"],
     },
     {
-      name: "of two sources with one path, the later",
+      name: "the later of two sources with one path",
       volume: {
         projected: {
           sources: [{ configMap: { name: "app", items: [{ key: "color", path: "color" }] } }, { configMap: { name: "other" } }],
@@ -125,7 +125,7 @@ describe("volumePayload", () => {
       want: ["color 644 red"],
     },
   ];
-  it.each(table)("contains $name", ({ volume, pod, want }) => {
+  it.each(table)("a volume contains $name", ({ volume, pod, want }) => {
     expect(payload(volume, pod)).toEqual(want);
   });
 
@@ -144,31 +144,31 @@ describe("volumePayload", () => {
   const as = (runAsUser: number | undefined) =>
     containerSpec(`c${runAsUser}`, runAsUser === undefined ? {} : { securityContext: { runAsUser } });
   const tokenTable: { name: string; pod: NodePod; want: string }[] = [
-    { name: "readable for all when nothing is known of the users", pod: nodePod({ containers: [as(undefined)] }), want: "token 644" },
+    { name: "readable for all if the users are unknown", pod: nodePod({ containers: [as(undefined)] }), want: "token 644" },
     {
-      name: "the only user's, if all containers run as one",
+      name: "owned by the only user if all containers run as one",
       pod: nodePod({ containers: [as(1000), as(1000)] }),
       want: "token 600 uid=1000",
     },
     {
-      name: "the pod's user's, where containers say none",
+      name: "owned by the pod's user if containers set none",
       pod: nodePod({ containers: ["a"], spec: { securityContext: { runAsUser: 7 } } }),
       want: "token 600 uid=7",
     },
-    { name: "root's, if all run as root", pod: nodePod({ containers: [as(0)] }), want: "token 600 uid=0" },
+    { name: "owned by root if all containers run as root", pod: nodePod({ containers: [as(0)] }), want: "token 600 uid=0" },
     {
-      name: "nobody's own, if an init container runs as another",
+      name: "without an owner if an init container runs as another user",
       pod: nodePod({ containers: [as(1)], initContainers: [as(2)] }),
       want: "token 644",
     },
-    { name: "nobody's own, if one container says no user", pod: nodePod({ containers: [as(1), as(undefined)] }), want: "token 644" },
+    { name: "without an owner if one container sets no user", pod: nodePod({ containers: [as(1), as(undefined)] }), want: "token 644" },
     {
-      name: "left to the group that the pod's volumes have",
+      name: "left to the group of the pod's volumes",
       pod: nodePod({ containers: [as(undefined)], spec: { securityContext: { fsGroup: 9 } } }),
       want: "token 600",
     },
   ];
-  it.each(tokenTable)("[node-agent 109] has a token $name", ({ pod, want }) => {
+  it.each(tokenTable)("[node-agent 109] a volume has a token $name", ({ pod, want }) => {
     expect(payload(token, pod)).toEqual([`${want} token(vault,3600)`]);
   });
 
@@ -176,12 +176,12 @@ describe("volumePayload", () => {
     { name: "a ConfigMap that does not exist", volume: { configMap: { name: "x" } }, want: 'configmap "x" not found' },
     { name: "a Secret that does not exist", volume: { secret: { secretName: "x" } }, want: 'secret "x" not found' },
     {
-      name: "a key that a ConfigMap has not",
+      name: "a key that the ConfigMap lacks",
       volume: { configMap: { name: "app", items: [{ key: "k", path: "p" }] } },
       want: "configmap references non-existent config key: k",
     },
     {
-      name: "a key that a Secret has not",
+      name: "a key that the Secret lacks",
       volume: { secret: { secretName: "login", items: [{ key: "k", path: "p" }] } },
       want: "references non-existent secret key: k",
     },
@@ -191,7 +191,7 @@ describe("volumePayload", () => {
       want: "unsupported fieldPath: spec.x",
     },
     {
-      name: "everything that is wrong, each once",
+      name: "all errors, each once",
       volume: { projected: { sources: [{ secret: { name: "s" } }, { configMap: { name: "c" } }, { secret: { name: "s" } }] } },
       want: '[secret "s" not found, configmap "c" not found]',
     },

@@ -12,7 +12,7 @@ describe("volumePlans", () => {
   const emptyDir = { name: "v", plugin: "kubernetes.io~empty-dir", kind: "emptyDir" } as const;
   const table: { name: string; volume: Omit<VolumeSpec, "name">; want: VolumePlan }[] = [
     { name: "[node-agent 110] an emptyDir", volume: { emptyDir: {} }, want: emptyDir },
-    { name: "a volume without a source is an emptyDir", volume: {}, want: emptyDir },
+    { name: "a volume without a source, which is an emptyDir", volume: {}, want: emptyDir },
     {
       name: "an emptyDir with a size limit, which eviction enforces",
       volume: { emptyDir: { sizeLimit: "1.5Mi" } },
@@ -24,7 +24,7 @@ describe("volumePlans", () => {
       want: { ...emptyDir, medium: "Memory", sizeLimitBytes: 64 * MI },
     },
     {
-      name: "an emptyDir in memory without any bound",
+      name: "an emptyDir in memory without a limit",
       volume: { emptyDir: { medium: "Memory" } },
       want: { ...emptyDir, medium: "Memory" },
     },
@@ -39,27 +39,27 @@ describe("volumePlans", () => {
       want: { name: "v", plugin: "kubernetes.io~host-path", kind: "hostPath", path: "/srv", type: "" },
     },
     {
-      name: "[node-agent 108] a ConfigMap, which is no secret",
+      name: "[node-agent 108] a ConfigMap, which is not secret",
       volume: { configMap: { name: "c" } },
       want: { name: "v", plugin: "kubernetes.io~configmap", kind: "payload", tmpfs: false },
     },
     {
-      name: "[node-agent 108] a Secret, never on disk",
+      name: "[node-agent 108] a Secret, which is never stored on disk",
       volume: { secret: { secretName: "s" } },
       want: { name: "v", plugin: "kubernetes.io~secret", kind: "payload", tmpfs: true },
     },
     {
-      name: "what the pod says of itself",
+      name: "the pod's fields",
       volume: { downwardAPI: { items: [] } },
       want: { name: "v", plugin: "kubernetes.io~downward-api", kind: "payload", tmpfs: true },
     },
     {
-      name: "[node-agent 109] several sources in one, with a token among them",
+      name: "[node-agent 109] several sources in one volume, one of them a token",
       volume: { projected: { sources: [{ serviceAccountToken: { path: "token" } }, { configMap: { name: "c" } }] } },
       want: { name: "v", plugin: "kubernetes.io~projected", kind: "payload", tmpfs: true },
     },
     {
-      name: "a claim, which must wait",
+      name: "a claim, which the pod waits for",
       volume: { persistentVolumeClaim: { claimName: "c" } },
       want: {
         name: "v",
@@ -69,17 +69,17 @@ describe("volumePlans", () => {
       },
     },
     {
-      name: "an image, which must wait",
+      name: "an image, which the pod waits for",
       volume: { image: { reference: "x" } },
       want: { name: "v", plugin: "", kind: "unsupported", message: "volume type image is not supported by this node agent" },
     },
     {
-      name: "huge pages, which must wait",
+      name: "huge pages, which the pod waits for",
       volume: { emptyDir: { medium: "HugePages-2Mi" } },
       want: { name: "v", plugin: "", kind: "unsupported", message: "emptyDir medium HugePages-2Mi is not supported by this node agent" },
     },
     {
-      name: "a trust bundle in a projected volume, which must wait",
+      name: "a trust bundle in a projected volume, which the pod waits for",
       volume: { projected: { sources: [{ secret: { name: "s" } }, { clusterTrustBundle: { path: "ca" } }] } },
       want: {
         name: "v",
@@ -89,7 +89,7 @@ describe("volumePlans", () => {
       },
     },
   ];
-  it.each(table)("$name", ({ volume, want }) => {
+  it.each(table)("a volume plan: $name", ({ volume, want }) => {
     expect(volumePlans(nodePod({ spec: { volumes: [{ name: "v", ...volume }] } }))).toEqual([want]);
   });
 
@@ -100,24 +100,24 @@ describe("volumePlans", () => {
   });
 
   const boundTable: { name: string; sizeLimit?: string; pod: Parameters<typeof nodePod>[0]; allocatableMi?: number; wantMi: number }[] = [
-    { name: "the smallest of all: its own", sizeLimit: "1Mi", pod: { containers: [withMemory("a", "4Mi")] }, allocatableMi: 9, wantMi: 1 },
+    { name: "the smallest limit: its own", sizeLimit: "1Mi", pod: { containers: [withMemory("a", "4Mi")] }, allocatableMi: 9, wantMi: 1 },
     {
-      name: "the smallest of all: the pod's",
+      name: "the smallest limit: the pod's",
       sizeLimit: "5Mi",
       pod: { containers: [withMemory("a", "4Mi")] },
       allocatableMi: 9,
       wantMi: 4,
     },
     {
-      name: "the smallest of all: the node's",
+      name: "the smallest limit: the node's",
       sizeLimit: "5Mi",
       pod: { containers: [withMemory("a", "4Mi")] },
       allocatableMi: 3,
       wantMi: 3,
     },
-    { name: "of the pod, the sum", pod: { containers: [withMemory("a", "4Mi"), withMemory("b", "2Mi")] }, wantMi: 6 },
+    { name: "the sum of the containers' limits", pod: { containers: [withMemory("a", "4Mi"), withMemory("b", "2Mi")] }, wantMi: 6 },
     {
-      name: "nothing of a pod with a container that has no limit",
+      name: "no pod limit if a container has none",
       pod: { containers: [withMemory("a", "4Mi"), "b"] },
       allocatableMi: 9,
       wantMi: 9,

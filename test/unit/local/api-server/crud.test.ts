@@ -43,7 +43,7 @@ test("returns the same names and uids for the same seed", async () => {
 
 test.each([
   {
-    name: "a second object of the name",
+    name: "a second object of the same name",
     path: DEPLOYMENTS,
     body: deployment("web"),
     code: 409,
@@ -115,7 +115,7 @@ test.each([
     message: "may not be specified when strategy `type` is 'Recreate'",
   },
   {
-    name: "a deadline within minReadySeconds",
+    name: "a deadline shorter than minReadySeconds",
     path: DEPLOYMENTS,
     body: deployment("a", { minReadySeconds: 600 }),
     code: 422,
@@ -123,7 +123,7 @@ test.each([
     message: "must be greater than minReadySeconds",
   },
   {
-    name: "a template that does not restart",
+    name: "a template with another restart policy than Always",
     path: DEPLOYMENTS,
     body: deployment("a", { template: podTemplate({ restartPolicy: "Never" }) }),
     code: 422,
@@ -139,7 +139,7 @@ test.each([
     message: "spec.containers: Required value",
   },
   {
-    name: "two controllers",
+    name: "two controller references",
     path: PODS,
     body: pod("a", { ownerReferences: ["a", "b"].map((name) => ({ apiVersion: "v1", kind: "Foo", name, uid: name, controller: true })) }),
     code: 422,
@@ -158,7 +158,7 @@ test.each([
   { name: "spec", change: { spec: { replicas: 5 } }, generation: 2 },
   { name: "annotations", change: { metadata: { annotations: { a: "b" } } }, generation: 2 },
   { name: "labels", change: { metadata: { labels: { a: "b" } } }, generation: 1 },
-  { name: "status through the main resource", change: { status: { replicas: 9 } }, generation: 1 },
+  { name: "status through the main resource, which is ignored,", change: { status: { replicas: 9 } }, generation: 1 },
 ])("sets a Deployment's generation after a change of $name to $generation", async ({ change, generation }) => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));
@@ -211,13 +211,17 @@ test("/status omits replicas 0 of a Deployment, and keeps it of a ReplicaSet", a
 });
 
 test.each([
-  { name: "more ready than replicas", status: { replicas: 1, readyReplicas: 2 }, message: "cannot be greater than status.replicas" },
   {
-    name: "more available than ready",
+    name: "more ready replicas than replicas",
+    status: { replicas: 1, readyReplicas: 2 },
+    message: "cannot be greater than status.replicas",
+  },
+  {
+    name: "more available replicas than ready ones",
     status: { replicas: 2, readyReplicas: 1, availableReplicas: 2 },
     message: "cannot be greater than readyReplicas",
   },
-  { name: "a collision count that falls", status: { collisionCount: 0 }, message: "cannot be decremented" },
+  { name: "a decreasing collision count", status: { collisionCount: 0 }, message: "cannot be decremented" },
 ])("/status rejects $name", async ({ status, message }) => {
   const { post, patch } = setUp();
   await post(DEPLOYMENTS, deployment("web"));

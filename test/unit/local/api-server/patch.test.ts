@@ -28,7 +28,7 @@ const STRATEGIC: readonly Case[] = [
     want: { containers: [container("c", "c:1"), container("a", "a:1"), container("b", "b:1")] },
   },
   {
-    name: "deletes by key",
+    name: "deletes an element by its key",
     object: { env: [{ name: "A" }, { name: "B" }] },
     patch: { env: [{ name: "A", $patch: "delete" }] },
     want: { env: [{ name: "B" }] },
@@ -52,7 +52,7 @@ const STRATEGIC: readonly Case[] = [
     want: { strategy: { type: "Recreate" } },
   },
   {
-    name: "adopts beside other owners, by uid",
+    name: "adopts an object with other owners, by uid",
     object: { metadata: { ownerReferences: [{ uid: "1", name: "a" }] } },
     patch: { metadata: { ownerReferences: [{ uid: "2", name: "b" }] } },
     want: {
@@ -65,7 +65,7 @@ const STRATEGIC: readonly Case[] = [
     },
   },
   {
-    name: "releases one owner",
+    name: "removes one owner",
     object: { metadata: { ownerReferences: [{ uid: "1" }, { uid: "2" }] } },
     patch: { metadata: { ownerReferences: [{ $patch: "delete", uid: "1" }] } },
     want: { metadata: { ownerReferences: [{ uid: "2" }] } },
@@ -95,7 +95,7 @@ const STRATEGIC: readonly Case[] = [
     want: { args: ["c"], tolerations: [{ key: "b" }] },
   },
   {
-    name: "removes with null",
+    name: "removes a field with null",
     object: { spec: { paused: true, replicas: 1 } },
     patch: { spec: { paused: null } },
     want: { spec: { replicas: 1 } },
@@ -138,23 +138,23 @@ test.each(MERGE)("merge patch: $name", ({ object, patch, want }) => {
 
 const OPERATIONS: readonly { readonly name: string; readonly patch: Json; readonly want?: JsonObject }[] = [
   { name: "replace", patch: [{ op: "replace", path: "/a/b", value: 2 }], want: { a: { b: 2 }, l: ["x", "y"] } },
-  { name: "add to the end of a list", patch: [{ op: "add", path: "/l/-", value: "z" }], want: { a: { b: 1 }, l: ["x", "y", "z"] } },
-  { name: "insert into a list", patch: [{ op: "add", path: "/l/0", value: "w" }], want: { a: { b: 1 }, l: ["w", "x", "y"] } },
+  { name: "adds to the end of a list", patch: [{ op: "add", path: "/l/-", value: "z" }], want: { a: { b: 1 }, l: ["x", "y", "z"] } },
+  { name: "inserts into a list", patch: [{ op: "add", path: "/l/0", value: "w" }], want: { a: { b: 1 }, l: ["w", "x", "y"] } },
   { name: "remove", patch: [{ op: "remove", path: "/l/0" }], want: { a: { b: 1 }, l: ["y"] } },
-  { name: "escaped keys", patch: [{ op: "add", path: "/a/x~1y~0z", value: 1 }], want: { a: { b: 1, "x/y~z": 1 }, l: ["x", "y"] } },
+  { name: "unescapes keys", patch: [{ op: "add", path: "/a/x~1y~0z", value: 1 }], want: { a: { b: 1, "x/y~z": 1 }, l: ["x", "y"] } },
   {
-    name: "move and copy",
+    name: "moves and copies",
     patch: [
       { op: "copy", from: "/l", path: "/m" },
       { op: "move", from: "/a/b", path: "/c" },
     ],
     want: { a: {}, l: ["x", "y"], m: ["x", "y"], c: 1 },
   },
-  { name: "test that succeeds", patch: [{ op: "test", path: "/a/b", value: 1 }], want: { a: { b: 1 }, l: ["x", "y"] } },
-  { name: "test that fails", patch: [{ op: "test", path: "/a/b", value: 2 }] },
-  { name: "replace of a missing value", patch: [{ op: "replace", path: "/nope", value: 2 }] },
-  { name: "remove of a missing value", patch: [{ op: "remove", path: "/a/nope" }] },
-  { name: "an unknown operation", patch: [{ op: "frob", path: "/a" }] },
+  { name: "applies the patch if a test succeeds", patch: [{ op: "test", path: "/a/b", value: 1 }], want: { a: { b: 1 }, l: ["x", "y"] } },
+  { name: "rejects the patch if a test fails", patch: [{ op: "test", path: "/a/b", value: 2 }] },
+  { name: "rejects a replacement of a missing value", patch: [{ op: "replace", path: "/nope", value: 2 }] },
+  { name: "rejects a removal of a missing value", patch: [{ op: "remove", path: "/a/nope" }] },
+  { name: "rejects an unknown operation", patch: [{ op: "frob", path: "/a" }] },
 ];
 
 test.each(OPERATIONS)("JSON patch: $name", ({ patch, want }) => {

@@ -78,7 +78,7 @@ test("does not start a pod that is deleted during the list, and uses a changed o
   server.close();
 });
 
-test("spreads pods, which become Running and Ready within a second, and reports it as a kubelet does", async () => {
+test("spreads pods over the nodes; pods become Running and Ready within a second, with a kubelet's status", async () => {
   const nodes = await run();
   for (const name of ["a", "b", "c"]) await nodes.post(PODS, pod(name));
   await nodes.clock.advance(1_000);
@@ -149,7 +149,7 @@ test("leaves pods to a scheduler without bindPods, and ignores other nodes' pods
   await nodes.stop();
 });
 
-test.each(["closeWatches", "expireWatches"] as const)("continues after %s", async (fault) => {
+test.each(["closeWatches", "expireWatches"] as const)("the nodes continue after %s", async (fault) => {
   const nodes = await run();
   await nodes.post(PODS, pod("a"));
   await nodes.clock.advance(1_000);

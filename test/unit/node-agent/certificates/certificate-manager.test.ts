@@ -251,7 +251,7 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
       "kubelet_server_expiration_renew_errors",
       "kubelet_certificate_manager_server_rotation_seconds",
     ],
-  ] as const)("of %s: time to expiry, failures, age at rotation", async (signerName, ttl, failures, lived) => {
+  ] as const)("metrics of %s: time to expiry, failures, age at rotation", async (signerName, ttl, failures, lived) => {
     const metrics = counted();
     const kube = signer("unreachable", "deny", "sign", "forget");
     const manager = await managed(kube, { metrics, signerName });
@@ -281,13 +281,13 @@ describe("metrics of a certificate manager [node-agent 464]", () => {
     expect(metrics.told(failures)).toHaveLength(2);
   });
 
-  it("are +Inf for both without rotation", () => {
+  it("both metrics are +Inf without rotation", () => {
     const metrics = counted();
     reportUnmanagedCertificates(metrics);
     for (const kind of ["client", "server"]) expect(metrics.told(`kubelet_certificate_manager_${kind}_ttl_seconds`)).toEqual([Infinity]);
   });
 
-  it("are +Inf after expiry", async () => {
+  it("both metrics are +Inf after expiry", async () => {
     const { certificate: cert, key } = await ca.pki.clientCertificate("system:node:node-a", ["system:nodes"]);
     await files().update({ cert, key });
     clock = createVirtualClock(readCertificate(cert).notAfterMs - 3_500);
@@ -325,7 +325,7 @@ describe("joining [node-agent 429]", () => {
     };
   };
 
-  it("finds its own request after an interruption", async () => {
+  it("joining continues with its own request after an interruption", async () => {
     const kube = signer("forget");
     const pending = pendingKey();
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pending, clock, log: recordingLog() };
@@ -387,7 +387,7 @@ describe("joining [node-agent 429]", () => {
     expect(kube.asked).toHaveLength(asked);
   });
 
-  it("ends immediately if the request is denied", async () => {
+  it("joining ends immediately if the request is denied", async () => {
     const kube = signer("deny");
     const options = { kube, nodeName: "node-a", store: files(), pendingKey: pendingKey(), clock, log: recordingLog() };
     await expect(joinCluster(options, ending.signal)).rejects.toThrow("certificate signing request is denied");

@@ -106,7 +106,7 @@ describe("the node's docker configuration [node-agent 449]", () => {
   const users = async (node: NodeCredentials): Promise<readonly unknown[]> =>
     (await node.lookup(`${ECR}/web`)).map(({ username }) => username);
 
-  it("is taken from the first readable file, precedes providers, and is read again after 5 minutes", async () => {
+  it("the docker configuration is taken from the first readable file, precedes providers, and is read again after 5 minutes", async () => {
     await program({ cacheKeyType: "Image", auth });
     await put("c/.dockercfg", "c");
     const node = credentials();
@@ -123,7 +123,7 @@ describe("the node's docker configuration [node-agent 449]", () => {
     expect(JSON.stringify(log.lines)).not.toContain("5ecret");
   });
 
-  it("is valid without auths, as upstream, so that later files are not read", async () => {
+  it("a docker configuration is valid without auths, as upstream, so that later files are not read", async () => {
     await program({ cacheKeyType: "Image", auth });
     await put("b/config.json", "b");
     await put("c/.dockercfg", "c");
@@ -154,7 +154,7 @@ describe("the flags of credential providers [node-agent 447]", () => {
     await writeFile(join(folder, name), JSON.stringify(config));
   };
 
-  it("must be set together, and contain existing programs, each once", async () => {
+  it("the flags must be set together, and contain existing programs, each once", async () => {
     await program({});
     await expect(of(join(folder, "none.yaml"), undefined)).rejects.toThrow("must be set together");
     await expect(of(join(folder, "none.yaml"), folder)).rejects.toThrow("ENOENT");

@@ -38,7 +38,7 @@ function watch(): Watched {
 }
 
 describe("[node-agent 482] the timer for probes", () => {
-  it("does not run without a probe, and starts with the first probe", async () => {
+  it("the timer does not run without a probe, and starts with the first probe", async () => {
     const { clock, store, looks, taken } = watch();
     await clock.advance(3_600_000);
     expect(looks).toEqual([0]);
@@ -58,7 +58,7 @@ describe("[node-agent 482] the timer for probes", () => {
     expect(looks.length).toBeLessThanOrEqual(12);
   });
 
-  it("ends with the host", async () => {
+  it("the timer ends with the host", async () => {
     const { clock, store, ending, ended } = watch();
     await store.schedule("probes", "a", 10_000);
     await clock.advance(10);
@@ -67,7 +67,7 @@ describe("[node-agent 482] the timer for probes", () => {
     expect(clock.now()).toBeLessThan(10_000);
   });
 
-  it("is late by at most a tenth of a second", async () => {
+  it("the timer is late by at most a tenth of a second", async () => {
     const calls = fc.array(fc.record({ afterMs: fc.nat(500), dueInMs: fc.nat(3_000) }), { maxLength: 20 });
     const law = fc.asyncProperty(calls, async (scheduled) => {
       const { clock, store, looks, taken, ending, ended } = watch();

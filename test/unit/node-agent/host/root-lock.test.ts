@@ -19,7 +19,7 @@ describe("the lock of an agent's root", () => {
   });
   afterEach(() => rm(join(root, ".."), { recursive: true }));
 
-  it("is held by one agent at a time, and released", async () => {
+  it("the lock is held by one agent at a time, and released", async () => {
     const unlock = await lockRoot(root);
     const refusal = lockRoot(root);
     await expect(refusal).rejects.toBeInstanceOf(RootInUseError);
@@ -33,7 +33,7 @@ describe("the lock of an agent's root", () => {
     )();
   });
 
-  it("of a killed process is free", async () => {
+  it("the lock of a killed process is free", async () => {
     const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
     await once(child, "spawn");
     await lockRoot(root);
@@ -49,7 +49,7 @@ describe("the lock of an agent's root", () => {
     await ended;
   });
 
-  it("with unreadable content is free", async () => {
+  it("a lock with unreadable content is free", async () => {
     const unlock = await lockRoot(root);
     await unlock();
     await writeFile(join(root, "deltaloop-node.lock"), "");

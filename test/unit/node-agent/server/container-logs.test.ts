@@ -58,12 +58,12 @@ function openFiles(path: string): number {
 }
 
 describe("a container's log", () => {
-  it("is read to its end, even if incomplete [node-agent 103]", async () => {
+  it("a container's log is read to its end, even if incomplete [node-agent 103]", async () => {
     writeFileSync(fixture.logPath, `${line("one")}${line("two")}${line("half").trimEnd()}`);
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: "one\ntwo\nhalf" });
   });
 
-  it("is filtered by lines, bytes and time together [node-agent 114]", async () => {
+  it("a container's log is filtered by lines, bytes and time together [node-agent 114]", async () => {
     writeFileSync(fixture.logPath, ["one", "two", "three"].map(line).join(""));
     expect((await fixture.ask(`${LOGS}?tailLines=2`)).body).toBe("two\nthree\n");
     expect((await fixture.ask(`${LOGS}?tailLines=0`)).body).toBe("");
@@ -74,7 +74,7 @@ describe("a container's log", () => {
     expect(await fixture.ask(`${LOGS}?tailLines=-1`)).toEqual({ code: 422, body: `{"message": "Invalid request."}` });
   });
 
-  it("is sent completely if large", async () => {
+  it("a large container's log is sent completely", async () => {
     const text = Array.from({ length: 100_000 }, (_, index) => line(`line ${index}`)).join("");
     writeFileSync(fixture.logPath, text);
     const { body } = await fixture.ask(LOGS);
@@ -89,7 +89,7 @@ describe("a container's log", () => {
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: `failed to get parse function: unsupported log format: "garbage\\n"` });
   });
 
-  it("of a missing pod, container or instance is rejected with upstream's message [node-agent 103]", async () => {
+  it("a log of a missing pod, container or instance is rejected with upstream's message [node-agent 103]", async () => {
     expect(await fixture.ask("/containerLogs/shop/api/main")).toEqual({ code: 404, body: `pod "api" does not exist` });
     expect(await fixture.ask("/containerLogs/shop/web/side")).toEqual({ code: 404, body: `container "side" not found in pod "web"` });
     const none = { code: 400, body: `previous terminated container "main" in pod "web" not found` };
@@ -98,7 +98,7 @@ describe("a container's log", () => {
     expect(await fixture.ask(LOGS)).toEqual({ code: 200, body: "unable to retrieve container logs for containerd://c1" });
   });
 
-  it("never reads another file of the node, whatever the runtime reports", async () => {
+  it("a log request never reads another file of the node, whatever the runtime reports", async () => {
     fixture.script.logPath = "/etc/hostname";
     const { body } = await fixture.ask(LOGS);
     expect(body).toMatch(/^log file "\/etc\/hostname" is not in /u);
@@ -127,7 +127,7 @@ describe("following a log", () => {
     response.destroy();
   });
 
-  it("of an exited container sends the existing lines and ends, even when it is removed meanwhile", async () => {
+  it("following an exited container's log sends the existing lines and ends, even when the container is removed meanwhile", async () => {
     writeFileSync(fixture.logPath, line("all"));
     fixture.script.containerState = "CONTAINER_EXITED";
     expect((await fixture.ask(`${LOGS}?follow=true`)).body).toBe("all\n");
@@ -137,7 +137,7 @@ describe("following a log", () => {
     expect(await bodyOf(response)).toBe("all\n");
   });
 
-  it("ends at its byte limit, and starts at its tail [node-agent 114]", async () => {
+  it("following a log starts at its tail and ends at its byte limit [node-agent 114]", async () => {
     writeFileSync(fixture.logPath, ["one", "two"].map(line).join(""));
     const response = await fixture.open(`${LOGS}?follow=true&tailLines=1&limitBytes=6`);
     const so = reading(response);
@@ -191,7 +191,7 @@ describe("following a log", () => {
     expect(so.text).toBe("one\ntwo\nthree\nfour\n");
   });
 
-  it("ends immediately when the client disconnects", async () => {
+  it("following a log ends immediately when the client disconnects", async () => {
     const response = await fixture.open(`${LOGS}?follow=true`);
     await eventually("the log is open", () => openFiles(fixture.logPath) === 1);
     response.destroy();
@@ -202,27 +202,30 @@ describe("following a log", () => {
   it.each([
     { asking: "who he is", kind: "TokenReview" },
     { asking: "whether he may", kind: "SubjectAccessReview" },
-  ])("[node-agent 499] does not begin for a client that disconnected while the API server was queried $asking", async ({ kind }) => {
-    const { review } = fixture.script;
-    const answered = Promise.withResolvers<void>();
-    const asked = Promise.withResolvers<void>();
-    fixture.script.review = async (one) => {
-      if (one.kind === kind) asked.resolve();
-      if (one.kind === kind) await answered.promise;
-      return review(one);
-    };
-    const client = await connected(fixture.port);
-    client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\nAuthorization: Bearer ${TOKEN}\r\n\r\n`);
-    await asked.promise;
-    client.destroy();
-    await sleep(100);
-    answered.resolve();
-    await sleep(200);
-    expect([openFiles(fixture.logPath), fixture.statusCalls()]).toEqual([0, 0]);
-    expect(fixture.log.lines.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
-  });
+  ])(
+    "[node-agent 499] following does not begin for a client that disconnected while the API server was queried $asking",
+    async ({ kind }) => {
+      const { review } = fixture.script;
+      const answered = Promise.withResolvers<void>();
+      const asked = Promise.withResolvers<void>();
+      fixture.script.review = async (one) => {
+        if (one.kind === kind) asked.resolve();
+        if (one.kind === kind) await answered.promise;
+        return review(one);
+      };
+      const client = await connected(fixture.port);
+      client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\nAuthorization: Bearer ${TOKEN}\r\n\r\n`);
+      await asked.promise;
+      client.destroy();
+      await sleep(100);
+      answered.resolve();
+      await sleep(200);
+      expect([openFiles(fixture.logPath), fixture.statusCalls()]).toEqual([0, 0]);
+      expect(fixture.log.lines.filter(({ level }) => level === "warn" || level === "error")).toEqual([]);
+    },
+  );
 
-  it("[node-agent 499] ends with its client even if the client requested an upgrade, which logs do not support", async () => {
+  it("[node-agent 499] following ends with its client even if the client requested an upgrade, which logs do not support", async () => {
     const client = await connected(fixture.port);
     const upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n";
     client.write(`GET ${LOGS}?follow=true HTTP/1.1\r\nHost: n1\r\n${upgrade}Authorization: Bearer ${TOKEN}\r\n\r\n`);

@@ -33,27 +33,27 @@ describe("a log file", () => {
   const long = "x".repeat(BLOCK_BYTES);
   const tails: readonly { readonly name: string; readonly text: string; readonly tail: number; readonly want: string }[] = [
     { name: "its last lines", text: "a\nb\nc\n", tail: 2, want: "b\nc\n" },
-    { name: "all its lines, when there are no more", text: "a\nb\n", tail: 2, want: "a\nb\n" },
-    { name: "all its lines, when there are fewer", text: "a\nb\n", tail: 9, want: "a\nb\n" },
-    { name: "no line", text: "a\nb\n", tail: 0, want: "" },
-    { name: "an incomplete line beside those asked for", text: "a\nb\nhalf", tail: 1, want: "b\n" },
+    { name: "all its lines, if it has exactly as many", text: "a\nb\n", tail: 2, want: "a\nb\n" },
+    { name: "all its lines, if it has fewer", text: "a\nb\n", tail: 9, want: "a\nb\n" },
+    { name: "no lines on request", text: "a\nb\n", tail: 0, want: "" },
+    { name: "an incomplete last line in addition to the requested ones", text: "a\nb\nhalf", tail: 1, want: "b\n" },
     { name: "empty lines, which count", text: "\n\n\n", tail: 2, want: "\n\n" },
-    { name: "nothing of nothing", text: "", tail: 3, want: "" },
+    { name: "an empty file", text: "", tail: 3, want: "" },
     { name: "lines longer than a block", text: `a\n${long}1\n${long}2\n`, tail: 2, want: `${long}1\n${long}2\n` },
     {
-      name: "a line that begins where a block does",
+      name: "a line that begins at a block boundary",
       text: `${"x".repeat(9)}\n${"y".repeat(BLOCK_BYTES - 1)}\n`,
       tail: 1,
       want: `${"y".repeat(BLOCK_BYTES - 1)}\n`,
     },
-    { name: "few of very many", text: "line\n".repeat(200_000), tail: 3, want: "line\n".repeat(3) },
+    { name: "a few of many lines", text: "line\n".repeat(200_000), tail: 3, want: "line\n".repeat(3) },
   ];
-  it.each(tails)("is read from its end: $name [node-agent 114]", async ({ text, tail, want }) => {
+  it.each(tails)("a log file is read from its end: $name [node-agent 114]", async ({ text, tail, want }) => {
     writeFileSync(path, text);
     expect((await all(await openLogFile(path, { podLogsDir: root }, tail))) === want).toBe(true);
   });
 
-  it("is read completely, including lines across blocks, and read further when it grows", async () => {
+  it("a log file is read completely, including lines across blocks, and read further when it grows", async () => {
     const text = Array.from({ length: 5_000 }, (_, index) => `${"y".repeat(index % 97)}${index}\n`).join("");
     writeFileSync(path, `${text}ha`);
     const file = await openLogFile(path, { podLogsDir: root });
@@ -65,7 +65,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("half\n");
   });
 
-  it("is reopened when another file has its name, and kept while no file has its name", async () => {
+  it("a log file is reopened when another file has its name, and kept while no file has its name", async () => {
     writeFileSync(path, "a\n");
     const file = await openLogFile(path, { podLogsDir: root });
     expect(await file.isReplaced()).toBe(false);
@@ -76,7 +76,7 @@ describe("a log file", () => {
     expect(await all(file)).toBe("a\n");
   });
 
-  it("is never outside of the pod log directory", async () => {
+  it("a log file is never outside of the pod log directory", async () => {
     const secret = join(directory, "secret");
     writeFileSync(secret, "secret\n");
     symlinkSync(secret, path);
@@ -90,14 +90,14 @@ describe("a log file", () => {
     await expect(openLogFile(join(root, "none.log"), { podLogsDir: root })).rejects.toThrow("failed to open log file");
   });
 
-  it("must be a regular file, and opening a FIFO does not block [node-agent 503]", async () => {
+  it("a log file must be a regular file, and opening a FIFO does not block [node-agent 503]", async () => {
     execFileSync("mkfifo", [path]);
     await expect(openLogFile(path, { podLogsDir: root })).rejects.toThrow("is not a regular file");
     mkdirSync(join(root, "1.log"));
     await expect(openLogFile(join(root, "1.log"), { podLogsDir: root })).rejects.toThrow("is not a regular file");
   });
 
-  it("is the target of the runtime's link, and is reachable only by a path below the pod log directory", async () => {
+  it("a log file is the target of the runtime's link, and is reachable only by a path below the pod log directory", async () => {
     const runtimeLogsDir = join(directory, "runtime");
     mkdirSync(runtimeLogsDir);
     writeFileSync(join(runtimeLogsDir, "1f-json.log"), "a\n");

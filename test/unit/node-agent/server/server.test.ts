@@ -400,7 +400,7 @@ describe("the server", () => {
 });
 
 describe("metrics", () => {
-  it("[node-agent §15] are served on two paths, to clients that may read nodes/metrics", async () => {
+  it("[node-agent §15] metrics are served on two paths, to clients that may read nodes/metrics", async () => {
     const { ask, reviews } = await start();
     expect(await ask("/metrics")).toEqual({ code: 200, body: "figures 1\n" });
     expect(await ask("/metrics/resource")).toMatchObject({

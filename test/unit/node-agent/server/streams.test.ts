@@ -115,7 +115,7 @@ const closed = (socket: Duplex): Promise<void> =>
   });
 
 describe("a command in a container", () => {
-  it("is passed to the runtime unchanged, in the newest running container [node-agent 102]", async () => {
+  it("a command is passed to the runtime unchanged, in the newest running container [node-agent 102]", async () => {
     const socket = await upgraded();
     socket.destroy();
     expect(fixture.execs).toEqual([
@@ -123,7 +123,7 @@ describe("a command in a container", () => {
     ]);
   });
 
-  it("has one output with a terminal", async () => {
+  it("a command with a terminal has one output", async () => {
     const { socket } = await fixture.upgrade("/exec/shop/web/u1/main?command=sh&output=1&error=1&tty=1");
     socket?.destroy();
     expect(fixture.execs).toEqual([{ containerId: "c1", cmd: ["sh"], tty: true, stdin: false, stdout: true, stderr: false }]);
@@ -150,7 +150,7 @@ describe("a command in a container", () => {
     await closed(socket);
   });
 
-  it("is read to its last byte when the runtime ends first", async () => {
+  it("a command's output is read to its last byte when the runtime ends first", async () => {
     const said = Buffer.alloc(LARGE_BYTES, "abcdefghij\n");
     runtime.serve = (socket) => void socket.end(said);
     const socket = await upgraded();
@@ -158,7 +158,7 @@ describe("a command in a container", () => {
     await closed(socket);
   });
 
-  it("is closed when its client disconnects; its client is disconnected when the runtime disconnects", async () => {
+  it("a stream is closed when its client disconnects, and the client is disconnected when the runtime disconnects", async () => {
     const seen = Promise.withResolvers<Duplex>();
     runtime.serve = (socket) => seen.resolve(socket.resume());
     const client = await upgraded();
@@ -169,7 +169,7 @@ describe("a command in a container", () => {
     await closed(await upgraded());
   });
 
-  it("ends with the server", async () => {
+  it("a stream ends with the server", async () => {
     const seen = Promise.withResolvers<Duplex>();
     runtime.serve = (socket) => seen.resolve(socket.resume());
     const client = await upgraded();
@@ -190,23 +190,23 @@ describe("a command that cannot be run", () => {
       path: "/exec/shop/web/main?command=true",
       want: { code: 400, body: "you must specify at least 1 of stdin, stdout, stderr" },
     },
-    { name: "in a pod that there is not", path: "/exec/shop/api/main?output=1", want: { code: 404, body: "pod does not exist" } },
-    { name: "in a pod of another uid", path: "/exec/shop/web/u2/main?output=1", want: { code: 404, body: "pod does not exist" } },
+    { name: "in a pod that does not exist", path: "/exec/shop/api/main?output=1", want: { code: 404, body: "pod does not exist" } },
+    { name: "in a pod with another uid", path: "/exec/shop/web/u2/main?output=1", want: { code: 404, body: "pod does not exist" } },
   ];
-  it.each(refused)("is rejected with upstream's message: $name", async ({ path, want }) => {
+  it.each(refused)("a command is rejected with upstream's message: $name", async ({ path, want }) => {
     const { answer } = await fixture.upgrade(path);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual(want);
     expect(fixture.execs).toEqual([]);
   });
 
-  it("is rejected without an upgrade header or without a running container of that name", async () => {
+  it("a command is rejected without an upgrade header or without a running container of that name", async () => {
     expect(await fixture.ask(EXEC, { method: "POST" })).toEqual({ code: 500, body: "Upgrade request required\n" });
     fixture.script.containerState = "CONTAINER_EXITED";
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 500, body: `container not found ("main")\n` });
   });
 
-  it("fails with the runtime's message, or with its timeout", async () => {
+  it("a command fails with the runtime's message, or with its timeout", async () => {
     runtime.refusal = { code: 404, body: "no such token" };
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toEqual({ code: 404, body: "no such token" });
@@ -223,7 +223,7 @@ describe("a command that cannot be run", () => {
     "http://[::2]/",
     "nonsense",
     "",
-  ])("is not forwarded to %j", async (url) => {
+  ])("a command is not forwarded to %j", async (url) => {
     fixture.script.execUrl = url;
     const { answer } = await fixture.upgrade(EXEC);
     expect({ code: answer.statusCode, body: await bodyOf(answer) }).toMatchObject({
@@ -232,14 +232,17 @@ describe("a command that cannot be run", () => {
     });
   });
 
-  it.each(["http://127.0.0.1:1/exec/x", "http://127.1.2.3:1/", "http://[::1]:1/", "http://localhost:1/"])("is forwarded to %j", (url) => {
-    expect(streamingAddress(url).href).toBe(url);
-  });
+  it.each(["http://127.0.0.1:1/exec/x", "http://127.1.2.3:1/", "http://[::1]:1/", "http://localhost:1/"])(
+    "a command is forwarded to %j",
+    (url) => {
+      expect(streamingAddress(url).href).toBe(url);
+    },
+  );
 });
 
 describe("attaching to a running process", () => {
   const attach = "/attach/shop/web";
-  it("uses the requested streams, and the container's terminal [node-agent 300]", async () => {
+  it("attach uses the requested streams, and the container's terminal [node-agent 300]", async () => {
     (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1`)).socket?.destroy();
     (await fixture.upgrade(`${attach}/main?input=1&output=1&error=1&tty=1`)).socket?.destroy();
     (await fixture.upgrade(`${attach}/u1/shell?input=1&output=1&error=1`)).socket?.destroy();
@@ -252,7 +255,7 @@ describe("attaching to a running process", () => {
     expect(runtime.requests).toHaveLength(3);
   });
 
-  it("is rejected with upstream's message [node-agent 300]", async () => {
+  it("attach is rejected with upstream's message [node-agent 300]", async () => {
     const refusal = async (path: string): Promise<readonly [number | undefined, string]> => {
       const { answer } = await fixture.upgrade(path);
       return [answer.statusCode, await bodyOf(answer)];
@@ -271,7 +274,7 @@ describe("ports of a pod", () => {
   const forward = "/portForward/shop/web";
   const overWebSocket = { method: "GET", headers: { upgrade: "websocket" } };
 
-  it("are forwarded into its newest sandbox; a WebSocket client sends the port numbers first [node-agent 301]", async () => {
+  it("ports are forwarded into the newest sandbox; a WebSocket client sends the port numbers first [node-agent 301]", async () => {
     (await fixture.upgrade(forward)).socket?.destroy();
     (await fixture.upgrade(`${forward}/u1`)).socket?.destroy();
     (await fixture.upgrade(`${forward}?port=80,443&port=8080`, overWebSocket)).socket?.destroy();
@@ -289,13 +292,13 @@ describe("ports of a pod", () => {
     ["?port=65536", 400, `unable to parse "65536" as a port`],
     ["?port=0", 400, `port "0" must be > 0`],
     ["/u2?port=80", 404, "pod not found"],
-  ])("of a WebSocket client are validated: %j is %i %s [node-agent 301]", async (query, code, body) => {
+  ])("ports of a WebSocket client are validated: %j is %i %s [node-agent 301]", async (query, code, body) => {
     const { answer } = await fixture.upgrade(`${forward}${query}`, overWebSocket);
     expect([answer.statusCode, await bodyOf(answer)]).toEqual([code, body]);
     expect(fixture.forwards).toEqual([]);
   });
 
-  it("are rejected while no sandbox of the pod is ready [node-agent 301]", async () => {
+  it("ports are rejected while no sandbox of the pod is ready [node-agent 301]", async () => {
     fixture.script.sandboxes = [];
     const { answer } = await fixture.upgrade(forward);
     expect([answer.statusCode, await bodyOf(answer)]).toEqual([500, `pod not found ("web_shop")`]);
@@ -313,7 +316,7 @@ describe("the run endpoint", () => {
     expect(await fixture.ask("/run/shop/web/main?cmd=ls", post)).toEqual({ code: 500, body: `container not found ("main")` });
   });
 
-  it("[node-agent 499] ends with the client that waits for it", async () => {
+  it("[node-agent 499] a run request ends with the client that waits for it", async () => {
     const runs = Promise.withResolvers<AbortSignal | undefined>();
     fixture.script.execSync = (_cmd, signal) => {
       runs.resolve(signal);
@@ -347,7 +350,7 @@ describe("two joined streams", () => {
     return ends as [Duplex, Duplex]; // of two
   }
 
-  it("may stay open in one direction for a limited time", async () => {
+  it("joined streams may stay open in one direction for a limited time", async () => {
     const [[a, farA], [b, farB]] = [pair(), pair()];
     const joined = joinStreams(a, b, { lingerMs: 50 });
     farA.end("bye");
@@ -385,7 +388,7 @@ describe("two joined streams", () => {
     expect(said.join("")).toBe("abc");
   });
 
-  it("end after the idle timeout", async () => {
+  it("joined streams end after the idle timeout", async () => {
     runtime.serve = () => undefined;
     const [a, b] = [await upgraded(), await upgraded()];
     await joinStreams(a, b, { idleMs: 50 });

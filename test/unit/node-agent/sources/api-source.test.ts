@@ -209,7 +209,7 @@ describe("its requests and deliveries", () => {
 
   it.each([
     { name: "in the stream", watch: [[line("ADDED", object("b", "11"))], [status(410)]] },
-    { name: "before it", watch: new KubeApiError({ code: 410, reason: "Expired" }) },
+    { name: "before the stream", watch: new KubeApiError({ code: 410, reason: "Expired" }) },
   ])("lists again immediately when the version has expired ($name), and removes pods that are gone", async ({ watch }) => {
     const { kube, clock, asked } = scripted(
       [
@@ -332,7 +332,7 @@ describe("its requests and deliveries", () => {
     expect(asked.at(-1)?.query.resourceVersion).toBe("11");
   });
 
-  it("ends when it is stopped, even while it waits", async () => {
+  it("the source ends when it is stopped, even while it waits", async () => {
     const { kube, clock } = scripted([new UnansweredError("refused")], []);
     start({ kube, clock });
     await wait();

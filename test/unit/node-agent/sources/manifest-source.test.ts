@@ -110,7 +110,7 @@ describe("a directory", () => {
     expect(new Set(source.lists[0]?.map(({ metadata }) => metadata.uid)).size).toBe(2);
   });
 
-  it.each(["", "missing"])("[node-agent 64] is an empty list without pods (%s)", async (name) => {
+  it.each(["", "missing"])("[node-agent 64] a directory without pods is an empty list (%s)", async (name) => {
     const source = start(join(directory, name), createVirtualClock(0));
     expect(await source.next()).toEqual([]);
   });
@@ -121,7 +121,7 @@ describe("a directory", () => {
     { priority: "priorityClassName: high", want: [/no effect without priority/u] },
     { priority: "priority: 5", want: [/without priorityClassName/u] },
     { priority: "priority: 5\n  priorityClassName: high", want: [/set priority 2000001000 and priorityClassName system-node-critical/u] },
-  ])("logs a doubtful priority once, and runs the pod: $priority", async ({ priority, want }) => {
+  ])("logs an inconsistent priority once, and runs the pod: $priority", async ({ priority, want }) => {
     await writeFile(join(directory, "a.yaml"), `${YAML("a")}  ${priority}\n`);
     const clock = createVirtualClock(0);
     const source = start(directory, clock);
@@ -133,7 +133,7 @@ describe("a directory", () => {
     expect(shown).toEqual(want.map((warning) => ({ pod: "default/a-n1", warning: expect.stringMatching(warning) as string })));
   });
 
-  it("is read completely every 20 s, and logs an error once", async () => {
+  it("a directory is read completely every 20 s, and an error is logged once", async () => {
     const clock = createVirtualClock(0);
     await write("a.yaml", YAML("a"));
     await write("bad.yaml", "x");
@@ -180,7 +180,7 @@ describe("a directory", () => {
     expect(await source.next()).toEqual(["b-n1"]);
   });
 
-  it("is found if it is created later, even together with its parent directories, or recreated", async () => {
+  it("a directory is found if it is created later, even together with its parent directories, or recreated", async () => {
     const path = join(directory, "etc", "manifests");
     const source = start(path, createSystemClock());
     expect(await source.next()).toEqual([]);
@@ -232,7 +232,7 @@ describe("a file", () => {
     expect(await source.next()).toEqual([]);
   });
 
-  it("is not read if it is larger than 1 MiB", async () => {
+  it("a file larger than 1 MiB is not read", async () => {
     await write("web.yaml", YAML("web"));
     await write("huge.yaml", `${YAML("huge")}# ${"x".repeat(1024 * 1024)}`);
     const source = start(directory, createVirtualClock(0));
@@ -248,7 +248,7 @@ describe("a file", () => {
     },
     { place: "a link to a kernel file that waits", make: async (path: string) => await symlink("/proc/kmsg", path) },
     { place: "a link to a device without an end", make: async (path: string) => await symlink("/dev/zero", path) },
-  ])("that is $place does not stop the source", async ({ make }) => {
+  ])("a file that is $place does not stop the source", async ({ make }) => {
     await write("web.yaml", YAML("web"));
     await make(join(directory, "a.yaml"));
     const source = start(directory, createVirtualClock(0));

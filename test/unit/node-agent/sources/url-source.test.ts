@@ -263,14 +263,14 @@ describe("[node-agent 65] static pods of a URL", () => {
     podsOf(JSON.stringify(pod(name)), url, node)[0]?.metadata.uid;
   const URL_1 = "http://127.0.0.1/one";
 
-  it("have the same UID on every node, and another UID for another URL", () => {
+  it("static pods of a URL have the same UID on every node, and another UID for another URL", () => {
     expect(uidOf("web", URL_1)).toMatch(/^[0-9a-f]{32}$/);
     expect(uidOf("web", URL_1, "n2")).toBe(uidOf("web", URL_1));
     expect(uidOf("web", "http://127.0.0.1/two")).not.toBe(uidOf("web", URL_1));
     expect(uidOf("db", URL_1)).not.toBe(uidOf("web", URL_1));
   });
 
-  it("get the API's defaults, even in a list, but not the toleration of pods from files", () => {
+  it("static pods of a URL get the API's defaults, even in a list, but not the toleration of pods from files", () => {
     const [{ spec } = { spec: undefined }] = podsOf(
       list({ metadata: { name: "web" }, spec: { containers: [{ name: "c", image: "i" }] } }),
       URL_1,

@@ -66,7 +66,7 @@ describe("the first cause", () => {
       words: /image app:v2 of container web cannot be pulled: the registry does not have it/,
     },
     {
-      name: "an image whose class only the Event tells",
+      name: "an image pull error that only the Event classifies",
       objects: [
         pod({ state: { ...waiting("ImagePullBackOff", 'Back-off pulling image "app:v2"') } }),
         event(
@@ -84,13 +84,13 @@ describe("the first cause", () => {
       words: /out of memory \(limit 64Mi\)/,
     },
     {
-      name: "137 without that reason",
+      name: "exit code 137 without the reason OOMKilled",
       objects: [crash({ reason: "Error", exitCode: 137 })],
       kind: "container signalled",
       words: /SIGKILL \(exit code 137\)/,
     },
     {
-      name: "137 of a container that the kubelet lost",
+      name: "exit code 137 of a container that the kubelet lost",
       objects: [crash({ reason: "ContainerStatusUnknown", exitCode: 137 })],
       kind: "container lost",
       words: /lost by the kubelet/,
@@ -98,7 +98,7 @@ describe("the first cause", () => {
     { name: "a segmentation fault", objects: [crash({ reason: "Error", exitCode: 139 })], kind: "container signalled", words: /SIGSEGV/ },
     { name: "an exit code", objects: [crash({ reason: "Error", exitCode: 3 })], kind: "container failed", words: /ends with exit code 3/ },
     {
-      name: "a process that ends",
+      name: "a process that exits with 0",
       objects: [crash({ reason: "Completed", exitCode: 0 })],
       kind: "container completed",
       words: /exit code 0 and is restarted/,
@@ -128,7 +128,7 @@ describe("the first cause", () => {
       words: /its command is not in the image/,
     },
     {
-      name: "a readiness probe",
+      name: "a failing readiness probe",
       objects: [
         pod({ container: { readinessProbe }, status: { phase: "Running" }, state: running }),
         event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
@@ -137,7 +137,7 @@ describe("the first cause", () => {
       words: /readiness probe of container web fails: the application answers 503/,
     },
     {
-      name: "a startup probe",
+      name: "a failing startup probe",
       objects: [
         pod({
           container: { startupProbe: { tcpSocket: { port: 8080 }, periodSeconds: 1, failureThreshold: 30 } },
@@ -151,7 +151,7 @@ describe("the first cause", () => {
       words: /startup probe .* nothing listens on port 8080/,
     },
     {
-      name: "a liveness probe, before the exits that it causes",
+      name: "a failing liveness probe, not the exits that it causes",
       objects: [
         crash({ reason: "Error", exitCode: 137 }),
         event("Killing", "Container web failed liveness probe, will be restarted", { type: "Normal" }),
@@ -170,7 +170,7 @@ describe("the first cause", () => {
       words: /none of 3 nodes takes the pod: not enough\s+cpu\s+\(3\)/,
     },
     {
-      name: "the newest refusal, not the condition's first",
+      name: "the newest scheduling failure, not the first one in the condition",
       objects: [
         refused(QUOTA),
         event("FailedCreate", 'Error creating: admission webhook "policy.example.com" denied the request: no', {
@@ -182,13 +182,13 @@ describe("the first cause", () => {
       words: /admission webhook policy.example.com denies new pods/,
     },
     {
-      name: "a quota",
+      name: "an exhausted quota",
       objects: [refused(QUOTA)],
       kind: "quota exceeded",
       words: /ResourceQuota small refuses new pods: requested pods=1, used pods=3/,
     },
     {
-      name: "a node that does not report, before the pods on it",
+      name: "a node that reports no status, not the pods on it",
       objects: [node("Unknown", "NodeStatusUnknown"), pod({ container: { readinessProbe }, status: { phase: "Running" }, state: running })],
       kind: "node silent",
       words: /node n1 does not report/,
@@ -203,7 +203,7 @@ describe("the first cause", () => {
       words: /Secret web-conf does not exist/,
     },
     {
-      name: "an image, before the deadline that it exceeds",
+      name: "an image pull, not the deadline that it exceeds",
       objects: [
         pod({ state: { ...waiting("ErrImagePull", `${RUNTIME}docker.io/library/app:v2: not found`) } }),
         deployment({
@@ -215,7 +215,7 @@ describe("the first cause", () => {
     },
     { name: "a pause", objects: [deployment({ spec: { paused: true } })], kind: "paused", words: /paused/ },
     {
-      name: "a controller that does not act",
+      name: "a controller that is not running",
       objects: [deployment({ metadata: { generation: 3 } })],
       kind: "controller does not act",
       words: /has not observed the last change of deployment\/web/,
@@ -247,7 +247,7 @@ describe("the first cause", () => {
       words: /the kubelet of n1 evicted pods: the node is low on memory/,
     },
     {
-      name: "a node that refuses a bound pod",
+      name: "a node that rejects a bound pod",
       objects: [pod({ status: { phase: "Failed", reason: "OutOfcpu" } })],
       kind: "rejected by the node",
       words: /nodes refuse pods that were bound to them \(OutOfcpu/,
@@ -271,7 +271,7 @@ describe("the first cause", () => {
       words: /preempted pods for others of higher priority/,
     },
     {
-      name: "a preemption by a pod that is known, of a pod that is gone",
+      name: "a preemption by an existing pod of a pod that was deleted",
       objects: [
         pod({ metadata: { uid: PREEMPTOR, ownerReferences: [] }, spec: { nodeName: undefined } }, "urgent"),
         event("Preempted", `Preempted by pod ${PREEMPTOR} on node n1`, { of: "web-b-9", type: "Normal" }),
@@ -280,7 +280,7 @@ describe("the first cause", () => {
       words: /preempted pods for pod\/urgent -n shop,\s+of\s+higher\s+priority/,
     },
     {
-      name: "a drain",
+      name: "a node drain",
       objects: [pod({ metadata: { deletionTimestamp: at(20) }, status: { conditions: [disrupted("EvictionByEvictionAPI")] } })],
       kind: "drained",
       words: /evicted through the API/,
@@ -314,7 +314,7 @@ describe("the first cause", () => {
       kind: "held by a finalizer",
       words: /finalizer example.com\/hold/,
     },
-  ])("$name", ({ objects, kind, words }) => {
+  ])("the first cause is $name", ({ objects, kind, words }) => {
     const verdict = verdictOn(...objects);
     const [first] = verdict.findings;
     expect(first?.kind).toBe(kind);
@@ -329,9 +329,9 @@ describe("the first cause", () => {
 
 describe("no cause", () => {
   it.each<{ readonly name: string; readonly objects: readonly Placed[] }>([
-    { name: "of a pod that starts", objects: [pod({ state: { ...waiting("ContainerCreating") } })] },
+    { name: "for a pod that starts", objects: [pod({ state: { ...waiting("ContainerCreating") } })] },
     {
-      name: "of a probe within its threshold",
+      name: "for a probe within its threshold",
       objects: [
         pod({ container: { readinessProbe }, status: { phase: "Running" }, state: { running: { startedAt: at(-20) } } }),
         event("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
@@ -347,13 +347,13 @@ describe("no cause", () => {
           : [resource, fields],
       ),
     },
-    { name: "of a pod of the old revision", objects: [crashOf("web-a-1"), pod({ state: { ...waiting("ContainerCreating") } })] },
+    { name: "for a pod of the old revision", objects: [crashOf("web-a-1"), pod({ state: { ...waiting("ContainerCreating") } })] },
     {
-      name: "of a pod that is deleted within its grace period",
+      name: "for a pod that is deleted within its grace period",
       objects: [pod({ metadata: { deletionTimestamp: at(20), deletionGracePeriodSeconds: 30 } })],
     },
     {
-      name: "of a restart that the container survived",
+      name: "for a restart after which the container keeps running",
       objects: [
         pod({
           status: { phase: "Running" },
@@ -363,7 +363,7 @@ describe("no cause", () => {
       ],
     },
     {
-      name: "of an init container that runs for as long as others did",
+      name: "for an init container that runs as long as others did",
       objects: [
         pod({
           spec: { initContainers: [{ name: "wait", image: "wait:v1" }] },
@@ -372,7 +372,7 @@ describe("no cause", () => {
         }),
       ],
     },
-    { name: "of a Deployment with the same selector in another namespace", objects: [pod(), another("else")] },
+    { name: "for a Deployment with the same selector in another namespace", objects: [pod(), another("else")] },
     {
       name: "while the autoscaler adds a node",
       objects: [
@@ -380,7 +380,7 @@ describe("no cause", () => {
         event("TriggeredScaleUp", "pod triggered scale-up: [{g 1->2 (max: 5)}]", { type: "Normal" }),
       ],
     },
-  ])("$name", ({ objects }) => {
+  ])("reports no cause $name", ({ objects }) => {
     const { findings, health } = verdictOn(...objects);
     expect(findings.filter(({ level }) => level === "cause")).toEqual([]);
     expect(health).toBe("progressing");

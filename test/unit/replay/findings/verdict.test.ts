@@ -18,7 +18,7 @@ describe("a deletion", () => {
   it.each<{ readonly name: string; readonly finalizer: string; readonly help: RegExp }>([
     { name: "held by a finalizer", finalizer: "example.com/hold", help: /controller that owns the finalizer/ },
     { name: "in the foreground", finalizer: "foregroundDeletion", help: /dependents that are not deleted/ },
-  ])("$name is a separate state even if the rollout is complete", ({ finalizer, help }) => {
+  ])("a deletion $name is a separate state even if the rollout is complete", ({ finalizer, help }) => {
     const metadata = { deletionTimestamp: at(-60), finalizers: [finalizer] };
     const verdict = verdictOn(deployment({ metadata, status: { replicas: 3, updatedReplicas: 3 } }), ...oldPods);
     expect(verdict.health).toBe("deleting");
