@@ -10,6 +10,7 @@ import { ALL_RELEASES } from "@deltaloop/kube/releases";
 import { FamilyCensus, StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
 import { allOf } from "./capture/all-of.ts";
 import { openAnyRecords, sparingMemory } from "./capture/read-records.ts";
+import { startupTimeoutOption } from "./cluster/startup.ts";
 import { withDetails } from "./command/help.ts";
 import { momentIn } from "./command/moment.ts";
 import { recordedRelease, recordedReleaseOption } from "./capture/recorded-release.ts";
@@ -62,6 +63,7 @@ export function registerExplain(program: Command): void {
     .optionsGroup("Cluster access:")
     .option("--kubeconfig <file>", "kubeconfig (default: KUBECONFIG, then ~/.kube/config)")
     .option("--context <name>", "context of the kubeconfig")
+    .addOption(startupTimeoutOption())
     .option("-w, --watch", "print each change of the verdict until the rollout is complete or stuck")
     .action(runExplain);
   withDetails(command, {

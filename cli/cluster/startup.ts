@@ -43,7 +43,7 @@ export async function untilListed(
   config: KubeHttpConfig,
   flags: StartupFlags & { readonly namespace?: string },
   log: Log,
-  signal: AbortSignal,
+  signal = new AbortController().signal,
 ): Promise<void> {
   const client = starting(createClient(config), config.server, flags, log);
   const lists = CACHED_RESOURCES.map((resource) =>

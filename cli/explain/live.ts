@@ -14,13 +14,15 @@ import { StateCensus, verdictOf, worstFirst } from "@deltaloop/replay/explain";
 import type { ClusterState, Verdict } from "@deltaloop/replay/explain";
 import { untilSignalled } from "@deltaloop/local/processes";
 import { accessFailure } from "../cluster/access-failure.ts";
+import { untilListed } from "../cluster/startup.ts";
+import type { StartupFlags } from "../cluster/startup.ts";
 import { objectText } from "../output/output-option.ts";
 import type { OutputFormat } from "../output/output-option.ts";
 import { printWorst } from "./print-worst.ts";
 import { objectName, wantedBy } from "./subject.ts";
 import { verdictJson, verdictText } from "./verdict-text.ts";
 
-export interface LiveFlags {
+export interface LiveFlags extends StartupFlags {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly namespace?: string;
@@ -41,6 +43,7 @@ export async function explainLive(object: string, flags: LiveFlags): Promise<voi
   const { config, namespace } = await clusterOf(wanted?.namespace, flags);
   const kube = createKubeCalls({ ...config, waitMsMax: POLL_MS });
   const log = consoleLog("", "warn");
+  await untilListed(config, { ...flags, namespace }, log);
   const read = (): Promise<ClusterState> => readState(kube, { namespace, server: config.server, log });
   if (wanted === undefined) return printWorst(worstFirst(await read()), undefined, { ...flags, namespace });
   const subject = { ...wanted, namespace };
@@ -97,7 +100,7 @@ async function watched(judge: () => Promise<Verdict>, output: OutputFormat | und
 }
 
 /** @throws {UsageError} for a missing right */
-export async function readState(
+async function readState(
   kube: KubeReader,
   { namespace, server, log }: { readonly namespace: string; readonly server: string; readonly log: Log },
 ): Promise<ClusterState> {

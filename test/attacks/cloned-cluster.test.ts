@@ -5,10 +5,12 @@
  */
 import { describe, expect, it } from "vitest";
 
+import { resumeLineage } from "../../cli/cluster/resume-lineage.ts";
 import { functionHandlers } from "../../cli/functions/functions.ts";
 import { createVirtualClock } from "../../shared/base/memory/clock.ts";
 import { createSeededRandom } from "../../shared/base/memory/random.ts";
 import { createDigester } from "../../shared/kube/pod-template/digest.ts";
+import { LEASE_APPROVED } from "../../shared/controllers/cache/watcher/lineage.ts";
 import { createMemoryData } from "../../shared/store/memory/store/data.ts";
 import { createApiServer } from "../../shared/api-server/api-server.ts";
 import { createInProcessKube } from "../../shared/api-server/in-process-client.ts";
@@ -96,6 +98,7 @@ function sharedCache() {
         void (await person.request("POST", LEASES, { metadata: { name, ...(annotations && { annotations }) }, spec })),
       says: (text: string) => log.lines.filter(({ message }) => message.includes(text)).length,
       backup: () => server.backup(),
+      resume: async () => await resumeLineage(createInProcessKube(server, { component: "resume" }), backend.store, LEASE),
     };
   };
   return { clock, data, cluster };
@@ -169,6 +172,66 @@ describe("a clone of a living cluster", () => {
     await clock.advance(90_000);
     expect(await production.pods()).toHaveLength(NAMES.length * REPLICAS);
     await live(scene, 60_000);
+    await production.stop(returned);
+  });
+
+  it("may replace the epoch in the moment when production returns: one of them works, the other one stops with an alarm", async () => {
+    const downSince = async () => {
+      const scene = await productionAndClone(1n);
+      await scene.production.stop(scene.running);
+      return { ...scene, cloned: scene.clone.start(), current: () => scene.data.epoch?.record.epoch };
+    };
+    const first = await downSince();
+    let replacedMs = 0;
+    for (; first.current() === first.epoch; replacedMs += 100) await first.clock.advance(100);
+    expect(replacedMs).toBeGreaterThan(60_000);
+    await first.clone.stop(first.cloned);
+
+    const isKept: boolean[] = [];
+    for (const earlierMs of [3_000, 1_000, 300, 100, -100]) {
+      const { production, clone, clock, epoch, current, cloned } = await downSince();
+      await clock.advance(replacedMs - earlierMs);
+      const returned = production.start();
+      await live({ clock, production }, 30_000);
+      const winner = current();
+      expect((winner === epoch ? clone : production).says("two clusters share this cache")).toBeGreaterThan(0);
+      await live({ clock, production }, 30_000);
+      expect(current()).toBe(winner);
+      await clone.stop(cloned);
+      await clock.advance(90_000);
+      expect(await production.pods()).toHaveLength(NAMES.length * REPLICAS);
+      await production.stop(returned);
+      isKept.push(winner === epoch);
+    }
+    expect([isKept[0], isKept.at(-1)]).toEqual([true, false]);
+  });
+
+  it("is replaced at once when a user runs deltaloop resume --lineage against production; the clone then stops with an alarm", async () => {
+    const scene = await productionAndClone(1n);
+    const { production, clone, data, clock } = scene;
+    const [gone = ""] = await production.pods();
+    await production.stop(scene.running);
+    const cloned = clone.start();
+    await clock.advance(300_000);
+    const taken = data.epoch?.record.epoch;
+    expect(await clone.resume()).toMatchObject({
+      lines: ["the epoch is of this cluster: nothing to replace", expect.stringMatching(/^forgotten: [1-9]/)],
+    });
+    const returned = production.start();
+    await production.deletePod(gone);
+    await clock.advance(30_000);
+    expect(data.epoch?.record.epoch).toBe(taken);
+    const approved = await production.resume();
+    expect(approved).toMatchObject({ isDone: true, lines: [expect.stringContaining(`replaces epoch ${taken}`), expect.anything()] });
+    await clock.advance(10_000);
+    const replaced = data.epoch?.record.epoch;
+    expect(replaced).not.toBe(taken);
+    await live(scene, 60_000);
+    expect(data.epoch?.record.epoch).toBe(replaced);
+    expect(await production.pods()).toHaveLength(NAMES.length * REPLICAS);
+    expect(clone.says("two clusters share this cache")).toBeGreaterThan(0);
+    expect((await production.lease()).metadata.annotations).not.toHaveProperty(LEASE_APPROVED);
+    await clone.stop(cloned);
     await production.stop(returned);
   });
 });

@@ -1,9 +1,10 @@
 /** `deltaloop explain --context NAME --open`: the timeline of a namespace, live. */
 import { UsageError } from "@deltaloop/base";
 import { consoleLog } from "@deltaloop/base/output";
-import { createClient, createWatch, kubeOver } from "@deltaloop/kube/http";
+import { createClient, createWatch } from "@deltaloop/kube/http";
 import { untilSignalled } from "@deltaloop/local/processes";
-import { clusterOf, readState } from "../live.ts";
+import { untilListed } from "../../cluster/startup.ts";
+import { clusterOf } from "../live.ts";
 import type { LiveFlags } from "../live.ts";
 import { wantedBy } from "../subject.ts";
 import { clusterOptions, openLivePage, openText } from "./open-page.ts";
@@ -16,9 +17,8 @@ export async function openCluster(object: string, flags: LiveFlags & { readonly 
   const { config, namespace } = await clusterOf(wanted?.namespace, flags);
   const { server } = config;
   const log = consoleLog("", "warn");
-  const client = createClient(config);
-  await readState(kubeOver(client), { namespace, server, log }); // reports a missing right before it opens the page
-  const kube = createWatch(client, namespace);
+  await untilListed(config, { ...flags, namespace }, log); // reports a missing right before it opens the page
+  const kube = createWatch(createClient(config), namespace);
   const explainOptions = clusterOptions(flags);
   const page = await openLivePage({ source: `namespace ${namespace}`, server, kube, isWhole: !flags.redact, explainOptions, log });
   process.stdout.write(openText(wanted === undefined ? page.url : `${page.url}#text=${encodeURIComponent(wanted.name)}`));

@@ -69,6 +69,7 @@ const refuse = (about: FaultRule["about"], first: number, code = 503): FaultRule
 
 describe("a command that starts by calling the API server", () => {
   const CAPTURE = ["capture", "-o", "-", "--kubeconfig", "kubeconfig"];
+  const EXPLAIN = ["explain", "--kubeconfig", "kubeconfig", "-n", "default"];
   const SHADOW = ["shadow", "--kubeconfig", "kubeconfig", "--metrics", "127.0.0.1:0"];
 
   it("capture waits for a server that answers 503 for two seconds, and reports it", async () => {
@@ -78,13 +79,24 @@ describe("a command that starts by calling the API server", () => {
     expect(code).toBe(0);
   });
 
+  it("explain of a cluster waits for a server that answers 503 or closes connections, and reports it", async () => {
+    front.behave(refuse({ verbs: ["list"], resource: "pods" }, 3), {
+      ...{ name: "lost", about: { verbs: ["list"], resource: "deployments" }, often: { first: 1 } },
+      fault: { kind: "loseRequest" },
+    });
+    const { code, stderr } = await run(EXPLAIN);
+    expect(stderr).toContain(`waiting for the API server ${front.url} call="GET /api/v1/namespaces/default/pods: 503 ServiceUnavailable"`);
+    expect(code).toBe(1); // no workload
+  });
+
   it.each([
     { verb: "capture", command: CAPTURE },
+    { verb: "explain", command: EXPLAIN },
     { verb: "shadow", command: SHADOW },
   ])("$verb exits at once with 401 and the remedy", async ({ command }) => {
     front.behave(refuse({ resource: "pods" }, 1_000, 401));
     const { code, stderr } = await run(command);
-    expect(stderr).toMatch(/^deltaloop: GET \/api\/v1\/pods fails: 401 Unauthorized\. .*renew the token/m);
+    expect(stderr).toMatch(/^deltaloop: GET \/api\/v1\/(?:namespaces\/default\/)?pods fails: 401 Unauthorized\. .*renew the token/m);
     expect(code).toBe(2);
   });
 
