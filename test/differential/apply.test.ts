@@ -1,7 +1,11 @@
-/** Server-side apply: random writes of several managers through upstream's field manager and ours. */
+/**
+ * Server-side apply: random writes of several managers through upstream's field manager and ours; and random schemas of
+ * CustomResourceDefinitions through upstream's pruning, defaulting and conversion of types and ours.
+ */
 import { afterAll, describe, expect, it } from "vitest";
 import { firstDifference, playOurs, reportOf } from "./apply/compare.ts";
-import { fieldManagerProgram, startFieldManager } from "./apply/upstream.ts";
+import { admitOurs, isSame, randomCustom } from "./apply/custom.ts";
+import { fieldManagerProgram, startCustoms, startFieldManager } from "./apply/upstream.ts";
 
 const SEQUENCES = 2000;
 /** New ones each second. */
@@ -32,3 +36,22 @@ describe.skipIf(missing !== undefined)(
     });
   },
 );
+
+describe.skipIf(missing !== undefined)("objects of CustomResourceDefinitions are pruned, defaulted and typed as upstream does", () => {
+  const upstream = "program" in built ? startCustoms(built.program) : undefined;
+  afterAll(() => upstream?.close());
+
+  it(`with ${SEQUENCES} schemas from seed ${FIRST} on`, { timeout: 300_000 }, async () => {
+    if (upstream === undefined) throw new Error("skipped");
+    const different: object[] = [];
+    let typedOnes = 0;
+    for (let seed = FIRST; seed < FIRST + SEQUENCES; seed += 1) {
+      const custom = randomCustom(seed);
+      const [ours, theirs] = [admitOurs(custom), await upstream.admit(custom)];
+      if (theirs.fields !== undefined) typedOnes += 1;
+      if (!isSame(ours, theirs)) different.push({ seed, ...custom, ours, theirs });
+    }
+    expect(different).toEqual([]);
+    expect(typedOnes).toBeGreaterThan(SEQUENCES / 2);
+  });
+});

@@ -76,6 +76,27 @@ const COMMANDS: readonly { readonly args: readonly string[]; readonly input?: ob
   { args: ["delete", "deployment", "other", "-n", "shop"], say: true },
 ];
 
+/** Also with the object that client-side apply made above. */
+const SERVER_SIDE: typeof COMMANDS = [
+  { args: ["apply", "--server-side", "-n", "shop", "-f", "-"], input: settings("a", "1"), say: true },
+  { args: ["apply", "--server-side", "--field-manager=ops", "-n", "shop", "-f", "-"], input: settings("a", "2"), say: true },
+  {
+    args: ["apply", "--server-side", "--field-manager=ops", "--force-conflicts", "-n", "shop", "-f", "-"],
+    input: settings("a", "2"),
+    say: true,
+  },
+  { args: ["apply", "--server-side", "--dry-run=server", "-n", "shop", "-f", "-"], input: settings("a", "1"), say: true },
+  { args: ["apply", "--server-side", "-n", "shop", "-f", "-"], input: settings("b", "1"), say: true },
+  { args: ["get", "configmap", "settings", "-n", "shop", "-o", "jsonpath={.data}"], say: true },
+  { args: ["apply", "--server-side", "-n", "shop", "-f", "-"], input: { ...manifest, spec: { ...manifest.spec, replicas: 2 } }, say: true },
+  { args: ["get", "deployment", "web", "-n", "shop", "-o", "jsonpath={.metadata.managedFields[*].manager}"] },
+  { args: ["apply", "--server-side", "-n", "shop", "-f", "-"], input: { ...settings("b", "1"), dat: {} }, say: true },
+];
+
+function settings(key: string, value: string): object {
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { [key]: value } };
+}
+
 const MALLORY = "/api/v1/namespaces/mallory/pods";
 const MALLORY_SETS = "/apis/apps/v1/namespaces/mallory/replicasets";
 const podOf = (name: string, more: JsonObject = {}): JsonObject => ({
@@ -147,7 +168,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       if ("missing" in binaries) throw new Error(binaries.missing);
       kubectlPath = binaries.kubectl;
       cluster = await startCluster({ machines: false }); // the conversation requires pods without controllers
-      memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom() }));
+      memory = await serveHttp(createApiServer({ clock: createSystemClock(), random: createSystemRandom(), managedFields: true }));
       kubeconfig = join(directory, "kubeconfig");
       await writeFile(kubeconfig, kubeconfigOf({ server: memory.url }));
       memoryClient = await rawClientAt(kubeconfig, "e2e");
@@ -201,7 +222,7 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
       dev = await startDev(cluster, "--nodes", "2", "--bind-pods");
       await memoryDev.line("ready:");
       const from = performance.now();
-      for (const { args, input, say } of COMMANDS) {
+      for (const { args, input, say } of [...COMMANDS, ...SERVER_SIDE]) {
         const stdin = input === undefined ? undefined : JSON.stringify(input);
         const [real, ours] = await Promise.all([
           cluster.plane.kubectl(args, stdin === undefined ? {} : { input: stdin }),
@@ -217,7 +238,9 @@ await whereRealPartsAre("the in-memory API server beside a real one", () => {
           });
         if (args[0] !== "get") await Promise.all([settled(cluster.client), settled(memoryClient)]);
       }
-      measured(`${COMMANDS.length} kubectl commands on both servers in ${((performance.now() - from) / 1000).toFixed(1)} s`);
+      measured(
+        `${COMMANDS.length + SERVER_SIDE.length} kubectl commands on both servers in ${((performance.now() - from) / 1000).toFixed(1)} s`,
+      );
     });
 
     it("describes a Deployment as kubectl does on a real server", async () => {

@@ -33,5 +33,5 @@ for (let seed = first; seed <= last; seed += 1) {
 upstream.close();
 const seconds = Math.round((performance.now() - startedAt) / 1000);
 console.log(`${last - first + 1} sequences, ${writes} writes, ${conflicts} conflicts, ${differences} different, ${seconds} s`);
-if (values.record) writeFileSync(RECORDED, `${JSON.stringify({ first, digests })}\n`);
+if (values.record) writeFileSync(RECORDED, `${JSON.stringify({ first, digests }, null, 2)}\n`);
 process.exitCode = differences > 0 ? 1 : 0;

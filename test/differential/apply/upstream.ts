@@ -5,8 +5,9 @@ import { createInterface } from "node:readline";
 import { go } from "../../envtest/go-program.ts";
 import { builtOfRelease, releaseModule } from "../../envtest/release-module.ts";
 import type { Made, Played } from "./compare.ts";
+import type { Admitted, Custom } from "./custom.ts";
 
-const SOURCE = join(import.meta.dirname, "upstream/field_manager_test.go");
+const SOURCES = ["field_manager_test.go", "custom_test.go"].map((file) => join(import.meta.dirname, "upstream", file));
 const FLAGS = ["-c", "-mod=readonly", "-buildvcs=false", "-trimpath", "-vet=off", "-ldflags", "-s -w"];
 
 /** Its path; or one line with the reason why it cannot be built here. */
@@ -16,12 +17,31 @@ export async function fieldManagerProgram(): Promise<{ readonly program: string 
     name: "field manager",
     takes: "about two minutes",
     module,
-    files: [SOURCE],
+    files: SOURCES,
     flags: FLAGS,
     program: "field-manager",
-    build: (folder) => go(module, ["test", ...FLAGS, "-o", join(folder, "field-manager"), SOURCE]),
+    build: (folder) => go(module, ["test", ...FLAGS, "-o", join(folder, "field-manager"), ...SOURCES]),
   });
   return "missing" in built ? built : { program: join(built.folder, "field-manager") };
+}
+
+/** A question in JSON, and its answer. */
+type Ask = (question: object) => Promise<unknown>;
+
+function start(program: string, test: string): { readonly ask: Ask; readonly close: () => void } {
+  const child = spawn(program, [`-test.run=^${test}$`, "-test.timeout=0"], { stdio: ["pipe", "pipe", "pipe"], env: {} });
+  let complaints = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (complaints = (complaints + text).slice(-10_000)));
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  return {
+    async ask(question) {
+      child.stdin.write(`${JSON.stringify(question)}\n`);
+      const { value, done } = await lines.next();
+      if (done === true || !/^[[{]/u.test(value)) throw new Error(`upstream's program ended: ${value ?? ""}\n${complaints}`);
+      return JSON.parse(value);
+    },
+    close: () => void child.stdin.end(),
+  };
 }
 
 export interface UpstreamFieldManager {
@@ -30,17 +50,24 @@ export interface UpstreamFieldManager {
 }
 
 export function startFieldManager(program: string): UpstreamFieldManager {
-  const child = spawn(program, ["-test.run=TestFieldManager", "-test.timeout=0"], { stdio: ["pipe", "pipe", "pipe"], env: {} });
-  let complaints = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (complaints = (complaints + text).slice(-10_000)));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const { ask, close } = start(program, "TestFieldManager");
   return {
     async play({ subject: { kind, versions, types, roots }, steps }) {
-      child.stdin.write(`${JSON.stringify({ kind, versions, types, roots, steps })}\n`);
-      const { value, done } = await lines.next();
-      if (done === true || !value.startsWith("[")) throw new Error(`the field manager ended: ${value ?? ""}\n${complaints}`);
-      return JSON.parse(value) as readonly Made[]; // field_manager_test.go wrote it
+      return (await ask({ kind, versions, types, roots, steps })) as readonly Made[]; // field_manager_test.go wrote it
     },
-    close: () => void child.stdin.end(),
+    close,
+  };
+}
+
+export interface UpstreamCustoms {
+  admit(custom: Custom): Promise<Admitted>;
+  close(): void;
+}
+
+export function startCustoms(program: string): UpstreamCustoms {
+  const { ask, close } = start(program, "TestCustom");
+  return {
+    admit: async (custom) => (await ask(custom)) as Admitted, // custom_test.go wrote it
+    close,
   };
 }

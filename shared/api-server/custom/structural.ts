@@ -1,0 +1,104 @@
+/**
+ * Objects of a CustomResourceDefinition by its schema: unknown fields are dropped, defaults are set. All in place.
+ *
+ * Source: apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go, defaulting/{algorithm,prunenulls}.go.
+ */
+import { clone, isObject, type Json, type JsonObject, objectAt, ownAt, setOwn } from "@deltaloop/base";
+
+/** A structural schema, as `openAPIV3Schema` has it. */
+export type Schema = JsonObject;
+
+const META_FIELDS = new Set(["apiVersion", "kind", "metadata"]);
+
+/** Prunes and defaults an object of that kind. */
+export function admitCustom(object: JsonObject, schema: Schema): void {
+  prune(object, { ...schema, "x-kubernetes-embedded-resource": true });
+  dropNulls(object, schema);
+  setDefaults(object, schema);
+}
+
+function keepsUnknown(schema: Schema | undefined): boolean {
+  return schema?.["x-kubernetes-preserve-unknown-fields"] === true;
+}
+
+function prune(value: Json, schema: Schema | undefined): void {
+  const keeps = keepsUnknown(schema);
+  if (Array.isArray(value)) {
+    const items = objectAt(schema, "items");
+    // Below a list that keeps unknown fields, they are kept too.
+    for (const item of value)
+      if (keeps) pruneKnown(item, items);
+      else prune(item, items);
+  } else if (isObject(value)) {
+    if (keeps) pruneKnown(value, schema);
+    else pruneMap(value, schema);
+  }
+}
+
+function pruneMap(value: JsonObject, schema: Schema | undefined): void {
+  for (const key of Object.keys(value)) {
+    if (schema?.["x-kubernetes-embedded-resource"] === true && META_FIELDS.has(key)) continue;
+    const below = schemaOf(schema, key);
+    if (below === "unknown") delete value[key];
+    else prune(value[key] ?? null, below);
+  }
+}
+
+/** Prunes what has a schema, and keeps the rest. */
+function pruneKnown(value: Json, schema: Schema | undefined): void {
+  if (schema === undefined) return;
+  if (Array.isArray(value)) for (const item of value) pruneKnown(item, objectAt(schema, "items"));
+  if (!isObject(value)) return;
+  for (const key of Object.keys(value)) {
+    if (schema["x-kubernetes-embedded-resource"] === true && META_FIELDS.has(key)) continue;
+    const below = schemaOf(schema, key);
+    if (below !== "unknown") prune(value[key] ?? null, below);
+  }
+}
+
+/** The schema of a field; undefined for one that may be there without a schema. */
+function schemaOf(schema: Schema | undefined, key: string): Schema | undefined | "unknown" {
+  const property = ownAt(objectAt(schema, "properties"), key);
+  if (isObject(property)) return property;
+  if (schema?.["additionalProperties"] === undefined) return "unknown";
+  return objectAt(schema, "additionalProperties");
+}
+
+/** Null that is neither allowed nor has a default counts as absent. */
+function dropNulls(value: Json, schema: Schema | undefined): void {
+  if (Array.isArray(value)) for (const item of value) dropNulls(item, objectAt(schema, "items"));
+  if (!isObject(value)) return;
+  for (const [key, each] of Object.entries(value)) {
+    const below = schemaOf(schema, key);
+    const known = below === "unknown" ? undefined : below;
+    if (each === null && known !== undefined && known["nullable"] !== true && (known["default"] ?? null) === null) delete value[key];
+    else dropNulls(each, known);
+  }
+}
+
+function setDefaults(value: Json, schema: Schema | undefined): void {
+  if (schema === undefined) return;
+  if (Array.isArray(value)) {
+    const items = objectAt(schema, "items");
+    for (const [i, item] of value.entries()) {
+      if (isForbiddenNull(item, items)) value[i] = clone(items?.["default"] ?? null);
+      setDefaults(value[i] ?? null, items);
+    }
+  }
+  if (!isObject(value)) return;
+  for (const [key, property] of Object.entries(objectAt(schema, "properties") ?? {})) {
+    const preset = isObject(property) ? (property["default"] ?? null) : null;
+    if (preset !== null && (!Object.hasOwn(value, key) || (isObject(property) && isForbiddenNull(value[key], property))))
+      setOwn(value, key, clone(preset));
+  }
+  const rest = objectAt(schema, "additionalProperties");
+  for (const key of Object.keys(value)) {
+    const property = ownAt(objectAt(schema, "properties"), key);
+    if (!isObject(property) && isForbiddenNull(value[key], rest)) value[key] = clone(rest?.["default"] ?? null);
+    setDefaults(value[key] ?? null, isObject(property) ? property : rest);
+  }
+}
+
+function isForbiddenNull(value: Json | undefined, schema: Schema | undefined): boolean {
+  return value === null && schema !== undefined && schema["nullable"] !== true;
+}
