@@ -110,7 +110,10 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   const source = createWatch(client, flags.namespace);
   await untilListed(config, flags, log, signalled);
   const { gitVersion: kubernetes } = await readApiServer(client).catch(() => ({ gitVersion: undefined })); // the user may lack the right to read the version
-  const kube = recordingWatch(source, { write, clock, digester, raw: !redact, keeps: rotates, server: config.server, kubernetes });
+  const kube = recordingWatch(source, {
+    ...{ write, clock, digester, raw: !redact, keeps: rotates, yieldsVersions: true, server: config.server, kubernetes },
+    room: () => file.room(),
+  });
   const ends = new AbortController();
   const ended = AbortSignal.any([signalled, ends.signal]);
   log.info(
@@ -118,14 +121,14 @@ async function runCapture(flags: CaptureFlags): Promise<void> {
   );
   const read = async (): Promise<string> => (await readApiServer(client)).gitVersion;
   const looking = lookingAtRelease(kube, recordedUpgrades(read, kube, kubernetes));
-  const watching = Promise.all([watchAll(looking, { clock, digester, log }, ended), watchEvidence(kube, { clock, log }, ended)]);
+  const watching = Promise.all([watchAll(looking, { clock, log }, ended), watchEvidence(kube, { clock, log }, ended)]);
   while (!ended.aborted) {
     await clock.after(FLUSH_MS, ended).catch(() => undefined);
     file.flush();
     if (file.error) ends.abort(file.error);
     else if (!kube.isListing && file.isFull(clock.now())) {
       file.next(clock.now());
-      kube.restart();
+      await kube.restart();
       await file.settled();
       log.info(`continuing in ${file.path}`);
     }

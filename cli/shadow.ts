@@ -166,7 +166,7 @@ async function besideUpstream(
   const startMs = clock.now();
   log.info(`comparing with the controllers of ${config.server}, by list and watch only; stop with Ctrl-C`);
   const watching = Promise.all([
-    watchAll(kube, { clock, digester, log }, ends),
+    watchAll(kube, { clock, log }, ends),
     ...(page ? [watchEvidence(page.kube, { clock, log }, ends), page.show(ends)] : []),
   ]);
   while (!ends.aborted) {

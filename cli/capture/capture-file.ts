@@ -60,7 +60,12 @@ interface OpenFile {
   readonly out: Writable | Gzip;
   readonly sinceMs: number;
   bytes: number;
+  /** Lines for gzip, which costs much less for large chunks. */
+  held: string[];
+  heldBytes: number;
 }
+
+const CHUNK_BYTES = 64 * 2 ** 10;
 
 /** A file that replaces another one. */
 interface Draft {
@@ -106,9 +111,19 @@ export class CaptureFile {
 
   /** Returns false if the caller should wait for `drained`. */
   write(line: string): boolean {
-    if (this.#open.bytes === 0) this.#makeRoom(this.#open);
-    this.#open.bytes += Buffer.byteLength(line) + 1;
-    return this.#open.out.write(`${line}\n`);
+    const open = this.#open;
+    if (open.bytes === 0) this.#makeRoom(open);
+    const bytes = Buffer.byteLength(line) + 1;
+    open.bytes += bytes;
+    if (open.out === open.file) return open.out.write(`${line}\n`);
+    open.held.push(line);
+    open.heldBytes += bytes;
+    return open.heldBytes < CHUNK_BYTES ? !open.out.writableNeedDrain : passOn(open);
+  }
+
+  /** Resolves once the file takes more lines, or writing has failed. */
+  async room(): Promise<void> {
+    if (this.#open.out.writableNeedDrain && this.#error === undefined) await this.drained();
   }
 
   /** Also resolves when writing has failed: gzip in front of a failed file never drains. */
@@ -123,6 +138,7 @@ export class CaptureFile {
 
   flush(): void {
     const { out, file } = this.#open;
+    passOn(this.#open);
     if (out !== file) (out as Gzip).flush(constants.Z_SYNC_FLUSH); // the other file exists
   }
 
@@ -190,7 +206,8 @@ export class CaptureFile {
 
   #begin(nowMs: number): OpenFile {
     const path = this.#rotates ? numbered(this.#path, this.#number) : this.#path;
-    if (isStandardOutput(path)) return { path: "standard output", file: process.stdout, out: process.stdout, sinceMs: nowMs, bytes: 0 };
+    if (isStandardOutput(path))
+      return { path: "standard output", file: process.stdout, out: process.stdout, sinceMs: nowMs, bytes: 0, held: [], heldBytes: 0 };
     let fd: number;
     try {
       // Opened at once, so that a wrong path is reported before any request to a cluster.
@@ -203,7 +220,7 @@ export class CaptureFile {
     if (out !== file) out.pipe(file);
     this.#ended.push(finished(file).catch((error: unknown) => void (this.#error ??= new Error(`${path}: ${messageOf(error)}`))));
     this.#kept.push(path);
-    return { path, file, fd, out, sinceMs: nowMs, bytes: 0 };
+    return { path, file, fd, out, sinceMs: nowMs, bytes: 0, held: [], heldBytes: 0 };
   }
 
   #openFile(path: string): number {
@@ -234,9 +251,18 @@ export class CaptureFile {
 
   #end(): void {
     const { out } = this.#open;
+    passOn(this.#open);
     if (out !== process.stdout) out.end();
     else this.#ended.push(new Promise((resolve) => out.write("", () => resolve())));
   }
+}
+
+/** Returns false if the caller should wait for `drained`. */
+function passOn(open: OpenFile): boolean {
+  if (open.held.length === 0) return !open.out.writableNeedDrain;
+  const chunk = `${open.held.join("\n")}\n`;
+  [open.held, open.heldBytes] = [[], 0];
+  return open.out.write(chunk);
 }
 
 function inTheWay(path: string): UsageError {

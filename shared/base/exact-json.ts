@@ -47,13 +47,22 @@ type Fields = Record<string, unknown>;
  * @throws {NestingError} for a text of more than 2 Mi characters that is nested deeper than 100 levels
  */
 export function parseExact(text: string): unknown {
-  if (text.length > SCANNED_LENGTH && isTooDeep(text)) throw new NestingError(`nested deeper than ${LEVELS_MAX} levels`);
-  const value: unknown = JSON.parse(text);
+  const value = parseRounded(text);
   if (!text.includes(TEMPLATE) && !text.includes(ESCAPED)) return value;
   if (!objectsOf(value).some((object) => templateOf(object)) || !LONG_INTEGER.test(text)) return value;
   const exact = objectsOf(parse(text, (_key, each, { source = "" }) => (INTEGER.test(source) && isRounded(each) ? BigInt(source) : each)));
   for (const [i, object] of objectsOf(value).entries()) takeTemplate(object, exact[i]);
   return value;
+}
+
+/**
+ * As `parseExact`, of objects without a pod template, for which it finds nothing to do.
+ *
+ * @throws as `parseExact`
+ */
+export function parseRounded(text: string): unknown {
+  if (text.length > SCANNED_LENGTH && isTooDeep(text)) throw new NestingError(`nested deeper than ${LEVELS_MAX} levels`);
+  return JSON.parse(text) as unknown;
 }
 
 function isTooDeep(text: string): boolean {

@@ -1,5 +1,5 @@
 export type { Clock } from "./clock.ts";
-export { exactNumber, exactText, NestingError, parseExact } from "./exact-json.ts";
+export { exactNumber, exactText, NestingError, parseExact, parseRounded } from "./exact-json.ts";
 export { parseGoDuration } from "./go-duration.ts";
 export { deepFreeze } from "./freeze.ts";
 export {

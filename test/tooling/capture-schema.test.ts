@@ -69,7 +69,7 @@ describe("what deltaloop writes matches the schema", () => {
       for await (const _ of recorder.watch("pods", { allowWatchBookmarks: true, timeoutSeconds: 1 }, signal));
     })().catch(() => undefined);
     await recorder.listPage("pods", {}, signal);
-    recorder.restart();
+    await recorder.restart();
     expect(wrongLines(lines)).toEqual([]);
     const kinds = lines.map((line) => (JSON.parse(line) as { readonly k?: string }).k ?? "event");
     expect(new Set(kinds)).toEqual(new Set(["meta", "item", "raw", "listend", "event", "close", "gap"]));

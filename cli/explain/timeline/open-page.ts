@@ -62,7 +62,7 @@ export async function openLivePage({ source, server, kube, isWhole = false, log,
       page.send(timeline.update(clock.now()));
       if (recording.isListing || !timeline.isFull(clock.now())) continue;
       timeline = begin();
-      recording.restart();
+      await recording.restart();
       timeline.update(clock.now());
       page.restart();
     }
@@ -73,7 +73,7 @@ export async function openLivePage({ source, server, kube, isWhole = false, log,
     sync: (sync) => timeline.sync(sync),
     mark: (...mark) => timeline.mark(...mark),
     async run(ends) {
-      await Promise.all([watchAll(recording, { clock, digester, log }, ends), watchEvidence(recording, { clock, log }, ends), show(ends)]);
+      await Promise.all([watchAll(recording, { clock, log }, ends), watchEvidence(recording, { clock, log }, ends), show(ends)]);
     },
   };
 }

@@ -3,13 +3,14 @@
  * in order, even if later processing drops it.
  */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { exactText, parseExact } from "@deltaloop/base";
+import { exactText, parseExact, parseRounded } from "@deltaloop/base";
 import { RESOURCES } from "@deltaloop/kube/objects";
 import type { EvidenceResource } from "@deltaloop/kube/objects";
 import type { Clock } from "@deltaloop/base";
 import { KubeApiError } from "@deltaloop/kube/client";
 import type { KubeWatch, ListPage, ListQuery, WatchQuery } from "@deltaloop/kube/client";
 import { CAPTURE_FORMAT } from "./capture.ts";
+import { isEvidenceResource } from "./recorded-resources.ts";
 import type { RecordedResource } from "./recorded-resources.ts";
 import { recorded } from "./redact.ts";
 
@@ -24,8 +25,12 @@ export interface RecorderOptions {
   readonly server: string;
   /** The API server's version, such as `v1.37.2`; absent: unknown. */
   readonly kubernetes?: string | undefined;
-  /** Keeps every object, so that `restart` can list them. Default: no. */
+  /** Keeps every object as the text of its line, so that `restart` can list them. Default: no. */
   readonly keeps?: boolean;
+  /** Yields the version of each change instead of the object, for a consumer that parses every line but reads no object. Default: no. */
+  readonly yieldsVersions?: boolean;
+  /** Resolves once the output takes more: awaited between pages, groups of lines and parts of a new file. */
+  readonly room?: () => Promise<void>;
 }
 
 export interface RecordingWatch extends KubeWatch<RecordedResource> {
@@ -35,8 +40,8 @@ export interface RecordingWatch extends KubeWatch<RecordedResource> {
   upgraded(version: string): void;
   /** A list is in progress: no new file can begin between its pages. */
   readonly isListing: boolean;
-  /** Begins another file: a meta line, and all current objects as a list of each resource. */
-  restart(): void;
+  /** Begins another file: a meta line, and all current objects as a list of each resource. What is received meanwhile follows. */
+  restart(): Promise<void>;
 }
 
 /** State of one resource, as needed for gaps and new files. */
@@ -48,8 +53,8 @@ interface ResourceState {
   /** Why its last watch ended, unless cleanly. */
   ended?: string;
   listing?: { readonly keys: Set<string> };
-  /** Filled only if `keeps` is set. */
-  readonly objects: Map<string, Shown>;
+  /** Filled only if `keeps` is set: parsed objects would take three times the memory. */
+  readonly objects: Map<string, ObjectText>;
 }
 
 /** The object fields of a line. */
@@ -58,19 +63,29 @@ interface Shown {
   readonly evidence?: object;
 }
 
+/** `"object":{…},"evidence":{…}}`: the end of a line. */
+type ObjectText = string;
+
+/** Objects that `restart` writes between two waits for room. */
+const RESTART_OBJECTS = 100;
+
 export function recordingWatch(kube: KubeWatch<RecordedResource>, options: RecorderOptions): RecordingWatch {
-  const { clock, digester, raw, keeps = false } = options;
+  const { clock, digester, raw, keeps = false, yieldsVersions = false, room } = options;
   const states = new Map<RecordedResource, ResourceState>();
   const refused = new Set<EvidenceResource>();
   let lines = 0;
+  /** The end of a `restart` that is in progress, and what comes after it. */
+  let restarting: { readonly end: Promise<void>; readonly later: (() => void)[] } | undefined;
   const started = clock.now();
-  const put = (fields: object): void => {
+  const put = (fields: object, object?: ObjectText): void => {
+    if (restarting !== undefined) return void restarting.later.push(() => put(fields, object));
     if (lines === 0) begin();
-    putLine(fields);
+    putLine(fields, object);
   };
-  const putLine = (fields: object): void => {
+  const putLine = (fields: object, object?: ObjectText): void => {
     const now = clock.now();
-    options.write(exactText({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields }));
+    const line = exactText({ t: new Date(now).toISOString().replace("Z", "000Z"), n: lines++, m: (now - started) * 1000, ...fields });
+    options.write(object === undefined ? line : `${line.slice(0, -1)},${object}`);
   };
   const seen = (resource: RecordedResource, object: unknown): Shown => {
     const shown = raw ? { object: object as object } : recorded(resource, object, digester); // the object is as received
@@ -82,7 +97,7 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
   const begin = (): void =>
     putLine({ k: "meta", format: CAPTURE_FORMAT, server, kubernetes, raw, digest: raw ? undefined : digester.prefix });
   const stateOf = (resource: RecordedResource): ResourceState => {
-    const known = states.get(resource) ?? { atMs: started, objects: new Map<string, Shown>() };
+    const known = states.get(resource) ?? { atMs: started, objects: new Map<string, ObjectText>() };
     states.set(resource, known);
     return known;
   };
@@ -93,17 +108,28 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     },
     upgraded(version) {
       kubernetes = version;
-      if (lines > 0) begin();
+      if (restarting !== undefined) restarting.later.push(begin);
+      else if (lines > 0) begin();
     },
-    restart(): void {
+    async restart(): Promise<void> {
       lines = 0;
       begin();
-      for (const resource of refused) put({ r: resource, k: "denied" });
+      for (const resource of refused) putLine({ r: resource, k: "denied" });
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const later: (() => void)[] = [];
+      restarting = { end: promise, later };
       for (const [resource, { version, objects }] of states) {
         if (version === undefined) continue;
-        for (const shown of objects.values()) put({ r: resource, k: "item", ...shown });
-        put({ r: resource, k: "listend", rv: version });
+        let written = 0;
+        for (const text of objects.values()) {
+          if (written++ % RESTART_OBJECTS === 0) await room?.();
+          putLine({ r: resource, k: "item" }, text);
+        }
+        putLine({ r: resource, k: "listend", rv: version });
       }
+      restarting = undefined;
+      for (const putNow of later) putNow();
+      resolve();
     },
     denied(resource) {
       refused.add(resource);
@@ -115,20 +141,23 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
         delete of.listing;
         throw error;
       });
+      await restarting?.end;
       // A list may restart before it is complete.
       if (query.continue === undefined) of.listing = { keys: new Set() };
       for (const item of page.items) {
         try {
           const shown = seen(resource, item);
-          put({ r: resource, k: "item", ...shown });
+          const text = textOf(shown);
+          put({ r: resource, k: "item" }, text);
           const key = keyOf(shown.object);
           of.listing?.keys.add(key);
-          if (keeps) of.objects.set(key, shown);
+          if (keeps) of.objects.set(key, text);
         } catch {
           putUndecodable(resource, exactText(item));
         }
       }
       if (page.continue === undefined) putListEnd(resource, of, page.resourceVersion);
+      await room?.();
       return page;
     },
     newestVersion: (...args) => kube.newestVersion(...args),
@@ -137,8 +166,10 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
       let how = "clean";
       try {
         for await (const group of kube.watch(resource, query, signal)) {
-          for (const line of group) putEvent(resource, line);
-          yield group;
+          await restarting?.end;
+          const passed = group.map((line) => putEvent(resource, line));
+          await room?.();
+          yield passed;
         }
       } catch (error) {
         how = signal.aborted ? "stopped" : "error";
@@ -167,27 +198,40 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
     put({ r: resource, k: "raw", bytes: Buffer.byteLength(text), b: raw ? Buffer.from(text).toString("base64") : undefined });
   }
 
-  function noteEvent(of: ResourceState, type: string, shown: Shown): void {
-    const { object } = shown;
+  function noteEvent(of: ResourceState, type: string, object: object, text: ObjectText): void {
     of.atMs = clock.now();
     of.version = metaOf(object).resourceVersion ?? of.version ?? "0";
     if (!keeps || type === "BOOKMARK") return;
     if (type === "DELETED") of.objects.delete(keyOf(object));
-    else of.objects.set(keyOf(object), shown);
+    else of.objects.set(keyOf(object), text);
   }
 
-  function putEvent(resource: RecordedResource, line: string): void {
+  /** @returns the line for the consumer */
+  function putEvent(resource: RecordedResource, line: string): string {
     try {
-      const { type, object } = parseExact(line) as { readonly type: string; readonly object: unknown };
+      const { type, object } = parsed(resource, line) as { readonly type: string; readonly object: unknown };
       const known = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
       const shown = known ? seen(resource, object) : { object: raw ? (object as object) : bare(resource, type, object) };
-      put({ r: resource, type, ...shown });
+      const text = textOf(shown);
+      put({ r: resource, type }, text);
       if (type === "ERROR") stateOf(resource).ended = reasonOf(object);
-      else noteEvent(stateOf(resource), type, shown);
+      else noteEvent(stateOf(resource), type, shown.object, text);
+      const { resourceVersion } = metaOf(shown.object);
+      return known && yieldsVersions ? JSON.stringify({ type, object: { metadata: { resourceVersion } } }) : line;
     } catch {
       putUndecodable(resource, line);
+      return line;
     }
   }
+}
+
+/** Only owners have a pod template. */
+function parsed(resource: RecordedResource, line: string): unknown {
+  return resource === "pods" || isEvidenceResource(resource) ? parseRounded(line) : parseExact(line);
+}
+
+function textOf(shown: Shown): ObjectText {
+  return exactText(shown).slice(1);
 }
 
 interface Captured {

@@ -34,8 +34,12 @@ export function textsIn(value: unknown, field: string): readonly string[] {
 /** Texts and numbers by name. Uses a loop for speed, as in `defined`. */
 export function quantitiesIn(value: unknown, field: string): Readonly<Record<string, string>> {
   const quantities: Record<string, string> = {};
-  for (const [name, each] of Object.entries(objectIn(value, field)))
-    if (typeof each === "string" || typeof each === "number") quantities[name] = String(each);
+  const found = objectIn(value, field);
+  for (const name of Object.keys(found)) {
+    const each = found[name];
+    if (typeof each === "string") quantities[name] = each;
+    else if (typeof each === "number") quantities[name] = String(each);
+  }
   return quantities;
 }
 
@@ -43,6 +47,20 @@ export function quantitiesIn(value: unknown, field: string): Readonly<Record<str
 export function timeIn(value: unknown, field: string): number | undefined {
   const ms = Date.parse(textIn(value, field) ?? "");
   return Number.isNaN(ms) ? undefined : ms;
+}
+
+export type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type FieldOf<T, V> = { [K in keyof T]-?: [V] extends [NonNullable<T[K]>] ? K : never }[keyof T];
+
+/** Sets the field if it is a text. Pods are built with this: it costs a third of `defined`. */
+export function copyText<T extends object>(out: T, field: FieldOf<T, string> & string, from: Json): void {
+  const value = from[field];
+  if (typeof value === "string") (out as Record<string, unknown>)[field] = value; // T's field takes a text
+}
+
+export function copyNumber<T extends object>(out: T, field: FieldOf<T, number> & string, from: Json): void {
+  const value = from[field];
+  if (typeof value === "number") (out as Record<string, unknown>)[field] = value; // T's field takes a number
 }
 
 /** `fields` without those that are undefined. A loop, since it runs many times for each recorded event. */

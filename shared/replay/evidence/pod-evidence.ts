@@ -1,7 +1,7 @@
 /** The fields of a pod that explain an incident. Contains no command, argument, environment value, header or output of a container. */
 import type { Digester } from "@deltaloop/kube/pod-template";
-import { defined, isObject, listIn, numberIn, objectIn, quantitiesIn, textIn, textsIn } from "./fields.ts";
-import type { Json } from "./fields.ts";
+import { copyNumber, copyText, defined, isObject, listIn, numberIn, objectIn, quantitiesIn, textIn, textsIn } from "./fields.ts";
+import type { Json, Mutable } from "./fields.ts";
 import { messageOf } from "./messages.ts";
 import type { Message } from "./messages.ts";
 
@@ -87,98 +87,96 @@ const CONDITIONS = new Set([
 
 export function podEvidence(object: Json, digester: Digester): PodEvidence {
   const [metadata, spec, status] = [objectIn(object, "metadata"), objectIn(object, "spec"), objectIn(object, "status")];
-  const finalizers = textsIn(metadata, "finalizers");
   return {
-    metadata: defined({
-      deletionGracePeriodSeconds: numberIn(metadata, "deletionGracePeriodSeconds"),
-      finalizers: finalizers.length > 0 ? finalizers : undefined,
-    }),
-    spec: {
-      ...defined({ nodeName: textIn(spec, "nodeName"), priorityClassName: textIn(spec, "priorityClassName") }),
-      containers: listIn(spec, "containers").map(containerSpec),
-      initContainers: listIn(spec, "initContainers").map(containerSpec),
-    },
-    status: {
-      ...defined({
-        phase: textIn(status, "phase"),
-        reason: textIn(status, "reason"),
-        message: messageOf(status["message"], textIn(status, "reason"), digester),
-        startTime: textIn(status, "startTime"),
-      }),
-      conditions: conditionsIn(status, digester),
-      containerStatuses: listIn(status, "containerStatuses").map((each) => containerStatus(each, digester)),
-      initContainerStatuses: listIn(status, "initContainerStatuses").map((each) => containerStatus(each, digester)),
-    },
+    metadata: metadataOf(metadata),
+    spec: specOf(spec),
+    status: statusOf(status, digester),
   };
+}
+
+function metadataOf(metadata: Json): PodEvidence["metadata"] {
+  const out: Mutable<PodEvidence["metadata"]> = {};
+  copyNumber(out, "deletionGracePeriodSeconds", metadata);
+  const finalizers = textsIn(metadata, "finalizers");
+  if (finalizers.length > 0) out.finalizers = finalizers;
+  return out;
+}
+
+function specOf(spec: Json): PodEvidence["spec"] {
+  const out = {} as Mutable<PodEvidence["spec"]>; // the required fields follow
+  copyText(out, "nodeName", spec);
+  copyText(out, "priorityClassName", spec);
+  out.containers = listIn(spec, "containers").map(containerSpec);
+  out.initContainers = listIn(spec, "initContainers").map(containerSpec);
+  return out;
+}
+
+function statusOf(status: Json, digester: Digester): PodEvidence["status"] {
+  const out = {} as Mutable<PodEvidence["status"]>; // the required fields follow
+  copyText(out, "phase", status);
+  copyText(out, "reason", status);
+  const message = messageOf(status["message"], out.reason, digester);
+  if (message !== undefined) out.message = message;
+  copyText(out, "startTime", status);
+  out.conditions = conditionsIn(status, digester);
+  out.containerStatuses = listIn(status, "containerStatuses").map((each) => containerStatus(each, digester));
+  out.initContainerStatuses = listIn(status, "initContainerStatuses").map((each) => containerStatus(each, digester));
+  return out;
 }
 
 export function conditionsIn(status: Json, digester: Digester): readonly ConditionEvidence[] {
   return listIn(status, "conditions").map((each) => {
-    const [type, reason] = [textIn(each, "type") ?? "", textIn(each, "reason")];
-    const message = CONDITIONS.has(type) ? messageOf(each["message"], reason, digester) : undefined;
-    return {
-      ...{ type, status: textIn(each, "status") ?? "Unknown" },
-      ...defined({
-        reason,
-        lastTransitionTime: textIn(each, "lastTransitionTime"),
-        lastUpdateTime: textIn(each, "lastUpdateTime"),
-        message,
-      }),
-    };
+    const out: Mutable<ConditionEvidence> = { type: textIn(each, "type") ?? "", status: textIn(each, "status") ?? "Unknown" };
+    copyText(out, "reason", each);
+    copyText(out, "lastTransitionTime", each);
+    copyText(out, "lastUpdateTime", each);
+    const message = CONDITIONS.has(out.type) ? messageOf(each["message"], out.reason, digester) : undefined;
+    if (message !== undefined) out.message = message;
+    return out;
   });
 }
 
 export function containerSpec(container: Json): ContainerSpec {
   // From evidence, or from an API object.
   const resources = isObject(container["resources"]) ? container["resources"] : container;
-  const amounts = (field: string): Readonly<Record<string, string>> | undefined => {
-    const found = quantitiesIn(resources, field);
-    return Object.keys(found).length > 0 ? found : undefined;
-  };
-  return {
-    name: textIn(container, "name") ?? "",
-    ...defined({
-      image: textIn(container, "image"),
-      restartPolicy: textIn(container, "restartPolicy"),
-      requests: amounts("requests"),
-      limits: amounts("limits"),
-      livenessProbe: probeIn(container, "livenessProbe"),
-      readinessProbe: probeIn(container, "readinessProbe"),
-      startupProbe: probeIn(container, "startupProbe"),
-    }),
-  };
+  const out: Mutable<ContainerSpec> = { name: textIn(container, "name") ?? "" };
+  copyText(out, "image", container);
+  copyText(out, "restartPolicy", container);
+  for (const field of AMOUNTS) {
+    if (resources[field] === undefined) continue;
+    const amounts = quantitiesIn(resources, field);
+    if (Object.keys(amounts).length > 0) out[field] = amounts;
+  }
+  for (const field of PROBES) {
+    const probe = container[field];
+    const found = isObject(probe) ? probeOf(probe) : undefined;
+    if (found !== undefined) out[field] = found;
+  }
+  return out;
 }
 
+const AMOUNTS = ["requests", "limits"] as const;
+const PROBES = ["livenessProbe", "readinessProbe", "startupProbe"] as const;
 const HANDLERS = ["httpGet", "tcpSocket", "grpc", "exec"] as const;
+const PROBE_NUMBERS = ["initialDelaySeconds", "periodSeconds", "timeoutSeconds", "failureThreshold", "successThreshold"] as const;
 
-function probeIn(container: Json, field: string): Probe | undefined {
-  const probe = objectIn(container, field);
+function probeOf(probe: Json): Probe | undefined {
   const handler = HANDLERS.find((each) => isObject(probe[each]) || probe["handler"] === each);
   if (handler === undefined) return undefined;
+  const out: Mutable<Probe> = { handler };
   const port = objectIn(probe, handler)["port"] ?? probe["port"];
-  return {
-    handler,
-    ...defined({
-      port: typeof port === "number" || typeof port === "string" ? String(port) : undefined,
-      initialDelaySeconds: numberIn(probe, "initialDelaySeconds"),
-      periodSeconds: numberIn(probe, "periodSeconds"),
-      timeoutSeconds: numberIn(probe, "timeoutSeconds"),
-      failureThreshold: numberIn(probe, "failureThreshold"),
-      successThreshold: numberIn(probe, "successThreshold"),
-    }),
-  };
+  if (typeof port === "number" || typeof port === "string") out.port = String(port);
+  for (const field of PROBE_NUMBERS) copyNumber(out, field, probe);
+  return out;
 }
 
 function containerStatus(status: Json, digester: Digester): ContainerStatus {
-  const { started } = status;
-  return {
-    name: textIn(status, "name") ?? "",
-    ready: status["ready"] === true,
-    ...(typeof started === "boolean" && { started }),
-    restartCount: numberIn(status, "restartCount") ?? 0,
-    state: containerState(objectIn(status, "state"), digester),
-    lastState: containerState(objectIn(status, "lastState"), digester),
-  };
+  const out = { name: textIn(status, "name") ?? "", ready: status["ready"] === true } as Mutable<ContainerStatus>; // the rest follows
+  if (typeof status["started"] === "boolean") out.started = status["started"];
+  out.restartCount = numberIn(status, "restartCount") ?? 0;
+  out.state = containerState(objectIn(status, "state"), digester);
+  out.lastState = containerState(objectIn(status, "lastState"), digester);
+  return out;
 }
 
 function containerState({ waiting, running, terminated }: Json, digester: Digester): ContainerState {
@@ -186,7 +184,10 @@ function containerState({ waiting, running, terminated }: Json, digester: Digest
     const reason = textIn(waiting, "reason");
     return { waiting: defined({ reason, message: messageOf(waiting["message"], reason, digester) }) };
   }
-  if (isObject(running)) return { running: defined({ startedAt: textIn(running, "startedAt") }) };
+  if (isObject(running)) {
+    const startedAt = textIn(running, "startedAt");
+    return { running: startedAt === undefined ? {} : { startedAt } };
+  }
   if (!isObject(terminated)) return {};
   // The message is omitted: it is the container's output.
   return {

@@ -336,13 +336,62 @@ describe("a relist in a capture", () => {
     const before = lines.length;
     expect(recorder.isListing).toBe(false);
     recorder.upgraded("v1.37.2");
-    recorder.restart();
+    await recorder.restart();
     const [upgrade = "", ...file] = lines.slice(before);
     expect(JSON.parse(upgrade)).toMatchObject({ k: "meta", n: before, kubernetes: "v1.37.2" });
     expect(JSON.parse(file[0] ?? "")).toMatchObject({ k: "meta", n: 0, kubernetes: "v1.37.2" });
     const cluster = clusterOf(file);
     expect([...cluster.versions("pods").keys()]).toEqual(["shop/b", "shop/c"]);
     expect(await cluster.listPage("pods", {}, new AbortController().signal)).toMatchObject({ resourceVersion: "20" });
+  });
+});
+
+describe("a recorder whose output is slow", () => {
+  const pod = (i: number, resourceVersion: string): object => ({
+    metadata: { namespace: "shop", name: `web-${i}`, uid: `u-${i}`, resourceVersion },
+  });
+  const OBJECTS = 1_000;
+
+  test("begins a file in parts, and what is received meanwhile follows the list", async () => {
+    const lines: string[] = [];
+    let waiting: (() => void) | undefined;
+    let isSlow = false;
+    async function* watch(): AsyncGenerator<readonly string[]> {
+      yield await Promise.resolve([JSON.stringify({ type: "MODIFIED", object: pod(1, "2000") })]);
+    }
+    const items = Array.from({ length: OBJECTS }, (_, i) => pod(i, String(i + 1)));
+    const recorder = recordingWatch(
+      { listPage: () => Promise.resolve({ resourceVersion: "1500", items }), watch, newestVersion: () => Promise.resolve("7") },
+      {
+        ...{ write: (line: string) => lines.push(line), clock: { now: () => 0, after: () => Promise.resolve() }, raw: false, keeps: true },
+        ...{ digester: createDigester("a key of this test alone"), server: "s", yieldsVersions: true },
+        room: () => (isSlow ? new Promise<void>((resolve) => (waiting = resolve)) : Promise.resolve()),
+      },
+    );
+    const { signal } = new AbortController();
+    await recorder.listPage("pods", {}, signal);
+    const before = lines.length;
+    isSlow = true;
+    const restarted = recorder.restart();
+    const passed: string[] = [];
+    const watched = (async () => {
+      for await (const group of recorder.watch("pods", { allowWatchBookmarks: true, timeoutSeconds: 1 }, signal)) passed.push(...group);
+    })();
+    recorder.denied("nodes");
+    await Promise.resolve();
+    expect(lines.length - before).toBeLessThan(OBJECTS / 2);
+    for (isSlow = false; waiting !== undefined;) {
+      const proceed: () => void = waiting;
+      waiting = undefined;
+      proceed();
+      await new Promise(setImmediate);
+    }
+    await Promise.all([restarted, watched]);
+    expect(passed).toEqual([JSON.stringify({ type: "MODIFIED", object: { metadata: { resourceVersion: "2000" } } })]);
+    const file = lines.slice(before).map((line) => JSON.parse(line) as { readonly n: number; readonly k?: string; readonly type?: string });
+    expect(file.map(({ n }) => n)).toEqual(file.map((_, i) => i));
+    const kinds = file.map(({ k, type }) => k ?? type);
+    expect(kinds).toEqual(["meta", ...Array<string>(OBJECTS).fill("item"), "listend", "denied", "MODIFIED", "close"]);
   });
 });
 

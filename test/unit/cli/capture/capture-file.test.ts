@@ -54,6 +54,19 @@ it.each([
   expect(await readdir(dirname(path))).toEqual(["c.jsonl"]);
 });
 
+it("CF1 passes lines to gzip in large chunks, and all of them on a flush", async () => {
+  const path = join(folder, "chunks.jsonl.gz");
+  const file = new CaptureFile(path, { isWhole: false }, 0);
+  for (let i = 0; i < 100; i++) expect(file.write(`line ${i}`)).toBe(true);
+  await file.settled();
+  const text = gunzipSync(await readFile(path), { finishFlush: constants.Z_SYNC_FLUSH }).toString();
+  expect(text).toBe(Array.from({ length: 100 }, (_, i) => `line ${i}\n`).join(""));
+  expect(file.write("x".repeat(2 ** 16))).toBe(false);
+  await file.room();
+  await file.end();
+  expect(gunzipSync(await readFile(path)).length).toBe(text.length + 2 ** 16 + 1);
+});
+
 it("gives a stripped capture the default file mode", async () => {
   expect(await modeAfter(join(folder, "stripped.jsonl"), false)).toBe(0o666 & ~process.umask());
 });
