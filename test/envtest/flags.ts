@@ -102,7 +102,7 @@ export function apiServerFlags(given: {
     // No endpoints of the `kubernetes` Service: loopback addresses are refused there, and there is no service network.
     "--advertise-address=127.0.0.1",
     "--endpoint-reconciler-type=none",
-    "--service-cluster-ip-range=10.0.0.0/24",
+    "--service-cluster-ip-range=10.0.0.0/20",
     `--tls-cert-file=${files.tlsCertificate}`,
     `--tls-private-key-file=${files.tlsKey}`,
     `--client-ca-file=${given.caFile}`,

@@ -138,7 +138,7 @@ function isPermitted(values: readonly string[], found: unknown): boolean {
   return text !== undefined && (values.includes("*") || values.includes(text));
 }
 
-function valueAt(object: unknown, path: string): unknown {
+export function valueAt(object: unknown, path: string): unknown {
   return path.split(".").reduce<unknown>((value, field) => (isObject(value) ? value[field] : undefined), object);
 }
 

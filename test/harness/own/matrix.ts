@@ -1,0 +1,72 @@
+/** Which faults the trials have: every call of every example once, and random ones. */
+import { createSeededRandom } from "../../../shared/base/memory/random.ts";
+import type { CallName, Fault } from "./call-faults.ts";
+import { SCENES } from "./scenes.ts";
+import type { Scene } from "./scenes.ts";
+import type { Outcome, Trial } from "./trials.ts";
+
+const DEATHS: readonly Fault[] = [
+  { kind: "dies", isDone: false },
+  { kind: "dies", isDone: true },
+];
+const LOSSES: readonly Fault[] = [
+  { kind: "lost", isDone: false },
+  { kind: "lost", isDone: true },
+];
+const OTHERS = [undefined, undefined, "takes the name", "edits", "deletes"] as const;
+const FAULTS_MAX = 4;
+/** Calls of a scene without faults, more than once because a failed sync repeats them. */
+const REPEATED_MAX = 2;
+
+/** One trial of each scene without faults: its calls are the points at which the others die. */
+export function plainTrials(prefix = "plain"): readonly Trial[] {
+  return SCENES.map((scene) => ({ id: `${prefix}-${scene.controller}`, scene, faults: [] }));
+}
+
+/** Each scene with each other writer. */
+export function contestedTrials(prefix: string): readonly Trial[] {
+  const others = OTHERS.filter((other) => other !== undefined);
+  return SCENES.flatMap((scene) =>
+    others.map((other) => ({ id: `${prefix}-${scene.controller}-${other.split(" ")[0]}`, scene, faults: [], other })),
+  );
+}
+
+/** Dies before and after each call of the plain trials, and loses the request or the answer of each request. */
+export function everyPoint({ calls }: Outcome): readonly Trial[] {
+  return plainTrials().flatMap(({ id, scene }) =>
+    (calls.get(id) ?? []).flatMap((call, index) =>
+      [...DEATHS, ...(isRequest(call) ? LOSSES : [])].map((fault): Trial => ({
+        id: `${scene.controller}-${index + 1}-${fault.kind}-${fault.isDone ? "after" : "before"}`,
+        scene,
+        faults: [[call, fault]],
+      })),
+    ),
+  );
+}
+
+/** Several faults and another writer at once. */
+export function randomTrials({ calls }: Outcome, count: number, seed: number): readonly Trial[] {
+  const random = createSeededRandom(seed);
+  const one = <T>(all: readonly [T, ...T[]] | readonly T[]): T => all[Math.floor(random.next() * all.length)] as T; // never empty
+  return Array.from({ length: count }, (_, index): Trial => {
+    const scene: Scene = one(SCENES);
+    const points = (calls.get(`plain-${scene.controller}`) ?? []).flatMap(again);
+    const faults = Array.from({ length: 1 + Math.floor(random.next() * FAULTS_MAX) }, () => {
+      const call = one(points);
+      return [call, one(isRequest(call) ? [...DEATHS, ...LOSSES] : DEATHS)] as const;
+    });
+    const other = one(OTHERS);
+    return { id: `random-${seed}-${index}`, scene, faults, ...(other && { other }) };
+  });
+}
+
+function isRequest(call: CallName): boolean {
+  return !call.startsWith("writeThrough") && !call.startsWith("correlateEvents");
+}
+
+/** `create pods 1` also as `create pods 2`. */
+function again(call: CallName): readonly CallName[] {
+  const at = call.lastIndexOf(" ");
+  const nth = Number(call.slice(at + 1));
+  return Array.from({ length: REPEATED_MAX }, (_, more) => `${call.slice(0, at)} ${nth + more}`);
+}

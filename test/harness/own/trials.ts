@@ -1,0 +1,326 @@
+/**
+ * Runs scenes on a real API server under faults, many at a time, each in a namespace of its own. A trial fails if a stage does not reach its
+ * end, if an object is created twice, or if the controller writes an object that its primary does not own.
+ */
+import { isDeepStrictEqual } from "node:util";
+import type { Clock } from "../../../shared/base/clock.ts";
+import type { Kube, KubeWatch } from "../../../shared/kube/client/kube.ts";
+import { createKubeHttp } from "../../../shared/kube/http/kube-http.ts";
+import { kubeHttpConfigFrom } from "../../../shared/kube/kubeconfig/kubeconfig.ts";
+import { createMemoryData } from "../../../shared/store/memory/store/data.ts";
+import { cacheOf } from "../../../shared/controllers/registry/registry.ts";
+import { ownControllers, registryOf } from "../../../shared/controllers/own/registry.ts";
+import { valueAt } from "../../../shared/controllers/own/project.ts";
+import { managerOf } from "../../../shared/sdk/writes.ts";
+import { crdManifest } from "../../../shared/sdk/definitions.ts";
+import type { Cluster } from "../../support/e2e.ts";
+import { eventually } from "../../support/eventually.ts";
+import type { RawClient } from "../../support/raw-client.ts";
+import { createCallFaults } from "./call-faults.ts";
+import type { CallName, Fault } from "./call-faults.ts";
+import { addBystanders, EXAMPLES, KINDS, pathOf, SOURCE } from "./scenes.ts";
+import type { Plural, Scene, Stage } from "./scenes.ts";
+import { fasterClock, startOwnSystem } from "./system.ts";
+
+export interface Trial {
+  /** Its namespace. */
+  readonly id: string;
+  readonly scene: Scene;
+  readonly faults: readonly (readonly [CallName, Fault])[];
+  /** What another writer does. */
+  readonly other?: "takes the name" | "edits" | "deletes";
+  /** Its first request is sent after this time. Default 0. */
+  readonly startMs?: number;
+}
+
+export interface TrialsOptions {
+  readonly trials: readonly Trial[];
+  /** The Store loses everything after each of these times, in real ms. */
+  readonly lossesMs?: readonly number[];
+  /** How late the watch is, by the faster clock. */
+  readonly lateMs?: number;
+  /** How many stages of each scene. Default: all. */
+  readonly stages?: number;
+  /** How much faster time passes. */
+  readonly timesFaster?: number;
+}
+
+export interface Outcome {
+  /** `<trial>: <why>`. */
+  readonly failures: readonly string[];
+  readonly trials: number;
+  readonly faultsOccurred: number;
+  /** Calls of each trial's key. */
+  readonly calls: ReadonlyMap<string, readonly CallName[]>;
+}
+
+export const STAGES_MAX = 3;
+const TIMES_FASTER = 4;
+/** A pod that ends now has ended long ago for pod-janitor. */
+const AHEAD_MS = 7_200_000;
+const STAGE_MS_MAX = 60_000;
+const LOOK_MS = 300;
+/** Time in which a settled key must not change any more. */
+const STILL_MS = 1_500;
+const OPENED_AT_ONCE = 16;
+const NAME_TAKEN_MS = 500;
+const MERGE = "application/merge-patch+json";
+
+interface Found {
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly managedFields?: readonly { readonly manager?: string }[];
+  };
+  readonly [field: string]: unknown;
+}
+/** `<plural>/<name>` of one namespace. */
+type State = ReadonlyMap<string, Found>;
+
+interface States {
+  readonly of: ReadonlyMap<string, State>;
+  /** Namespaces with an Event `NameTaken`, of an object in it or of itself. */
+  readonly taken: ReadonlySet<string>;
+}
+
+interface FoundEvent {
+  readonly reason?: string;
+  readonly involvedObject: { readonly name: string; readonly namespace?: string };
+}
+
+/** What all trials need once in a cluster. */
+export async function prepareCluster({ client }: Cluster): Promise<void> {
+  await client.request("POST", "/api/v1/namespaces", { metadata: { name: SOURCE.metadata.namespace } });
+  await client.request("POST", pathOf("secrets", SOURCE.metadata.namespace), SOURCE);
+  for (const { definition } of EXAMPLES)
+    if (definition.primary.crd)
+      await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crdManifest(definition.primary));
+  await eventually("Websites are served", () => client.list(`${KINDS.websites}/websites`).then(() => true));
+}
+
+export async function runTrials(
+  cluster: Cluster,
+  { trials, lossesMs = [], lateMs = 0, stages = STAGES_MAX, timesFaster = TIMES_FASTER }: TrialsOptions,
+): Promise<Outcome> {
+  const user = cluster.client;
+  const access = await kubeHttpConfigFrom(cluster.plane.adminKubeconfig, { component: "own" });
+  const clock = fasterClock(timesFaster, AHEAD_MS);
+  const faults = createCallFaults();
+  for (const { id, scene, faults: planned } of trials)
+    for (const [call, fault] of planned) faults.plan(`${scene.controller} ${scene.key(id)}`, call, fault);
+  const data = createMemoryData(cacheOf(registryOf(ownControllers(EXAMPLES.map(({ definition }) => definition)))).catalog);
+  const kube = (component: string): Kube => {
+    const plain = createKubeHttp({ ...access, component });
+    return component === "watcher" && lateMs > 0 ? { ...plain, watch: late(plain.watch.bind(plain), clock, lateMs) } : plain;
+  };
+  await inTurns(trials, (trial) => open(user, trial));
+  const system = await startOwnSystem({ controllers: EXAMPLES, kube, clock, faults, data });
+  const losing = lossesMs.map(async (ms) => {
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    data.epoch = undefined;
+  });
+  let failures: string[];
+  try {
+    failures = await playAll(cluster, trials, stages, Promise.all(losing));
+  } finally {
+    await system.stop();
+  }
+  failures.push(...(await wrongWrites(cluster, trials)));
+  await inTurns(trials, ({ id }) => user.request("DELETE", `/api/v1/namespaces/${id}`));
+  const calls = new Map(trials.map(({ id, scene }) => [id, faults.calls(`${scene.controller} ${scene.key(id)}`)]));
+  return { failures, trials: trials.length, faultsOccurred: faults.occurred(), calls };
+}
+
+/** Plays the trials, whose namespaces are open, and `meanwhile`. @returns `<trial>: <why>` */
+export async function playAll(cluster: Cluster, trials: readonly Trial[], stages: number, meanwhile: Promise<unknown>): Promise<string[]> {
+  const user = cluster.client;
+  const ended = new AbortController();
+  const looking = look(user, ended.signal);
+  const failures: string[] = [];
+  const fail = ({ id }: Trial, why: string): void => {
+    if (!failures.some((each) => each.startsWith(`${id}: `))) failures.push(`${id}: ${why}`);
+  };
+  try {
+    await Promise.all([
+      ...trials.map((trial) => play(user, trial, looking.state, stages).catch((error: unknown) => fail(trial, reasonOf(error)))),
+      meanwhile,
+    ]);
+    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+    const last = await looking.state();
+    for (const trial of trials) {
+      const why = differs(trial.scene.stages.slice(0, stages).at(-1), last.of.get(trial.id), trial.scene.controller);
+      if (why !== undefined) fail(trial, `afterwards ${why}`);
+    }
+  } finally {
+    ended.abort();
+    await looking.ended;
+  }
+  return failures;
+}
+
+/** The trial's namespace, with objects of others. */
+export async function open(user: RawClient, { id, scene, other }: Trial): Promise<void> {
+  await user.request("POST", "/api/v1/namespaces", { metadata: { name: id } });
+  await addBystanders(user, id);
+  if (other === "takes the name" && scene.taken) await user.request("POST", pathOf(scene.taken.plural, id), scene.taken.body);
+}
+
+async function play(
+  user: RawClient,
+  { id, scene, other, startMs = 0 }: Trial,
+  state: () => Promise<States>,
+  stages: number,
+): Promise<void> {
+  const reaches = async (stage: Stage, what: string): Promise<void> => {
+    let why: string | undefined;
+    await eventually(
+      what,
+      async () => (why = differs(stage, (await state()).of.get(id), scene.controller)) === undefined,
+      STAGE_MS_MAX,
+    ).catch((error: unknown) => Promise.reject(new Error(`${reasonOf(error)}: ${why}`)));
+  };
+  await new Promise((resolve) => setTimeout(resolve, startMs));
+  for (const [index, stage] of scene.stages.slice(0, stages).entries()) {
+    await stage.request(user, id);
+    if (index === 0 && other === "takes the name" && scene.taken) {
+      const { plural, body } = scene.taken;
+      const { name } = (body as Found).metadata;
+      const path = pathOf(plural, id, name);
+      const before = await user.request<Found>("GET", path);
+      await eventually("the Event", async () => (await state()).taken.has(id), STAGE_MS_MAX);
+      await new Promise((resolve) => setTimeout(resolve, NAME_TAKEN_MS));
+      const after = await user.request<Found>("GET", path);
+      if (!isDeepStrictEqual(before, after)) throw new Error(`${plural}/${name} of another writer was changed`);
+      await user.request("DELETE", path);
+    }
+    await reaches(stage, `stage ${index + 1}`);
+    if (index > 0) continue;
+    if (other === "edits" && scene.edit) {
+      await user.request("PATCH", pathOf(scene.edit.plural, id, scene.edit.name), scene.edit.patch, MERGE);
+      await reaches(stage, "the edit is reverted");
+    }
+    if (other === "deletes" && scene.loss) {
+      await user.request("DELETE", pathOf(scene.loss.plural, id, scene.loss.name));
+      await reaches(stage, "the deleted object is created again");
+    }
+  }
+}
+
+/** Undefined: it is as the stage says. */
+function differs(stage: Stage | undefined, state: State | undefined, controller: string): string | undefined {
+  if (stage === undefined || state === undefined) return "nothing is known";
+  const mine = [...state].filter(([id]) => !BYSTANDERS.test(id));
+  const [wanted, found] = [Object.keys(stage.ends), mine.map(([id]) => id)].map((ids) => ids.toSorted().join(", "));
+  if (wanted !== found) return `there is ${found || "nothing"} instead of ${wanted || "nothing"}`;
+  const manager = managerOf(controller);
+  for (const [id, object] of mine) {
+    for (const [path, value] of Object.entries(stage.ends[id] ?? {})) {
+      const managers = (object.metadata.managedFields ?? []).flatMap((entry) => (entry.manager === manager ? [manager] : []));
+      const seen = path === "managers" ? managers : valueAt(object, path);
+      if (!isDeepStrictEqual(seen, value)) return `${id} has ${path} ${JSON.stringify(seen)} instead of ${JSON.stringify(value)}`;
+    }
+  }
+  return undefined;
+}
+const BYSTANDERS = /\/(?:bystander|forged-.*)$/;
+
+/** Creates that were done twice, and writes of objects that no scene owns. */
+export async function wrongWrites(cluster: Cluster, trials: readonly Trial[]): Promise<readonly string[]> {
+  const byId = new Map(trials.map((trial) => [trial.id, trial]));
+  const created = new Map<string, number>();
+  const deleted = new Map<string, number>();
+  const wrong: string[] = [];
+  for (const { verb, userAgent = "", objectRef, responseStatus, requestObject } of await cluster.audit()) {
+    if ((responseStatus?.code ?? 500) >= 300 || objectRef === undefined || ["get", "list", "watch"].includes(verb)) continue;
+    const name = objectRef.name ?? requestObject?.metadata?.name ?? "";
+    const id = `${objectRef.resource}/${name}`;
+    const trial = byId.get(objectRef.namespace ?? "") ?? (objectRef.resource === "namespaces" ? byId.get(name) : undefined);
+    if (verb === "delete" && trial) deleted.set(`${trial.id} ${id}`, (deleted.get(`${trial.id} ${id}`) ?? 0) + 1);
+    const controller = /sync-([\w-]+)/.exec(userAgent)?.[1];
+    if (controller === undefined || objectRef.resource === "events" || trial === undefined) continue;
+    const isPrimary = objectRef.resource === "namespaces" && verb === "patch"; // releases fields that `self` set
+    if (trial.scene.controller !== controller || !(trial.scene.writes.includes(id) || isPrimary))
+      wrong.push(`${trial.id}: ${controller} sent ${verb} of ${id}, which its primary does not own`);
+    if (verb === "create") created.set(`${trial.id} ${id}`, (created.get(`${trial.id} ${id}`) ?? 0) + 1);
+  }
+  for (const [id, times] of created) {
+    const expected = 1 + (deleted.get(id) ?? 0);
+    if (times > expected) wrong.push(`${id.replace(" ", ": ")} was created ${times} times and deleted ${expected - 1} times`);
+  }
+  return wrong;
+}
+
+/** Lists everything again and again. `state()` is of lists that began after the call. */
+function look(user: RawClient, signal: AbortSignal): { readonly state: () => Promise<States>; readonly ended: Promise<void> } {
+  let next = Promise.withResolvers<States>();
+  const listed = async (): Promise<States> => {
+    const kinds = Object.keys(KINDS) as Plural[]; // its own keys
+    const events = user.list<FoundEvent>("/api/v1/events");
+    const lists = await Promise.all(
+      kinds.map(async (plural) => (await user.list<Found>(`${KINDS[plural]}/${plural}`)).items.map((object) => [plural, object] as const)),
+    );
+    const of = new Map<string, State>();
+    for (const [namespace, objects] of Map.groupBy(lists.flat(), ([, { metadata }]) => metadata.namespace))
+      of.set(namespace, new Map(objects.map(([plural, object]) => [`${plural}/${object.metadata.name}`, object])));
+    const taken = (await events).items.flatMap(({ reason, involvedObject: { namespace, name } }) =>
+      reason === "NameTaken" ? [namespace ?? name] : [],
+    );
+    return { of, taken: new Set(taken) };
+  };
+  const ended = (async () => {
+    while (!signal.aborted) {
+      const asked = next;
+      next = Promise.withResolvers();
+      next.promise.catch(() => undefined); // it may have no reader
+      await listed().then(asked.resolve, asked.reject);
+      await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    }
+    next.reject(new Error("the trials have ended"));
+  })();
+  return { state: () => next.promise, ended };
+}
+
+/** Every line arrives `ms` later, in order. */
+function late(watch: KubeWatch["watch"], clock: Clock, ms: number): KubeWatch["watch"] {
+  return async function* (resource, query, signal) {
+    const lines: { readonly group: readonly string[]; readonly atMs: number }[] = [];
+    let [wake, isEnded, failure] = [(): void => undefined, false, undefined as unknown];
+    const reading = (async () => {
+      for await (const group of watch(resource, query, signal)) {
+        lines.push({ group, atMs: clock.now() + ms });
+        wake();
+      }
+    })()
+      .catch((error: unknown) => (failure = error))
+      .finally(() => {
+        isEnded = true;
+        wake();
+      });
+    for (;;) {
+      const first = lines.shift();
+      if (first === undefined) {
+        if (isEnded) break;
+        await new Promise<void>((resolve) => (wake = resolve));
+        continue;
+      }
+      await clock.after(first.atMs - clock.now(), signal);
+      yield first.group;
+    }
+    await reading;
+    if (failure !== undefined) throw failure as Error;
+  };
+}
+
+export async function inTurns<T>(all: readonly T[], act: (one: T) => Promise<unknown>): Promise<void> {
+  const left = [...all];
+  await Promise.all(
+    Array.from({ length: OPENED_AT_ONCE }, async () => {
+      for (let one = left.shift(); one !== undefined; one = left.shift()) await act(one);
+    }),
+  );
+}
+
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause !== undefined ? `: ${String(error.cause)}` : "";
+  return `${error instanceof Error ? error.message : String(error)}${cause}`;
+}

@@ -1,0 +1,54 @@
+/**
+ * `npm run own-crashes [-- --runs N] [--seed N] [--kills N]`: crash safety of user controllers on a real API server. Each of the five
+ * examples dies before and after each of its calls and loses each answer; then N random runs (200), an emptied Store, and a watch that is a
+ * minute late; last, `deltaloop dev FILE --act` and its function host are killed N times (100). Exit code 1: a run ended differently.
+ */
+import { parseArgs } from "node:util";
+import { contestedTrials, everyPoint, plainTrials, randomTrials } from "../harness/own/matrix.ts";
+import { killProcesses } from "../harness/own/kills.ts";
+import { prepareCluster, runTrials } from "../harness/own/trials.ts";
+import type { Outcome } from "../harness/own/trials.ts";
+import { startCluster } from "../support/e2e.ts";
+
+const AT_ONCE = 100;
+const LATE_MS = 60_000;
+const EMPTIED_MS = [500, 2_000];
+
+const { values } = parseArgs({
+  options: {
+    runs: { type: "string", default: "200" },
+    seed: { type: "string", default: "1" },
+    kills: { type: "string", default: "100" },
+  },
+});
+const [runs, seed, kills] = [values.runs, values.seed, values.kills].map(Number) as [number, number, number];
+const cluster = await startCluster({ machines: false, garbageCollection: false });
+let isWrong = false;
+const print = (what: string, { failures, trials, faultsOccurred }: Outcome, startedMs: number): void => {
+  const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
+  process.stdout.write(`${what}: ${trials} runs, ${faultsOccurred} faults, ${failures.length} ended differently, ${seconds} s\n`);
+  for (const failure of failures) process.stdout.write(`  ${failure}\n`);
+  isWrong ||= failures.length > 0;
+};
+const play = async (what: string, options: Parameters<typeof runTrials>[1]): Promise<Outcome> => {
+  const startedMs = performance.now();
+  const outcome = await runTrials(cluster, options);
+  print(what, outcome, startedMs);
+  return outcome;
+};
+try {
+  await prepareCluster(cluster);
+  const plain = await play("without faults", { trials: plainTrials() });
+  await play("every call", { trials: everyPoint(plain) });
+  await play("other writers", { trials: contestedTrials("other") });
+  const random = randomTrials(plain, runs, seed);
+  for (let from = 0; from < random.length; from += AT_ONCE)
+    await play(`random, seed ${seed}, from ${from}`, { trials: random.slice(from, from + AT_ONCE) });
+  await play("Store emptied", { trials: [...plainTrials("emptied"), ...contestedTrials("emptied")], lossesMs: EMPTIED_MS });
+  await play("watch a minute late", { trials: [...plainTrials("late"), ...contestedTrials("late")], lateMs: LATE_MS });
+  const startedMs = performance.now();
+  print("killed −9", await killProcesses(cluster, kills, seed), startedMs);
+} finally {
+  await cluster.stop();
+}
+process.exitCode = isWrong ? 1 : 0;
