@@ -38,6 +38,7 @@ import { EXIT_UPSTREAM_ACTIVE } from "./watch.ts";
 
 interface DevFlags extends StartupFlags {
   readonly yes?: true;
+  readonly builtIn?: true;
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly act?: true;
@@ -67,6 +68,7 @@ export function registerDev(program: Command): void {
       .option("--act", "write to the cluster; its own three controllers must be off (default: shadow mode, which writes nothing)")
       .option("--any-kubernetes", `with --act: accept versions other than ${SUPPORTED_VERSIONS.from} to ${SUPPORTED_VERSIONS.to}`)
       .option("--yes", "with files: accept a cluster-admin")
+      .option("--built-in", "with files: also run the built-in controllers")
       .option("--open", "draw workloads and decisions live in a page on this machine")
       .option("-v, --verbose", "print debug messages")
       .optionsGroup("Cluster access:")
@@ -84,7 +86,7 @@ export function registerDev(program: Command): void {
       .option("--nodes <n>", "add scripted nodes, which simulate pods", wholeNumber("--nodes", { min: 1, max: 1000 }))
       .option("--bind-pods", "let the scripted nodes bind pods, for clusters without a scheduler")
       .action(async (files: readonly string[], flags: DevFlags, command: Command) => {
-        process.exitCode = files.length > 0 ? await runOwn(files, flags, command) : await new Dev(flags).run();
+        process.exitCode = files.length > 0 ? await runOwn(files, flags, command) : await runBuiltIn(flags);
         process.exit();
       }),
     {
@@ -95,20 +97,26 @@ export function registerDev(program: Command): void {
 }
 
 /** Options of `dev` that also apply to controllers in files. */
-const OWN_OPTIONS = ["act", "anyKubernetes", "context", "kubeconfig", "startupTimeout", "verbose", "yes"];
+const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "kubeconfig", "startupTimeout", "verbose", "yes"];
+
+async function runBuiltIn(flags: DevFlags): Promise<number> {
+  if (flags.yes || flags.builtIn) throw new UsageError(`${flags.yes ? "--yes" : "--built-in"} applies to controllers in files: name a file`);
+  return await new Dev(flags).run(untilSignalled());
+}
 
 async function runOwn(files: readonly string[], flags: DevFlags, command: Command): Promise<number> {
   const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
   const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
-  if (foreign !== undefined)
-    throw new UsageError(`${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files`);
+  if (foreign !== undefined && !flags.builtIn)
+    throw new UsageError(`${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files, or add --built-in`);
   const kube = await pinContext({
     ...(flags.context !== undefined && { context: flags.context }),
     kubeconfig: kubeconfigPath(flags.kubeconfig),
   });
   const { runOwnDev } = await import("./own/dev.ts");
   const { act = false, yes = false, anyKubernetes = false, verbose = false } = flags;
-  return await runOwnDev(files, { ...flags, kube, act, yes, anyKubernetes, verbose });
+  const beside = flags.builtIn && { beside: (ends: AbortSignal) => new Dev(flags).run(ends) };
+  return await runOwnDev(files, { ...flags, kube, act, yes, anyKubernetes, verbose, ...beside });
 }
 
 class Dev {
@@ -129,9 +137,8 @@ class Dev {
     this.#log = consoleLog("deltaloop: ", flags.verbose ? "debug" : "info");
   }
 
-  async run(): Promise<number> {
-    if (this.#flags.yes) throw new UsageError("--yes applies to controllers in files: name a file");
-    const signalled = untilSignalled();
+  /** Until `signalled` aborts, or a component has failed for good. */
+  async run(signalled: AbortSignal): Promise<number> {
     signalled.addEventListener("abort", () => this.#ending.abort(signalled.reason));
     let store: Store | undefined;
     try {

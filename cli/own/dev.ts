@@ -42,6 +42,8 @@ export interface OwnDevFlags extends StartupFlags {
   readonly yes: boolean;
   readonly anyKubernetes: boolean;
   readonly verbose: boolean;
+  /** Runs once they are ready; its end ends them. */
+  readonly beside?: (ends: AbortSignal) => Promise<number>;
 }
 
 const READY_POLL_MS = 20;
@@ -102,6 +104,7 @@ export async function runOwnDev(files: readonly string[], flags: OwnDevFlags): P
       if (!signalled.aborted) {
         const mode = flags.act ? "act" : "shadow (prints writes, sends nothing)";
         process.stdout.write(`ready: ${((Date.now() - startedMs) / 1_000).toFixed(1)} s, mode ${mode}\n`);
+        if (flags.beside) return await flags.beside(signalled);
         await new Promise<void>((resolve) => signalled.addEventListener("abort", () => resolve(), { once: true }));
       }
     } finally {

@@ -324,6 +324,17 @@ await whereRealPartsAre("user controllers on a real API server", () => {
       });
     });
 
+    it("--built-in: runs the built-in controllers as well, so that a Website becomes ready", async () => {
+      const running = await dev(await code(""), "--act", "--yes", "--built-in", "--lease-namespace", "kube-system");
+      await running.line("ready: cache synced");
+      await site("whole", { image: "nginx", replicas: 2 });
+      await eventually(
+        "it is ready",
+        async () => (await field("website/whole", ".status.conditions[0].message").catch(() => "")) === "2/2",
+      );
+      await stop(running);
+    });
+
     it("runs the other examples: a cluster-scoped primary, live reads, fields of the primary, and leaving `where`", async () => {
       const files = ["team-guard", "pull-secret", "scheduled-scaler"].map((name) => `examples/controllers/${name}.ts`);
       const running = deltaloop(["dev", ...files, "--act", "--yes", "--kubeconfig", cluster.plane.adminKubeconfig]);

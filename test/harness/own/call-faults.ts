@@ -1,8 +1,8 @@
 /**
  * Faults of single calls of a sync: its process dies before or after a call, or the answer of a call is lost.
  *
- * OF1 a run whose process died makes no further call, not even to renew its lease; nothing of it returns.
- * OF2 a fault concerns one key. Calls are counted per key over all its runs: `create deployments 1`, `writeThrough 2`.
+ * A run whose process died makes no further call, not even to renew its lease; nothing of it returns.
+ * A fault concerns one key. Calls are counted per key over all its runs: `create deployments 1`, `writeThrough 2`.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { OwnRun } from "../../../shared/controllers/kit/run.ts";
@@ -52,7 +52,7 @@ export function createCallFaults(): CallFaults {
 
   async function call<T>(of: Running | undefined, name: string, act: () => Promise<T>): Promise<T> {
     if (of === undefined) return await act();
-    if (dead.has(of.token)) return await stopped.promise; // OF1
+    if (dead.has(of.token)) return await stopped.promise;
     const id = `${of.key} ${name}`;
     const nth = (counts.get(id) ?? 0) + 1;
     counts.set(id, nth);
@@ -95,7 +95,7 @@ export function createCallFaults(): CallFaults {
           return (...args: unknown[]) => {
             const act = () => (method as (...all: unknown[]) => Promise<unknown>).apply(target, args); // a port's method
             const token = tokenOf(args[0]);
-            if (token !== undefined && dead.has(token)) return stopped.promise; // OF1
+            if (token !== undefined && dead.has(token)) return stopped.promise;
             return name === "writeThrough" || name === "correlateEvents" ? call(running.getStore(), name, act) : act();
           };
         },

@@ -42,6 +42,8 @@ const CONCURRENCY = 200;
 const READY_MS_MAX = 60_000;
 /** A changed object is enqueued a moment later. */
 const SETTLED_LOOKS = 5;
+/** A key that is due later waits for a time or a back-off. */
+const SOON_MS = 1_500;
 
 export interface OwnSystemOptions {
   readonly controllers: readonly Controller[];
@@ -68,7 +70,7 @@ export interface OwnSystem {
   readonly store: Store;
   /** Enqueues all primaries of a controller. */
   resync(controller: string): Promise<void>;
-  /** Resolves when no key of a controller is queued or running. */
+  /** Resolves when no key of a controller is running or due. */
   settled(controller: string): Promise<void>;
   stop(): Promise<void>;
 }
@@ -137,7 +139,11 @@ export async function startOwnSystem(options: OwnSystemOptions): Promise<OwnSyst
       await eventually(
         `the keys of ${controller} are settled`,
         async () => {
-          times = (await store.queued(nameIn(controller))).length === 0 ? times + 1 : 0;
+          const soonMs = clock.now() + SOON_MS;
+          const busy = (await store.queued(nameIn(controller))).filter(
+            ({ readyAtMs = Infinity, leaseUntilMs }) => leaseUntilMs !== undefined || readyAtMs < soonMs,
+          );
+          times = busy.length === 0 ? times + 1 : 0;
           return times >= SETTLED_LOOKS;
         },
         READY_MS_MAX,

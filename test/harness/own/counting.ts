@@ -1,0 +1,16 @@
+/** `target`, whose methods `names` are counted when they are called. */
+export function counting<T extends object>(target: T, names: readonly (keyof T)[], count: () => void): T {
+  const counted = Object.fromEntries(
+    names.map((name) => {
+      const method = target[name] as (...args: readonly unknown[]) => unknown; // ports have nothing else
+      return [
+        name,
+        (...args: readonly unknown[]) => {
+          count();
+          return method.apply(target, [...args]);
+        },
+      ];
+    }),
+  );
+  return { ...target, ...counted };
+}
