@@ -100,7 +100,8 @@ export function registerDev(program: Command): void {
 const OWN_OPTIONS = ["act", "anyKubernetes", "builtIn", "context", "kubeconfig", "startupTimeout", "verbose", "yes"];
 
 async function runBuiltIn(flags: DevFlags): Promise<number> {
-  if (flags.yes || flags.builtIn) throw new UsageError(`${flags.yes ? "--yes" : "--built-in"} applies to controllers in files: name a file`);
+  if (flags.yes || flags.builtIn)
+    throw new UsageError(`${flags.yes ? "--yes" : "--built-in"} applies to controllers in files: name a file`);
   return await new Dev(flags).run(untilSignalled());
 }
 
@@ -108,7 +109,9 @@ async function runOwn(files: readonly string[], flags: DevFlags, command: Comman
   const given = command.options.filter((option) => command.getOptionValueSource(option.attributeName()) === "cli");
   const [foreign] = given.filter((option) => !OWN_OPTIONS.includes(option.attributeName()));
   if (foreign !== undefined && !flags.builtIn)
-    throw new UsageError(`${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files, or add --built-in`);
+    throw new UsageError(
+      `${foreign.long ?? foreign.flags} applies to the built-in controllers only: leave it out when you name files, or add --built-in`,
+    );
   const kube = await pinContext({
     ...(flags.context !== undefined && { context: flags.context }),
     kubeconfig: kubeconfigPath(flags.kubeconfig),
