@@ -15,6 +15,8 @@ const OPENS = new Set([OPEN, 0x5b]);
 const CLOSES = new Set([0x7d, 0x5d]);
 const BLANK = new Set([0x20, 0x09, 0x0d, FEED]);
 const MIB = 2 ** 20;
+/** A megabyte of gzip data can hold a gigabyte of blanks: more than these between values, beyond 16 per value, are an error. */
+const [BLANKS_MAX, BLANKS_PER_VALUE] = [MIB, 16];
 /** A byte order mark, which Windows PowerShell writes on redirection. */
 const MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
@@ -48,6 +50,7 @@ class ValueScan {
   readonly #name: string;
   #pieces: Buffer[] = [];
   #bytes = 0;
+  #blanks = 0;
   #line = 1;
   #place = "";
   #depth = 0;
@@ -78,7 +81,10 @@ class ValueScan {
       } else if (this.#isSkipping) {
         continue;
       } else if (this.#depth === 0) {
-        if (BLANK.has(byte)) continue;
+        if (BLANK.has(byte)) {
+          if (++this.#blanks > BLANKS_MAX) throw new CaptureError(`${this.#name}:${this.#line}: is beyond a mebibyte of blanks`);
+          continue;
+        }
         this.#place = `${this.#name}:${this.#line}`;
         if (byte === OPEN) [start, this.#depth] = [at, 1];
         else this.#tear(`${this.#place}: is not a JSON object`);
@@ -90,6 +96,7 @@ class ValueScan {
           continue;
         }
         [this.#pieces, this.#bytes, this.#hasValue] = [[], 0, true];
+        this.#blanks -= BLANKS_PER_VALUE;
         yield { value, place: this.#place };
       }
     }

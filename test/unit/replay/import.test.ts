@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { zstdCompressSync } from "node:zlib";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { createDigester } from "../../../shared/kube/pod-template/digest.ts";
@@ -110,6 +110,20 @@ const poll = (path: string, second: number, rv: number, items: readonly Line[], 
   ),
 ];
 const PODS = "/api/v1/namespaces/shop/pods";
+
+it.each(["", `${json({ type: "ADDED", object: {} })}\n`])(
+  "rejects fifty megabytes of blank lines in fifty kilobytes of gzip data early, after %j",
+  async (first) => {
+    const blanks = gzipSync(Buffer.alloc(2 ** 20, "\n"));
+    const path = fileOf(Buffer.concat([gzipSync(first), ...Array.from({ length: 50 }, () => blanks)]));
+    await expect(imported([path])).rejects.toThrow(/:\d+: is beyond a mebibyte of blanks$/);
+  },
+);
+
+it("accepts more blanks than that between many values", async () => {
+  const value = `${json({ type: "BOOKMARK", object: {} })}${"\n".repeat(12)}`;
+  await expect(imported([fileOf(value.repeat(100_000))])).rejects.toThrow("no event");
+});
 
 describe("a long integer in a template", () => {
   const long = (rv: number): Line => {
