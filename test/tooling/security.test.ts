@@ -4,7 +4,8 @@ import { readdir, readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
 
 const DOCUMENT = await readFile("docs/internals/threat-model.md", "utf8");
-/** `path`: "a part of the test's name", as the file spells it. */
+const CITED = new Set([...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`/g)].map(([, path = ""]) => path));
+/** `path`: "a part of the test's name", as the file spells it. An attack's file has one subject, and is cited as a whole. */
 const NAMED = [...DOCUMENT.matchAll(/`(test\/[^`]+\.ts)`: "(.+?)"(?= \||,|\.| and|$)/gm)].map(([, path = "", name = ""]) => ({
   path,
   name,
@@ -18,9 +19,13 @@ it.each(NAMED)("$path has the test “$name”", async ({ path, name }) => {
   expect(await readFile(path, "utf8")).toContain(name);
 });
 
+it.each([...CITED])("the cited file %s exists", async (path) => {
+  expect(await readFile(path, "utf8")).toContain("it");
+});
+
 it("every threat of a table has a test", () => {
   const rows = DOCUMENT.split("\n").filter((line) => line.startsWith("| ") && !line.startsWith("| Threat"));
-  expect(rows.filter((row) => !/`test\/[^`]+\.ts`: "/.test(row))).toEqual([]);
+  expect(rows.filter((row) => !/`test\/[^`]+\.ts`/.test(row))).toEqual([]);
   expect(rows.length).toBeGreaterThan(20);
 });
 
