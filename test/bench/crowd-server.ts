@@ -3,8 +3,8 @@
  * are sent, so 150,000 of them need no memory and little time. A program of its own: `node crowd-server.ts PODS [pages]`; prints its URL.
  * It streams what it has into a watch that asks for it; with `pages` it knows lists alone, as API servers before 1.34.
  *
- * `POST /bench/gone` ends the watches of pods with 410 Expired, so that all is listed again; `GET /bench/lists` says how many pods were
- * listed so far.
+ * `POST /bench/gone` ends the watches of pods with 410 Expired, so that all is listed again; `POST /bench/change?count=N` sends N changes of
+ * pods, one pod after the other, and answers once they are sent; `GET /bench/lists` says how many pods were listed so far.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -29,12 +29,14 @@ const FIRST_RV = 1_000;
 
 const watchesOfPods = new Set<ServerResponse>();
 let listed = 0;
+let changes = 0;
 
 const server = createServer((request, response) => {
   const { pathname, searchParams: query } = new URL(request.url ?? "/", "http://localhost");
   request.resume();
   if (pathname === "/version") return answer(response, { gitVersion: KUBERNETES_VERSION });
   if (pathname === "/bench/gone") return gone(response);
+  if (pathname === "/bench/change") return void change(Number(query.get("count")), response);
   if (pathname === "/bench/lists") return answer(response, { listed });
   if (pathname.endsWith("/namespaces/kube-system"))
     return answer(response, { kind: "Namespace", metadata: { name: "kube-system", uid: `crowd-${PODS}` } });
@@ -103,6 +105,16 @@ function gone(response: ServerResponse): void {
   const object = { kind: "Status", status: "Failure", reason: "Expired", code: 410, message: "too old resource version" };
   for (const one of watchesOfPods) one.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
   answer(response, { ended: watchesOfPods.size });
+}
+
+async function change(count: number, response: ServerResponse): Promise<void> {
+  for (let i = 0; i < count; i++, changes++) {
+    const number = changes % PODS;
+    const object = podObject(number, owner(Math.floor(number / PODS_EACH)), String(Number(LIST_RV) + 1 + changes), changes % 2 === 0);
+    const line = `${JSON.stringify({ type: "MODIFIED", object })}\n`;
+    for (const watcher of watchesOfPods) if (!watcher.write(line)) await drained(watcher);
+  }
+  answer(response, { changes });
 }
 
 function answer(response: ServerResponse, body: object, code = 200): void {

@@ -39,6 +39,7 @@ const BENCHES: Readonly<Record<string, () => Promise<BenchModule>>> = {
   replay: () => import("./replay.ts"),
   "replay-memory": () => import("./replay-memory.ts"),
   capture: () => import("./capture.ts"),
+  "capture-command": () => import("./capture-command.ts"),
   explain: () => import("./explain.ts"),
   side: () => import("./side/side.ts"),
   timeline: () => import("./timeline.ts"),
