@@ -111,7 +111,9 @@ async function perform(writes: readonly OwnWrite[], { live = {}, owned = [], err
       call(type.includes("json-patch") ? "turn" : "patch", name, { uid, resourceVersion, ...("force" in rest && { force: true }) });
       return subresource === "status" ? site({ resourceVersion: "9" }) : answered(name);
     },
-    delete: ({ name, preconditions }) => Promise.try(() => call("delete", name, preconditions)).then(() => undefined),
+    delete: async ({ name, preconditions }) => {
+      call("delete", name, preconditions);
+    },
     replace: () => Promise.reject(new Error("not used")),
   } as KubeWriter;
   const row = rowOf(primaryView, site());

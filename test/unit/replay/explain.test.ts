@@ -369,12 +369,12 @@ describe("a point in time", () => {
     expect(momentIn("--at", "00:00:01", late, late + 60_000) - late).toBe(2000);
   });
 
-  it("rejects an unknown name and lists the existing ones", () => {
+  it("rejects a text that is not a time, and a time outside the capture", () => {
     expect(() => momentIn("--at", "yesterday", startMs, endMs)).toThrow(
-      "--at yesterday: write +12.3s from the beginning, 10:02:11.5 or 2026-03-01T10:02:11Z",
+      "--at yesterday is not a time: write +12.3s after the start, 10:02:11.5 or 2026-03-01T10:02:11Z",
     );
     expect(() => momentIn("--at", "+99s", startMs, endMs)).toThrow(
-      "which goes from 2026-03-01T10:00:00.000Z to 2026-03-01T10:01:00.000Z (+60.0s)",
+      "which covers 2026-03-01T10:00:00.000Z to 2026-03-01T10:01:00.000Z (+60.0s)",
     );
   });
 });
