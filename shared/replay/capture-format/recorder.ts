@@ -209,7 +209,7 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
   /** @returns the line for the consumer */
   function putEvent(resource: RecordedResource, line: string): string {
     try {
-      const { type, object } = parsed(resource, line) as { readonly type: string; readonly object: unknown };
+      const { type, object } = parsed(resource, line, raw) as { readonly type: string; readonly object: unknown };
       const known = type === "ADDED" || type === "MODIFIED" || type === "DELETED";
       const shown = known ? seen(resource, object) : { object: raw ? (object as object) : bare(resource, type, object) };
       const text = textOf(shown);
@@ -225,9 +225,9 @@ export function recordingWatch(kube: KubeWatch<RecordedResource>, options: Recor
   }
 }
 
-/** Only owners have a pod template. */
-function parsed(resource: RecordedResource, line: string): unknown {
-  return resource === "pods" || isEvidenceResource(resource) ? parseRounded(line) : parseExact(line);
+/** Numbers must be exact in whole objects, and in the pod templates that only owners have. */
+function parsed(resource: RecordedResource, line: string, raw: boolean): unknown {
+  return !raw && (resource === "pods" || isEvidenceResource(resource)) ? parseRounded(line) : parseExact(line);
 }
 
 function textOf(shown: Shown): ObjectText {
