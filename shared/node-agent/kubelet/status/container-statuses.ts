@@ -120,8 +120,8 @@ function observedStatus(
     containerID: `${runtimeName}://${newest.id}`,
     restartCount: newest.state === "CONTAINER_UNKNOWN" && wasRunning ? restartCount + 1 : Math.max(restartCount, newest.restartCount),
     ...statusResources(container, newest, previous),
-    state: stateOf(newest, wasRunning, runtimeName),
-    lastState: older === undefined ? lastEnd(newest, previous) : stateOf(older, wasRunning, runtimeName),
+    state: withMessage(stateOf(newest, wasRunning, runtimeName), previous),
+    lastState: older === undefined ? lastEnd(newest, previous) : withMessage(stateOf(older, wasRunning, runtimeName), previous),
   };
 }
 
@@ -130,6 +130,17 @@ function lastEnd(newest: ObservedContainer, previous: ContainerStatusEntry | und
   if (ended !== undefined && runtimeId(previous) !== newest.id) return { terminated: ended };
   const before = previous?.lastState?.terminated;
   return before === undefined ? {} : { terminated: before };
+}
+
+/**
+ * Keeps the reported message of a container that ended, because its termination log is removed with the pod's directory while the container
+ * remains. Upstream keeps the directory until the pod object is deleted.
+ */
+function withMessage(state: ContainerStateEntry, previous: ContainerStatusEntry | undefined): ContainerStateEntry {
+  const { terminated } = state;
+  if (terminated === undefined || terminated.message !== undefined || terminated.containerID === undefined) return state;
+  const known = [previous?.state?.terminated, previous?.lastState?.terminated].find((end) => end?.containerID === terminated.containerID);
+  return known?.message === undefined ? state : { terminated: { ...terminated, message: known.message } };
 }
 
 function stateOf(container: ObservedContainer, wasRunning: boolean, runtimeName: string): ContainerStateEntry {

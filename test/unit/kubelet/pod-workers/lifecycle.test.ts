@@ -90,6 +90,20 @@ test("removes earlier dead instances immediately, with their logs, when an insta
   expect(await node.containers(uid)).toHaveLength(1);
 });
 
+test("[node-agent 93] keeps the termination message while the pod's directory is removed slowly", async () => {
+  const node = await startedNode({ images: { "file:1": { exitAfterMs: 5 * SECONDS } } });
+  const uid = await node.create("p", { restartPolicy: "Never", containers: [{ name: "file", image: "file:1" }] });
+  await node.until("it runs", async () => (await node.running(uid)).length === 1);
+  for (const { mounts } of await node.containers(uid))
+    for (const { hostPath, containerPath } of mounts) if (containerPath === "/dev/termination-log") node.files.write(hostPath, "DONE");
+  // The sync that removes the directory gives up waiting after 2 s; the next one observes the container without its log.
+  node.fateOf = ({ verb }) => (verb === "removePodDirectory" ? { after: node.clock.after(5 * SECONDS) } : "live");
+  await node.until("the pod ended", () => node.phase("p") === "Succeeded");
+  await node.until("the directory is removed", async () => (await node.files.podsWithDirectories()).length === 0, 60 * SECONDS);
+  await node.advance(60 * SECONDS);
+  expect(node.pod("p")?.status?.containerStatuses?.[0]?.state?.terminated?.message).toBe("DONE");
+});
+
 test("[node-agent 93] reports the termination message of the file at any path, on failure the end of the log, and on success none", async () => {
   const node = await startedNode({
     images: {

@@ -110,6 +110,15 @@ describe("with instances", () => {
     });
   });
 
+  it.each([
+    { name: "the same container", id: "containerd://a-0", want: "bye" },
+    { name: "no other container", id: "containerd://a-9", want: undefined },
+  ])("keeps a message that was reported for $name, when the termination log no longer exists", ({ id, want }) => {
+    const state = { terminated: { exitCode: 3, message: "bye", containerID: id } };
+    const { state: now } = statusOf({ instances: [exited("a", 3)], previous: ended("a", 3, { state }) });
+    expect(now?.terminated?.message).toBe(want);
+  });
+
   const table: readonly (Case & { readonly name: string; readonly want: Partial<ContainerStatusEntry> })[] = [
     { name: "CREATED waits", instances: [container({ name: "a", state: "CONTAINER_CREATED" })], want: { state: { waiting: {} } } },
     {
