@@ -88,7 +88,8 @@ async function moveByInput(server: PastServer): Promise<void> {
 }
 
 async function moveRunning(time: string, file: string | undefined): Promise<void> {
-  if (file !== undefined) throw new UsageError("--set moves the running server of $KUBECONFIG: leave out the file");
+  if (file !== undefined)
+    throw new UsageError("--set changes the moment that the running server of $KUBECONFIG shows: do not name a capture file");
   const path = kubeconfigPath(undefined);
   const { server } = await kubeHttpConfigFrom(path, { component: "open" });
   if (!/^http:\/\/127\.0\.0\.1:\d+\/[0-9a-f]{32}$/.test(server))

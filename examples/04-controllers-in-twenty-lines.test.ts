@@ -87,7 +87,7 @@ test("a Secret is copied unchanged, and its copies are kept while the original i
   expect(await decide(pullSecret, { object })).toEqual({ again: "5m" });
 });
 
-test("a Deployment is scaled to the size in its annotation, until the next time listed there", async () => {
+test("scales a Deployment to the size that its schedule annotation lists for the current time", async () => {
   const annotations = { "example.com/replicas": "07:00=10 20:00=2" };
   const object = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "a", namespace: "shop", annotations } };
   expect(await decide(scheduledScaler, { object })).toEqual({

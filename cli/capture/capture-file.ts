@@ -56,7 +56,7 @@ interface OpenFile {
   readonly file: Writable;
   /** Descriptor of a file; absent for standard output, which must not be truncated. */
   readonly fd?: number;
-  /** The stream for lines: the file itself, or gzip before it. */
+  /** The stream to which lines are written: the file, or a gzip stream that is piped into it. */
   readonly out: Writable | Gzip;
   readonly sinceMs: number;
   bytes: number;

@@ -8,7 +8,7 @@ const WIDTH = 80;
 /** Lines of prose longer than this are hard to read. */
 const WIDTH_MAX = 120;
 
-/** The description of a longer term starts on the next line. */
+/** If a term is longer than this, its description starts on the next line. */
 const TERM_MAX = 30;
 
 /** Also applies to commands added to `program` later. */

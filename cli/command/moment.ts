@@ -19,7 +19,7 @@ export function momentIn(option: string, text: string, startMs: number, endMs: n
   // Accepts times up to a second outside the capture, because users copy times without fractions.
   if (atMs < startMs - 1000 || atMs > endMs + 1000)
     throw new UsageError(
-      `${option} ${text} is outside the capture, which covers ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+${((endMs - startMs) / 1000).toFixed(1)}s)`,
+      `${option} ${text} is outside the capture, which covers ${new Date(startMs).toISOString()} to ${new Date(endMs).toISOString()} (+0s to +${((endMs - startMs) / 1000).toFixed(1)}s)`,
     );
   return atMs;
 }

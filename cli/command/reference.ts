@@ -1,4 +1,4 @@
-/** `deltaloop reference`, hidden: docs/reference/cli.md, from the same tree as the help. `node infra/generate.ts` writes the file. */
+/** The hidden command `deltaloop reference` prints docs/reference/cli.md, from the same commands as the help. `node infra/generate.ts` writes the file. */
 import type { Command, Option } from "commander";
 
 const COLUMNS = 100;

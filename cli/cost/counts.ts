@@ -1,6 +1,6 @@
 /**
- * A workload's use of AWS, as counted by test/cost, and how often it occurs in a month. Counts are data: counts.json has dated counts, and
- * another file may replace it.
+ * A workload's use of AWS, as counted by test/cost, and how often the workload occurs in a month. counts.json has the counts and their
+ * dates; another file may replace it.
  */
 import * as v from "valibot";
 import { UsageError } from "@deltaloop/base";

@@ -119,7 +119,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalDeltaloop>
     const environment = (): Readonly<Record<string, string>> => referring(configuration, localStack.endpoint, edition);
     const open = async (): Promise<Cache> => {
       const { current } = await readConfiguration(environment());
-      // Ignores connection errors between calls; calls reject by themselves.
+      // Connection errors between calls are ignored; during a call, the call rejects.
       const make = redisStore(current.redis, () => undefined);
       const cache = openCache(current, make);
       if (edition.root === undefined) return cache;

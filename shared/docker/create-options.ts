@@ -20,7 +20,7 @@ import { containerLabels, sandboxLabels } from "./records.ts";
 import type { ContainerRecord, SandboxRecord } from "./records.ts";
 
 export interface Machine {
-  /** The lowest OOM score that can be set: the score of the agent without CAP_SYS_RESOURCE, otherwise −1000. */
+  /** The lowest oom_score_adj that can be set: the agent's own value if it lacks CAP_SYS_RESOURCE, otherwise −1000. */
   readonly oomScoreAdjMin: number;
   /** Content of the Localhost profile, if any. */
   readonly seccompProfile?: string;
@@ -71,7 +71,7 @@ function environmentEntry({ key, value }: NonNullable<ContainerConfig["envs"]>[n
   if (!value.isWellFormed())
     throw new CriError(
       "InvalidArgument",
-      `the value of environment variable ${key} is not UTF-8, which Docker cannot pass on: mount it as a file`,
+      `the value of environment variable ${key} is not UTF-8, and Docker passes on nothing else: mount it as a file`,
     );
   return `${key}=${value}`;
 }

@@ -89,7 +89,7 @@ function registryAuth(auth: AuthConfig | undefined): object | undefined {
     if (!value.isWellFormed())
       throw new CriError(
         "InvalidArgument",
-        `the ${field} for registry ${auth.serverAddress ?? ""} is not UTF-8, which Docker cannot pass on`,
+        `the ${field} for registry ${auth.serverAddress ?? ""} is not UTF-8, and Docker passes on nothing else`,
       );
   return {
     ...user,

@@ -179,7 +179,7 @@ describe("a fourth controller, as one more entry", () => {
     expect(after["manifests/rbac.yaml"]).toContain("name: deltaloop-sync-team-guard\n");
   });
 
-  it("the demo's meter measures an additional controller", () => {
+  it("the demo also measures a controller that is added to the registry", () => {
     const lag = new LagMeter(OPEN);
     lag.request({
       verb: "delete",

@@ -30,8 +30,8 @@ interface Outcome {
 
 type Outcomes = ReadonlyMap<string, Outcome>;
 
-/** What a loop meets all along: a fifth of its writes refused, now and then an answer lost or a watch cut, fields that it does not know. */
-const MANNERS: readonly FaultRule[] = [
+/** Faults for the controllers: a fifth of their writes is refused, some answers are lost and watches cut, and objects have unknown fields. */
+const FAULTS: readonly FaultRule[] = [
   { name: "refused", about: { verbs: WRITES }, often: { every: 7 }, fault: { kind: "refuse", with: tooManyRequests(1) } },
   { name: "broken", about: { verbs: WRITES }, often: { every: 11 }, fault: { kind: "refuse", with: INTERNAL_ERROR } },
   { name: "lost", about: { verbs: WRITES }, often: { every: 29 }, fault: { kind: "loseAnswer" } },
@@ -56,30 +56,30 @@ async function main(): Promise<number> {
     return 2;
   }
   const cluster = await startCluster();
-  let road: FaultInjectingServer | undefined;
+  let proxy: FaultInjectingServer | undefined;
   try {
     const { plane } = cluster;
     const identity = await plane.clientCertificate("system:kube-controller-manager", []);
     if (flags.faults) {
       const certificate = await plane.serverCertificate();
-      road = await startFaultInjectingServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
+      proxy = await startFaultInjectingServer({ url: plane.url, ca: plane.ca, certificate, identities: [identity] });
     }
-    const server = road?.url ?? plane.url;
+    const server = proxy?.url ?? plane.url;
     let baseline: Outcomes | undefined;
     if (flags.baseline) {
       const end = await plane.startWorkloadLoops({ server, identity });
-      baseline = await runAll("upstream's loops", names, { tests, cluster, road });
+      baseline = await runAll("upstream's loops", names, { tests, cluster, proxy });
       await end();
     }
-    const kubeconfig = `${cluster.rolesKubeconfig}.road`;
+    const kubeconfig = `${cluster.rolesKubeconfig}.proxy`;
     await writeFile(kubeconfig, (await readFile(cluster.rolesKubeconfig, "utf8")).replaceAll(plane.url, server), { mode: 0o600 });
     const dev = await startDev({ ...cluster, rolesKubeconfig: kubeconfig });
-    const ours = await runAll("our loops", names, { tests, cluster, road });
+    const ours = await runAll("our loops", names, { tests, cluster, proxy });
     await dev.stop();
     process.stdout.write(table(names, ours, baseline));
     return [...ours.values()].some(({ failure }) => failure !== undefined) ? 1 : 0;
   } finally {
-    await road?.close();
+    await proxy?.close();
     await cluster.stop();
   }
 }
@@ -88,10 +88,10 @@ async function main(): Promise<number> {
 async function runAll(
   side: string,
   names: readonly string[],
-  { tests, cluster, road }: { readonly tests: UpstreamTests; readonly cluster: Cluster; readonly road: FaultInjectingServer | undefined },
+  { tests, cluster, proxy }: { readonly tests: UpstreamTests; readonly cluster: Cluster; readonly proxy: FaultInjectingServer | undefined },
 ): Promise<Outcomes> {
   const outcomes = new Map<string, Outcome>();
-  const polite = road?.behave(...MANNERS);
+  const endFaults = proxy?.behave(...FAULTS);
   const startedAt = performance.now();
   const waiting = [...names];
   const work = async (): Promise<void> => {
@@ -103,10 +103,10 @@ async function runAll(
     }
   };
   await Promise.all(Array.from({ length: TESTS_AT_ONCE }, work));
-  polite?.();
+  endFaults?.();
   const passed = [...outcomes.values()].filter(({ failure }) => failure === undefined).length;
-  const struck = road?.exchanges().filter(({ rule }) => rule !== undefined).length;
-  const faultText = struck === undefined ? "" : `, ${struck} requests met a fault so far`;
+  const faulty = proxy?.exchanges().filter(({ rule }) => rule !== undefined).length;
+  const faultText = faulty === undefined ? "" : `, ${faulty} requests met a fault so far`;
   console.error(`with ${side}: ${passed} of ${names.length} passed in ${secondsSince(startedAt).toFixed(0)} s${faultText}`);
   return outcomes;
 }

@@ -34,7 +34,7 @@ interface Seen {
   life?: Life;
 }
 
-/** Follows all Nodes and ResourceQuotas; only those that are requested become rows. */
+/** Follows all Nodes and ResourceQuotas, of which the timeline shows only those that a finding names. */
 export class Concerned {
   readonly #digester: Digester;
   readonly #seen = new Map<string, Seen>();

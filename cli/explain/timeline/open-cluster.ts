@@ -12,7 +12,7 @@ import { clusterOptions, openLivePage, openText } from "./open-page.ts";
 /** @param object in kubectl's form: the page initially shows only objects with this name; empty for all objects */
 export async function openCluster(object: string, flags: LiveFlags & { readonly redact: boolean }): Promise<void> {
   const other = (["watch", "output", "all"] as const).find((name) => flags[name] !== undefined);
-  if (other !== undefined) throw new UsageError(`--open shows all in the page: leave --${other} out`);
+  if (other !== undefined) throw new UsageError(`--open shows everything on the page: leave out --${other}`);
   const wanted = object === "" ? undefined : wantedBy(object, flags.namespace);
   const { config, namespace } = await clusterOf(wanted?.namespace, flags);
   const { server } = config;

@@ -27,7 +27,7 @@ interface LiveOptions extends Pick<LiveTimelineOptions, "explainOptions"> {
   /** Name of the API server. */
   readonly server: string;
   readonly kube: KubeWatch<Resource>;
-  /** Keeps values and messages that may be secret. */
+  /** The page is not redacted: it shows values and messages that may be secret. */
   readonly isWhole?: boolean;
   readonly log: Log;
 }

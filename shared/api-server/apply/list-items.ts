@@ -24,7 +24,7 @@ function keyedElement(schema: TypeSchema, { keys, element }: ListType, item: Jso
   return keyElement(found);
 }
 
-/** Undefined for a key without a default, which then takes no part. */
+/** Undefined if the key has no default; the item is then identified by its other keys. */
 function keyDefault(schema: TypeSchema, element: TypeRef, name: string): Json | undefined {
   return schema.resolve(element).map?.fields.get(name)?.default;
 }

@@ -44,7 +44,7 @@ function pruneMap(value: JsonObject, schema: Schema | undefined): void {
   }
 }
 
-/** Prunes what has a schema, and keeps the rest. */
+/** Removes unknown fields from values that have a schema. Values without a schema remain unchanged. */
 function pruneKnown(value: Json, schema: Schema | undefined): void {
   if (schema === undefined) return;
   if (Array.isArray(value)) for (const item of value) pruneKnown(item, objectAt(schema, "items"));

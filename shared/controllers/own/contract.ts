@@ -9,7 +9,7 @@ const OWNER = ["apiVersion", "kind", "name", "uid", "controller"].map((field) =>
 const IS_CONTROLLER = { "/metadata/ownerReferences/0/controller": true };
 const PRECONDITIONS = ["/uid", "/resourceVersion"];
 const IDENTITY = ["/metadata/uid", "/metadata/resourceVersion"];
-/** Any body: which fields a controller sets is its author's decision. */
+/** Accepts every body: the controller's author decides which fields it sets. */
 const ALL = [""];
 /** The only JSON patch: it replaces managedFields, and fails for another object or version. */
 const MANAGED_FIELDS: Pick<ContractRow<string>, "verb" | "type" | "require" | "values" | "allow"> = {

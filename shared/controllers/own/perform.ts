@@ -413,6 +413,6 @@ function okOf(answer: Answer): OwnAnswer {
 
 /** @throws {Error} if nothing was sent, which is a bug: shadow mode ends before any call */
 function storedBy(answer: Answer): KubeObject | undefined {
-  if (answer.kind === "notSent") throw new Error("a shadow run made a call");
+  if (answer.kind === "notSent") throw new Error("a controller in shadow mode called the API server");
   return answer.object;
 }

@@ -1,10 +1,10 @@
 /**
- * client-go's Event correlator as a step function over its memory, so that neither a crash loop nor a persistent failure floods the API
- * server. The node agent keeps the memory in its process, the functions in the Store (shared/store/ports/events.ts);
- * scripts/audit/correlate-events.lua does the same in Redis.
+ * client-go's Event correlator as a pure function from one state to the next, so that neither a crash loop nor a persistent failure floods
+ * the API server. The node agent keeps the state in its process. The controllers' functions keep it in the Store
+ * (shared/store/ports/events.ts); scripts/audit/correlate-events.lua does the same in Redis.
  *
  * ER1 equal occurrences (object, field, type, reason, message) are one Event with a count.
- * ER2 from the tenth different message of one object, type and reason on, with at most 10 minutes between two, all are aggregated into
+ * ER2 from the tenth different message of one object, type and reason on, no more than 10 minutes apart, all are aggregated into
  *    one Event: "(combined from similar events): …". The nine newest messages are kept; client-go keeps any nine.
  * ER3 a source may send a burst of 25 Events, then one per 5 minutes; dropped ones still increase the count.
  * ER4 each map holds at most 4096 entries; the least recently used ones are evicted.

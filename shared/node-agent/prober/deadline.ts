@@ -12,7 +12,7 @@ export interface Limits {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Runs `run` with a signal that either limit aborts. An exception of `run` means that the request is invalid. */
+/** Calls `run` with a signal that aborts after the timeout or with `signal`. If `run` throws, the request is invalid. */
 export async function within({ timeoutMs, signal }: Limits, run: (signal: AbortSignal) => Promise<ProbeOutcome>): Promise<ProbeOutcome> {
   const end = new AbortController();
   const onAbort = (): void => end.abort();

@@ -59,7 +59,7 @@ function storedEvidence(object: Json, digester: Digester): OwnerEvidence {
   };
 }
 
-/** A template recurs with each status update of its object, and computing its digests is most of the work. */
+/** Evidence of recent templates: each status update repeats its object's template, and digests are most of the work. */
 const RECENT = new WeakMap<Digester, Map<string, TemplateEvidence>>();
 const RECENT_MAX = 256;
 

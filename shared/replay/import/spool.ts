@@ -67,7 +67,7 @@ export function eventOf(kept: Kept, fields: Omit<ImportedEvent, "object">): Impo
   return new KeptEvent(kept, fields);
 }
 
-/** A class, because there are as many instances as events. */
+/** A class instead of closures: there is an instance per event, and its methods are shared. */
 class KeptEvent implements ImportedEvent {
   readonly #kept: Kept;
   readonly atMs: number;

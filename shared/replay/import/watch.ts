@@ -84,7 +84,7 @@ function* seenIn({ value, place }: JsonValue, listed: Map<RecordedResource, stri
     return;
   }
   if (type !== undefined && type !== "ADDED" && type !== "MODIFIED" && type !== "DELETED")
-    throw new CaptureError(`${place}: unknown type of a watch event`);
+    throw new CaptureError(`${place}: unknown type of watch event`);
   if (type === undefined)
     report.lost("an object without its event's type: its deletion cannot be detected (use kubectl's --output-watch-events)");
   yield { resource, type: type ?? "MODIFIED", object, atMs: timeOf(t, place) };

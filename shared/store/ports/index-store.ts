@@ -1,4 +1,4 @@
-/** The index: rows, slices, look-ups, and the packs and manifests that change them (informer §11). */
+/** The index: rows, slices, look-ups, and the packs (batches of deltas) and manifests that change them (informer §11). */
 import type { Cached, CachedResource, OwnerId, View, ControllerName, ObjectKey } from "@deltaloop/kube/objects";
 import type { Doorbell } from "./doorbells.ts";
 

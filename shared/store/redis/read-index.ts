@@ -135,7 +135,7 @@ export async function readPlaces(
       rows: order,
       namespaces: namespaces.map(({ resource, namespace }) => {
         const controller = controllerIn(context.catalog, resource);
-        if (!controller) throw new RangeError(`no controller has ${resource} as primaries`);
+        if (!controller) throw new RangeError(`${resource} are not the primary resource of any controller`);
         return {
           primariesSlot: table.slot(names.primaries(resource, namespace)),
           ownersSlot: table.slot(names.queue(controller)[3]),
@@ -205,7 +205,7 @@ async function readObjects(context: Context, places: readonly Place[]): Promise<
     const table = context.keys("readEntries", {
       slices: groups.map(([i = 0]) => {
         const place = places[i];
-        if (!place) throw new RangeError(`no place at index ${i}`);
+        if (!place) throw new RangeError(`no entry at index ${i}`);
         return names.slice(place.resource, sliceName(place.owner, splitKey(place.key).namespace));
       }),
     });

@@ -147,7 +147,7 @@ it("names ReplicaSets by the release in the capture, unless --kubernetes sets it
   expect(unknown.stderr).toBe(`warn: Kubernetes v1.20.0 of the capture is not supported: using the rules of ${OWN_RELEASE.name}\n`);
 });
 
-it("--closed names ReplicaSets by the same release, or by the nearest one that act mode supports", async () => {
+it("--closed computes the names of ReplicaSets as the recorded release does, or as the nearest release that act mode supports", async () => {
   const [recorded, closed, nearest] = await Promise.all([named("1.35"), named("1.35", "--closed"), named("1.34", "--closed")]);
   expect(closed).toEqual(recorded);
   expect(nearest.names).toEqual(recorded.names);

@@ -255,7 +255,7 @@ describe("a sync with a pending request", () => {
     expect(gone.events).toEqual(["DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to."]);
   });
 
-  it("fails after a conflict, records no Event, and continues with the current object", async () => {
+  it("a conflict fails the sync without an Event, and the next sync rolls back the current object", async () => {
     const harness = await asked("1");
     let raced = false;
     harness.api.script = {

@@ -374,7 +374,7 @@ describe("a point in time", () => {
       "--at yesterday is not a time: write +12.3s after the start, 10:02:11.5 or 2026-03-01T10:02:11Z",
     );
     expect(() => momentIn("--at", "+99s", startMs, endMs)).toThrow(
-      "which covers 2026-03-01T10:00:00.000Z to 2026-03-01T10:01:00.000Z (+60.0s)",
+      "which covers 2026-03-01T10:00:00.000Z to 2026-03-01T10:01:00.000Z (+0s to +60.0s)",
     );
   });
 });

@@ -593,7 +593,7 @@ it.each([
     content: json({ kind: "Secret", metadata: { name: canary("name") } }),
     want: /no event of a watched resource in it$/,
   },
-  { name: "an unknown event", content: json({ type: canary("type"), object: pod("a", 3) }), want: /f:1: unknown type of a watch event$/ },
+  { name: "an unknown event", content: json({ type: canary("type"), object: pod("a", 3) }), want: /f:1: unknown type of watch event$/ },
 ])("$name is rejected in a line that quotes nothing", async ({ content, want }) => {
   const refusal = imported([fileOf(content)]);
   await expect(refusal).rejects.toThrow(CaptureError);

@@ -437,7 +437,7 @@ describe("creating", () => {
     await harness.clock.advance(60_000);
     await harness.sync();
     expect(harness.api.events).toEqual(Array(2).fill("Warning FailedCreate Error creating: no"));
-    expect(harness.logged.filter((line) => line.startsWith("events not correlated"))).toHaveLength(2);
+    expect(harness.logged.filter((line) => line.startsWith("failed to correlate Events"))).toHaveLength(2);
   });
 
   it("succeeds even if the API server rejects an Event", async () => {
@@ -756,7 +756,7 @@ describe("claiming", () => {
     expect(harness.api.find("pods", "a").metadata).not.toHaveProperty("ownerReferences");
   });
 
-  it("[replicaset P19] ignores orphans that are being deleted or finished, and other namespaces", async () => {
+  it("[replicaset P19] ignores orphans that are terminating, finished, or in another namespace", async () => {
     const harness = await harnessOf({ replicas: 0 }, [
       { name: "a", deleting: true },
       { name: "b", phase: "Succeeded" },

@@ -50,7 +50,7 @@ export class RunEvents {
     try {
       return await store.correlateEvents(controller, happenings);
     } catch (error) {
-      log.warn("events not correlated", { key: this.#run.key, error: describeError(error) });
+      log.warn("failed to correlate Events: they are sent without their history", { key: this.#run.key, error: describeError(error) });
       const memory = noCorrelations();
       return happenings.map((each) => correlate(memory, { ...each, message: each.key }, clock.now()));
     }

@@ -1,7 +1,7 @@
 /**
  * CPU usage rates. Runtimes and kernels report only total time, so a rate is computed between two samples. Source:
- * pkg/kubelet/stats/cri_stats_provider.go getAndUpdateContainerUsageNanoCores. Differs from upstream: samples are taken on request, not by
- * eviction each ten seconds.
+ * pkg/kubelet/stats/cri_stats_provider.go getAndUpdateContainerUsageNanoCores. Differs from upstream: samples are taken on request, not
+ * every ten seconds by the eviction manager.
  */
 
 /** Total CPU time at a moment. */

@@ -130,7 +130,7 @@ function wordsOf(part: string): ReadonlySet<string> {
   return found;
 }
 
-/** `lua` with numbers instead of the constants of the lists in `args`: Lua allows 200 locals per function. */
+/** Replaces the constants of the lists in `args` by their numbers in `lua`, because Lua allows only 200 locals per function. */
 export function numbered(args: Readonly<Record<string, ArgKind>>, lua: string): string {
   const numbers = new Map<string, number>();
   for (const [name, fields] of Object.entries(args)) {

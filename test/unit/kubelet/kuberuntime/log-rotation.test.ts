@@ -31,7 +31,7 @@ function rotating() {
   return { running, asked, rotated, log, rotation: new LogRotation(ports as unknown as ConstructorParameters<typeof LogRotation>[0]) };
 }
 
-test("each round checks the log of every running container, and requests its path once", async () => {
+test("checks the log of every running container in each round, and asks the runtime for its path only in the first", async () => {
   const { running, asked, rotated, rotation } = rotating();
   running.set("a", "/a.log").set("b", "/b.log");
   await rotation.rotate();

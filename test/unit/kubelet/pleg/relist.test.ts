@@ -97,7 +97,7 @@ describe("relist", () => {
     expect(relist(withUnread(before, first.record, []), [], now).events).toEqual([]);
   });
 
-  it("[node-agent 87] reports a removal again if its inspection failed", () => {
+  it("[node-agent 87] reports a removed container again if the inspection of its pod failed", () => {
     const before = relist(undefined, [], [container("a", RUNNING)]).record;
     const first = relist(before, [], []);
     expect(relist(withUnread(before, first.record, ["pod"]), [], []).events).toEqual(first.events);

@@ -74,7 +74,7 @@ describe("without an instance", () => {
   it.each(table)("a container without an instance $name", ({ want, ...given }) => expect(statusOf(given)).toMatchObject(want));
 });
 
-describe("with instances", () => {
+describe("with containers in the runtime", () => {
   it("reports all fields of a running container", () => {
     expect(statusOf({ instances: [container({ name: "a", restartCount: 1 })] })).toEqual({
       name: "a",
@@ -188,7 +188,7 @@ describe("a failed start", () => {
       name: "of a pod that is being deleted",
       given: { pod: nodePod({ containers: ["a"], deletionTimestamp: ago(5) }), instances: [exited("a", 1)] },
     },
-  ])("a failed start is outdated $name", ({ given }) => {
+  ])("the error of a failed start no longer applies $name", ({ given }) => {
     expect(statusOf({ ...given, reason: CRASH })).toEqual(statusOf(given));
   });
 });

@@ -252,7 +252,7 @@ it("uses probe results of the runtime's container id for readiness", () => {
   expect(statusOf(status, "Ready")).toBe("False");
 });
 
-it("uses the API status as the previous one without a cached status", () => {
+it("uses the API status as the previous status if none is cached", () => {
   const status: PodStatus = { phase: "Running", containerStatuses: [running("a", { restartCount: 2 })], podIPs: [{ ip: "10.1.1.1" }] };
   const current = observed({ sandboxes: [sandbox({ state: "SANDBOX_NOTREADY" })], containers: [] });
   const { containerStatuses, podIP } = generate({ pod: nodePod({ containers: ["a"], status }), observed: current });

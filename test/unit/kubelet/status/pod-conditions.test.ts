@@ -60,7 +60,7 @@ describe("ContainersReady", () => {
   });
 });
 
-describe("Ready with gates", () => {
+describe("Ready with readiness gates", () => {
   const pod = nodePod({ containers: ["a"], spec: { readinessGates: [{ conditionType: "example.com/g" }, { conditionType: "h" }] } });
   const g = (status: string): PodCondition => ({ type: "example.com/g", status });
   const h: PodCondition = { type: "h", status: "True" };

@@ -9,7 +9,7 @@ import type { Clock } from "../../../../shared/base/clock.ts";
 
 const SANDBOX = { metadata: { name: "p", namespace: "default", uid: "u1", attempt: 0 } };
 
-it("[node-agent §15] counts and times each call, failed ones in both counters, and returns results unchanged", async () => {
+it("[node-agent §15] counts and times each call, counts a failed call also as an error, and returns results unchanged", async () => {
   let nowMs = 0;
   const clock: Clock = { now: () => (nowMs += 500), after: () => Promise.reject(new Error("nobody waits here")) };
   const metrics = createPrometheusMetrics("node");
