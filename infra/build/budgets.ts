@@ -2,7 +2,7 @@
  * Maximum size of each bundle in KiB: its size plus at most 5 %. Give the reason when you raise one. Each contains the Redis client (143,
  * without the parts in left-out.ts), the logger (23) and the Redis scripts (22). The functions of Deployments and ReplicaSets also contain
  * each other's code (33; design decision 20). Those that cache or sync have controllers and views by name (2), for additional
- * controllers, and last-write records with the Store (2).
+ * controllers, and last-write records with the Store (2). Texts of errors and the limit of quotes in the log take another 1.
  */
 export const BUNDLE_KIB_MAX: Readonly<Record<string, number>> = {
   "apply-deltas": 395,
@@ -10,7 +10,7 @@ export const BUNDLE_KIB_MAX: Readonly<Record<string, number>> = {
   sweep: 365,
   "sync-deployment": 480,
   "sync-replicaset": 480,
-  "sync-replicationcontroller": 445,
+  "sync-replicationcontroller": 450,
 };
 
 /**
