@@ -37,4 +37,11 @@ if (process.argv[2].startsWith("test/") && process.argv.slice(3).some((word) => 
 const compiled = keepCompiledCode();
 if (compiled !== undefined) process.env.NODE_COMPILE_CACHE ??= compiled;
 process.argv.splice(1, 2, resolve(process.argv[2]));
-await import(pathToFileURL(process.argv[1]).href);
+try {
+  await import(pathToFileURL(process.argv[1]).href);
+} catch (error) {
+  const [, missing] = error.code === "ERR_MODULE_NOT_FOUND" ? (/^Cannot find package '([^']+)'/.exec(error.message) ?? []) : [];
+  if (missing === undefined) throw error;
+  process.stderr.write(`deltaloop: the package ${missing} is not installed, so node_modules is older than this checkout: run npm ci\n`);
+  process.exitCode = 2;
+}

@@ -1,7 +1,8 @@
 /** The command lines of npm scripts. */
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { describe, expect, it } from "vitest";
@@ -51,4 +52,16 @@ describe.each(Object.entries(SCRIPTS))("npm run %s", { timeout: 60_000 }, (name,
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toBe(`${name}: Unknown option '--no-such-option'; see npm run ${name} -- --help\n`);
   });
+});
+
+it("reports a package that npm has not installed, and how to install it", () => {
+  const folder = mkdtempSync(join(tmpdir(), "deltaloop-missing-"));
+  try {
+    writeFileSync(join(folder, "old.mjs"), 'import "@deltaloop/of-a-newer-checkout";');
+    const { status, stderr } = run([join(folder, "old.mjs")]);
+    const why = "the package @deltaloop/of-a-newer-checkout is not installed, so node_modules is older than this checkout";
+    expect({ status, stderr }).toEqual({ status: 2, stderr: `deltaloop: ${why}: run npm ci\n` });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });
