@@ -2,27 +2,14 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { go } from "../../envtest/go-program.ts";
-import { builtOfRelease, releaseModule } from "../../envtest/release-module.ts";
+import { testProgram } from "../build.ts";
 import type { Made, Played } from "./compare.ts";
 import type { Admitted, Custom } from "./custom.ts";
 
 const SOURCES = ["field_manager_test.go", "custom_test.go"].map((file) => join(import.meta.dirname, "upstream", file));
-const FLAGS = ["-c", "-mod=readonly", "-buildvcs=false", "-trimpath", "-vet=off", "-ldflags", "-s -w"];
-
 /** Its path; or one line with the reason why it cannot be built here. */
-export async function fieldManagerProgram(): Promise<{ readonly program: string } | { readonly missing: string }> {
-  const module = await releaseModule("control-plane");
-  const built = await builtOfRelease({
-    name: "field manager",
-    takes: "about two minutes",
-    module,
-    files: SOURCES,
-    flags: FLAGS,
-    program: "field-manager",
-    build: (folder) => go(module, ["test", ...FLAGS, "-o", join(folder, "field-manager"), ...SOURCES]),
-  });
-  return "missing" in built ? built : { program: join(built.folder, "field-manager") };
+export async function fieldManagerProgram(): ReturnType<typeof testProgram> {
+  return await testProgram({ name: "field manager", takes: "about two minutes", files: SOURCES });
 }
 
 /** A question in JSON, and its answer. */
