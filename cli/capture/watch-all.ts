@@ -9,7 +9,7 @@ import type { Clock, Log } from "@deltaloop/base";
 import { isForbidden, isNotFound } from "@deltaloop/kube/client";
 import type { KubeWatch } from "@deltaloop/kube/client";
 
-const NOBODY: Listener = {
+const DISCARDS: Listener = {
   list: () => ({ page: () => undefined, change: () => undefined, listed: () => undefined }),
   change: () => undefined,
 };
@@ -22,7 +22,7 @@ interface WatchOptions {
 /** Lists and watches all cached resources. */
 export async function watchAll(kube: KubeWatch<Resource>, options: WatchOptions, ends: AbortSignal): Promise<void> {
   const random = createSystemRandom();
-  await Promise.all(CACHED_RESOURCES.map((resource) => new ListWatch({ kube, resource, random, ...options }, NOBODY).run(ends)));
+  await Promise.all(CACHED_RESOURCES.map((resource) => new ListWatch({ kube, resource, random, ...options }, DISCARDS).run(ends)));
 }
 
 /**
@@ -39,7 +39,7 @@ export async function watchEvidence(kube: RecordingWatch, { clock, log }: WatchO
         return kube.denied(resource);
       }
     }
-    if (!ends.aborted) await new ListWatch(options, NOBODY).run(ends);
+    if (!ends.aborted) await new ListWatch(options, DISCARDS).run(ends);
   };
   await Promise.all(EVIDENCE_RESOURCES.map(watch));
 }

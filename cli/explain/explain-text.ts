@@ -73,7 +73,7 @@ function nameOf({ controller, key }: ReplayedSync): string {
 }
 
 interface Fold {
-  /** Whether this is the first repeat; the fold is printed in its place. */
+  /** Whether this is the first repeated decision, in whose place the summary of all repeats is printed. */
   readonly isFirst: boolean;
   readonly times: number;
   readonly untilMs: number;

@@ -77,7 +77,7 @@ const SERVER_FIELDS = setOf(
  */
 export function managedAfterUpdate(live: JsonObject, next: JsonObject, write: FieldWrite): Json[] | undefined {
   const before = managedBefore(live, next, write.subresource !== "");
-  // Nobody is tracked who was not from the start.
+  // An object without managed fields keeps none: its managers are tracked from the create on, or not at all.
   if (before.owners.size === 0 && (textAt(metaOf(live), "uid") ?? "") !== "") return undefined;
   return encodeManagedFields(afterUpdate(live, next, before, write));
 }
@@ -224,7 +224,10 @@ function capped({ owners, times }: Managed): Managed {
   return { owners: kept, times: keptTimes };
 }
 
-/** Without what client-side apply set and nobody changed since; its owner is the same user. Source: internal/lastappliedmanager.go. */
+/**
+ * Drops conflicts over fields that client-side apply set and no manager has changed since: they belong to the same user. Source:
+ * internal/lastappliedmanager.go.
+ */
 function conflictsWithoutLastApplied(conflicts: readonly Conflict[], live: Typed, kind: ManagedKind): readonly Conflict[] {
   const allowed = lastAppliedFields(live, kind);
   if (allowed === undefined) return conflicts;

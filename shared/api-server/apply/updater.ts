@@ -131,7 +131,7 @@ function ownersAfterChange(
   return { owners: remaining, comparison };
 }
 
-/** The merged object without what the manager applied last time, does not apply now, and nobody else owns. */
+/** Removes the fields that the manager applied last time, no longer applies, and that no other manager owns. */
 function pruned(object: Typed, owners: Owners, last: Owned | undefined, { apiVersion, convert }: Writing): Typed {
   if (last === undefined || last.fields.size === 0) return object;
   const then = convert(object, last.apiVersion);

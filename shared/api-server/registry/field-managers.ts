@@ -93,7 +93,7 @@ export function managedKindOf(definition: ResourceDefinition): ManagedKind {
  * Sets the managed fields of an object that is about to be stored, in place.
  *
  * @param live undefined for a create
- * @param isTracked also an object that nobody has applied
+ * @param isTracked whether objects that were never applied have managed fields, too
  */
 export function trackFields(
   definition: ResourceDefinition,

@@ -49,7 +49,7 @@ export class Registry {
   readonly #random: Random;
   readonly #tracksFromCreation: boolean;
 
-  /** @param tracksFromCreation managed fields also of objects that nobody has applied */
+  /** @param tracksFromCreation whether objects that were never applied have managed fields, too */
   constructor(storage: Storage, clock: Clock, random: Random, tracksFromCreation = false) {
     this.#tracksFromCreation = tracksFromCreation;
     this.#storage = storage;

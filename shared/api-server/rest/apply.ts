@@ -55,10 +55,7 @@ export function applyConfiguration(
 }
 
 function configurationOf(definition: ResourceDefinition, body: unknown): JsonObject {
-  let value: unknown = body;
-  if (typeof body === "string") {
-    value = parsedConfiguration(body);
-  }
+  const value = typeof body === "string" ? parsedConfiguration(body) : body;
   if (!isObject(value)) throw badRequest("error decoding patch: the configuration is not an object");
   const configuration = clone(value);
   const gvk = gvkText(textAt(configuration, "apiVersion") ?? "", textAt(configuration, "kind") ?? "");

@@ -55,7 +55,7 @@ describe.skipIf(reason)(`Events in Redis${reason === undefined ? "" : `, skipped
     { name: "no count", hash: EVENTS, field: TOLD.key, value: "x" },
     { name: "a count below 0", hash: EVENTS, field: TOLD.key, value: `-3${US}ff` },
     { name: "a fractional count", hash: EVENTS, field: TOLD.key, value: `1.5${US}ff` },
-    { name: "another Event name", hash: EVENTS, field: TOLD.key, value: `3${US}somebody-elses` },
+    { name: "another Event name", hash: EVENTS, field: TOLD.key, value: `3${US}of-another-pod` },
     { name: "a name that is too long", hash: EVENTS, field: TOLD.key, value: `3${US}${"f".repeat(17)}` },
     { name: "no tokens", hash: BUDGETS, field: TOLD.source, value: `x${US}1` },
     { name: "tokens below 0", hash: BUDGETS, field: TOLD.source, value: `-1e9${US}1` },

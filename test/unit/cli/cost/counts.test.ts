@@ -41,7 +41,7 @@ it.each<{ name: string; rates: Partial<Rates>; fifo: number; starts: number; wor
     workHours: 730,
   },
   {
-    name: "so many changes that a sandbox is never idle, and reads its secrets every five minutes",
+    name: "changes without a pause: no execution environment is idle, and each reads its secrets every five minutes",
     rates: { podChangesPerDay: 24_000 },
     fifo: 730_000 * 3,
     starts: 12 * 730,
