@@ -42,7 +42,7 @@ const SELDOM_COLLECTED = { GOGC: "400" };
 /** One step runs the tests, which keep two workers busy; the other steps take turns beside them. */
 const PARALLEL = 2;
 /** More files than this do not fail by chance. */
-const REPEATED_MAX = 3;
+const REPEATED_MAX = 2;
 
 const CHECK: readonly Step[] = [
   tests("tests", ["check"], ["unit", "tooling", "conformance", "golden", "examples", "attacks", "simulation"]),
