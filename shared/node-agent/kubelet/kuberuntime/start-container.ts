@@ -114,7 +114,7 @@ function isConfigError(error: unknown): error is Error {
 
 /**
  * Returns the back-off to store when the container starts. The first start after the agent stopped the container for a restart is
- * immediate; if that start fails, the back-off applies. Source: kuberuntime_manager.go SyncPod, doBackOff.
+ * immediate. If it fails, the stop counts as an exit, so that a back-off follows. Source: kuberuntime_manager.go SyncPod, doBackOff.
  */
 async function checkBackOff(
   ports: Pick<NodePorts, "store" | "clock" | "podEvent">,
