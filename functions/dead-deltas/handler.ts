@@ -31,7 +31,7 @@ async function processDeadLetter(ports: DeadDeltasPorts, messageId: string, body
     return { kind: "ack" };
   }
   const { cluster: cid, resources, what, why, ended } = dead;
-  ports.log.error("delta message not applied and quarantined; the watcher lists its resources again", {
+  ports.log.error("delta message could not be applied and was quarantined; the watcher lists its resources again", {
     messageId,
     what,
     why,

@@ -14,7 +14,7 @@ export function createSweep(wiring: FunctionWiring): () => Promise<{ readonly ru
     wiring.metrics?.flush?.();
     let rung = 0;
     for (const cid of wiring.clusters) rung += await ringDue(wiring, cid);
-    if (rung > 0) wiring.log.info("sent lost doorbells again", { rung });
+    if (rung > 0) wiring.log.info("resent lost doorbells", { rung });
     wiring.metrics?.count("deltaloop_sweeper_rings_total", {}, rung);
     wiring.metrics?.flush?.();
     return { rung };

@@ -18,7 +18,7 @@ export interface Connection {
 /** @throws {TypeError} unless the endpoint is `unix:///path` */
 export function connect(endpoint: string): Connection {
   const socketPath = /^unix:\/\/(\/.+)$/.exec(endpoint)?.[1];
-  if (socketPath === undefined) throw new TypeError(`a Docker endpoint is unix:///path/to.sock, not "${endpoint}"`);
+  if (socketPath === undefined) throw new TypeError(`invalid Docker endpoint "${endpoint}": use unix:///path/to.sock`);
   // No keep-alive: after a restart of the daemon, the first call on a kept connection would fail.
   const agent = new Agent({ keepAlive: false });
   // docker-modem options that dockerode's types lack. `host`, `protocol` and `timeout` are set, because docker-modem would otherwise take

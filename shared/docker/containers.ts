@@ -52,7 +52,7 @@ export function createContainers(docker: Docker): DockerContainers {
   const inspect = async (id: string): Promise<{ readonly inspected: Docker.ContainerInspectInfo; readonly kept: ContainerRecord }> => {
     const inspected = await inspectContainer(docker, id);
     const kept = inspected && readContainer(inspected.Name, inspected.Config.Labels);
-    if (inspected === undefined || kept === undefined) throw new CriError("NotFound", `no container "${id}"`);
+    if (inspected === undefined || kept === undefined) throw new CriError("NotFound", `container "${id}" not found`);
     return { inspected, kept };
   };
 
@@ -102,7 +102,7 @@ export function createContainers(docker: Docker): DockerContainers {
     async createContainer(podSandboxId, config, sandboxConfig) {
       const sandbox = await inspectContainer(docker, podSandboxId);
       const pod = sandbox && readSandbox(sandbox.Name, sandbox.Config.Labels);
-      if (pod === undefined) throw new CriError("NotFound", `no sandbox "${podSandboxId}"`);
+      if (pod === undefined) throw new CriError("NotFound", `sandbox "${podSandboxId}" not found`);
       const kept = containerRecord(podSandboxId, config, sandboxConfig, Date.now());
       const machine = await machineFor(config.linux?.securityContext?.seccomp);
       const options = containerOptions(config, sandboxConfig, kept, machine);
@@ -177,7 +177,7 @@ export function createContainers(docker: Docker): DockerContainers {
     async containerStats(id) {
       const { inspected, kept } = await inspect(id);
       const found = await stats(id, kept, inspected.State.Running);
-      if (found === undefined) throw new CriError("NotFound", `no container "${id}"`);
+      if (found === undefined) throw new CriError("NotFound", `container "${id}" not found`);
       return found;
     },
 

@@ -71,7 +71,7 @@ function environmentEntry({ key, value }: NonNullable<ContainerConfig["envs"]>[n
   if (!value.isWellFormed())
     throw new CriError(
       "InvalidArgument",
-      `the value of environment variable ${key} is not UTF-8, and Docker passes on nothing else: mount it as a file`,
+      `the value of environment variable ${key} is not valid UTF-8, and Docker cannot pass it unchanged: mount it as a file`,
     );
   return `${key}=${value}`;
 }

@@ -76,7 +76,7 @@ export function createDockerCri({ endpoint, pauseImage, cni: cniOptions, stateDi
       const { CgroupDriver } = await info();
       if (CgroupDriver === "systemd") return { cgroupDriver: "SYSTEMD" };
       if (CgroupDriver === "cgroupfs") return { cgroupDriver: "CGROUPFS" };
-      throw new CriError("Unimplemented", `Docker has the unknown cgroup driver "${CgroupDriver}"`);
+      throw new CriError("Unimplemented", `Docker uses an unknown cgroup driver: "${CgroupDriver}"`);
     },
 
     async exec(request) {

@@ -62,7 +62,7 @@ export async function exitCodeOf(exec: Docker.Exec): Promise<number> {
     const { Running, ExitCode } = await callDocker((abortSignal) => exec.inspect({ abortSignal }));
     if (!Running && ExitCode !== null) return ExitCode;
   }
-  throw new CriError("Internal", "Docker reports no exit code of the command");
+  throw new CriError("Internal", "Docker did not report the exit code of the command");
 }
 
 /** Kills the process only if the pid still belongs to the container, because pids are reused. */

@@ -35,7 +35,7 @@ export function createImages(docker: Docker): DockerImages {
         throw new CriError(error.code, `failed to pull image "${image}": ${error.message}`, { cause: error });
       }
       const found = await imageOf(image);
-      if (found === undefined) throw new CriError("NotFound", `image "${image}" not found after its pull`);
+      if (found === undefined) throw new CriError("NotFound", `image "${image}" not found after it was pulled`);
       return found.Id;
     },
 
@@ -89,7 +89,7 @@ function registryAuth(auth: AuthConfig | undefined): object | undefined {
     if (!value.isWellFormed())
       throw new CriError(
         "InvalidArgument",
-        `the ${field} for registry ${auth.serverAddress ?? ""} is not UTF-8, and Docker passes on nothing else`,
+        `the ${field} for registry ${auth.serverAddress ?? ""} is not valid UTF-8, and Docker cannot pass it unchanged`,
       );
   return {
     ...user,

@@ -119,8 +119,8 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
     async networkOf(id) {
       const found = await inspectContainer(docker, id);
       if (found === undefined || readSandbox(found.Name, found.Config.Labels) === undefined)
-        throw new CriError("NotFound", `no sandbox "${id}"`);
-      if (!found.State.Running) throw new CriError("FailedPrecondition", `sandbox "${id}" does not run`);
+        throw new CriError("NotFound", `sandbox "${id}" not found`);
+      if (!found.State.Running) throw new CriError("FailedPrecondition", `sandbox "${id}" is not running`);
       return networkNamespace(found.State.Pid);
     },
 
@@ -128,7 +128,7 @@ export function createSandboxes(ports: SandboxPorts): DockerSandboxes {
       const [found, known] = await Promise.all([inspectContainer(docker, id), checkpoints.all()]);
       const checkpoint = known.get(id);
       const kept = found === undefined ? checkpoint?.kept : readSandbox(found.Name, found.Config.Labels);
-      if (kept === undefined) throw new CriError("NotFound", `no sandbox "${id}"`);
+      if (kept === undefined) throw new CriError("NotFound", `sandbox "${id}" not found`);
       const sandbox = sandboxOf(id, kept, found?.State.Running === true, checkpoint);
       const [ip = "", ...additionalIps] = sandbox.state === "SANDBOX_READY" ? addressesOf(checkpoint?.attachment?.result ?? {}) : [];
       return { ...sandbox, network: { ip, additionalIps }, namespaceOptions: kept.namespaces };

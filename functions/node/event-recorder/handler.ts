@@ -32,7 +32,9 @@ export function createEventRecorder(ports: EventPorts): (event: NodeEvent) => vo
     waiting++;
     last = last
       .then(() => send(ports.kube, request))
-      .catch((error: unknown) => ports.log.debug("failed to send Event; dropped", { reason: event.reason, error: describeError(error) }))
+      .catch((error: unknown) =>
+        ports.log.debug("failed to send Event; Event dropped", { reason: event.reason, error: describeError(error) }),
+      )
       .finally(() => waiting--);
   };
 }

@@ -93,7 +93,7 @@ export class CertificateManager {
       if (clock.now() < held.facts.notAfterMs) return new CertificateManager(options, held, false);
     }
     if (first === undefined) return new CertificateManager(options, undefined, true);
-    await store.update(first).catch((error: unknown) => log.warn("failed to store the first certificate", { error: messageOf(error) }));
+    await store.update(first).catch((error: unknown) => log.warn("failed to store the initial certificate", { error: messageOf(error) }));
     return new CertificateManager(options, { certificate: first, facts: readCertificate(first.cert) }, true);
   }
 
@@ -157,7 +157,7 @@ export class CertificateManager {
   async #rotateWithRetries(signal: AbortSignal): Promise<void> {
     const { clock, random, log, signerName } = this.#options;
     for (let failures = 0; !(await this.rotate(signal)); failures++) {
-      if (failures === BACK_OFF.steps) log.error("certificate rotation still fails, retrying", { signer: signerName });
+      if (failures === BACK_OFF.steps) log.error("certificate rotation keeps failing, retrying", { signer: signerName });
       const delayMs =
         failures < BACK_OFF.steps ? BACK_OFF.firstMs * 2 ** failures * (1 + BACK_OFF.jitter * random.next()) : BACK_OFF.thenMs;
       await clock.after(delayMs, signal);

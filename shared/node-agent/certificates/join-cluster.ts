@@ -94,7 +94,7 @@ async function onceReached(
     } catch (error) {
       const isForGood = error instanceof NotSignedError || (error instanceof KubeApiError && error.code < 500 && !isRefused(error));
       if (isForGood || clock.now() >= giveUpMs) throw error;
-      log.info(isRefused(error) ? "API server rejects the bootstrap credentials, retrying" : "failed to reach the API server, retrying", {
+      log.info(isRefused(error) ? "API server rejected the bootstrap credentials, retrying" : "failed to reach the API server, retrying", {
         error: messageOf(error),
       });
       await clock.after(SERVER_RETRY_MS, signal);

@@ -104,7 +104,7 @@ async function readDockerConfig({ configFolders, log }: NodeCredentialsOptions):
       try {
         return parseDockerConfig(text, form);
       } catch {
-        log.warn("failed to parse a docker configuration", { path }); // leaves out the parse error, which may quote a password
+        log.warn("failed to parse docker configuration", { path }); // leaves out the parse error, which may quote a password
       }
     }
   return {};

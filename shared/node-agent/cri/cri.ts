@@ -98,6 +98,6 @@ async function done(call: Promise<object>): Promise<void> {
 
 function socketPathOf(endpoint: string): string {
   const path = /^unix:\/\/(\/.+)$/.exec(endpoint)?.[1];
-  if (path === undefined) throw new TypeError(`a CRI endpoint is unix:///path/to.sock, not "${endpoint}"`);
+  if (path === undefined) throw new TypeError(`invalid CRI endpoint "${endpoint}": use unix:///path/to.sock`);
   return path;
 }

@@ -102,7 +102,7 @@ async function repeat({ clock, log }: NodeHostPorts, { name, act, rest }: Repeat
       lastError = "";
     } catch (error) {
       const text = messageOf(error);
-      if (text !== lastError) log.warn("tick failed, retrying", { what: name, error: text });
+      if (text !== lastError) log.warn("periodic task failed, retrying", { what: name, error: text });
       lastError = text;
     }
     await rest(startedMs).catch(() => undefined);

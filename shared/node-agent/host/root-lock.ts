@@ -26,7 +26,7 @@ export async function lockRoot(rootDir: string): Promise<() => Promise<void>> {
         const held = await readFile(path, "utf8").catch(() => "");
         const [pid = "", start = ""] = held.split(" ");
         if (start !== "" && (await startOf(Number(pid))) === start)
-          throw new RootInUseError(`${rootDir} is used by another node agent (pid ${pid}): end it, or choose another --root-dir`);
+          throw new RootInUseError(`${rootDir} is used by another node agent (pid ${pid}): stop it, or choose another --root-dir`);
         await removeStale(path, held);
       }
     }

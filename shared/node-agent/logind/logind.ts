@@ -41,13 +41,13 @@ export function createLogind({ busAddress, dropInFolder = DROP_IN_FOLDER }: Logi
   return {
     async inhibitDelayMs() {
       const microseconds = await property("InhibitDelayMaxUSec");
-      if (typeof microseconds !== "number") throw new Error("logind reports no InhibitDelayMaxUSec");
+      if (typeof microseconds !== "number") throw new Error("logind did not report InhibitDelayMaxUSec");
       return microseconds / 1_000;
     },
 
     async overrideInhibitDelay(ms) {
       await mkdir(dropInFolder, { recursive: true, mode: 0o755 });
-      const content = `# Written by the node agent: the time that pods have to end in a shutdown.\n[Login]\nInhibitDelayMaxSec=${Math.ceil(ms / 1_000)}\n`;
+      const content = `# Written by the node agent: time for pods to terminate during a shutdown.\n[Login]\nInhibitDelayMaxSec=${Math.ceil(ms / 1_000)}\n`;
       await writeFile(join(dropInFolder, DROP_IN), content, { mode: 0o644 });
       const kill = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "KillUnit"];
       await output("busctl", ["call", ...kill, "ssi", "systemd-logind.service", "all", "1"], env); // SIGHUP makes logind reload its configuration
@@ -105,7 +105,7 @@ function valueOf(line: string): boolean | undefined {
 
 /** `cat` ends when its input closes, at the latest when this process ends. The lock is then released. */
 async function holdLock(env: NodeJS.ProcessEnv): Promise<InhibitLock> {
-  const why = "--why=The node agent needs time to end its pods";
+  const why = "--why=The node agent needs time to terminate its pods";
   const child = spawn("systemd-inhibit", ["--what=shutdown", "--mode=delay", "--who=deltaloop node", why, HOLDER], {
     env,
     stdio: ["pipe", "pipe", "pipe"],
@@ -141,7 +141,7 @@ async function endOf(child: Child): Promise<End> {
   child.stderr.on("data", (chunk: Buffer) => (words = `${words}${chunk.toString()}`.slice(-1_000)));
   return await new Promise((resolve) => {
     child.once("error", (error) => resolve({ code: null, words: error.message }));
-    child.once("close", (code, signal) => resolve({ code, words: words.trim().split("\n").at(-1) || `ended with ${code ?? signal}` }));
+    child.once("close", (code, signal) => resolve({ code, words: words.trim().split("\n").at(-1) || `exited with ${code ?? signal}` }));
   });
 }
 

@@ -173,7 +173,7 @@ function warnOnce(log: Log, rootDir: string): () => void {
   let warned = false;
   return () => {
     if (!warned)
-      log.warn("mounts are not permitted: memory volumes become plain directories, and subPaths are mounted by path", {
+      log.warn("mounts are not permitted: memory-backed volumes become plain directories, and subPaths are mounted by path", {
         rootDir,
       });
     warned = true;

@@ -52,6 +52,6 @@ export function isWithin(base: string, path: string): boolean {
 export function within(base: string, path: string): string {
   const absolute = resolve(base, path);
   if (absolute === resolve(base) || !isWithin(base, absolute))
-    throw new NodeFilesError(`${path} is not inside ${base}: the operation is refused`);
+    throw new NodeFilesError(`${path} is not inside ${base}: the operation was rejected`);
   return absolute;
 }

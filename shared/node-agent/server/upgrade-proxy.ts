@@ -43,7 +43,7 @@ export function streamingAddress(url: string): URL {
   const host = parsed?.hostname.replace(/^\[|\]$/gu, "") ?? "";
   const isLoopback = host === "localhost" || (isIP(host) !== 0 && LOOPBACK.check(host, isIP(host) === 4 ? "ipv4" : "ipv6"));
   if (parsed?.protocol === "http:" && isLoopback) return parsed;
-  const help = `only http on loopback is used (containerd: stream_server_address = "127.0.0.1")`;
+  const help = `only http on loopback is supported (containerd: stream_server_address = "127.0.0.1")`;
   throw new NodeApiError(`the runtime's streaming server is at "${parsed?.origin ?? url}"; ${help}`);
 }
 

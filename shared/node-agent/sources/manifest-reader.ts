@@ -47,7 +47,7 @@ export class ManifestReader {
     for (const path of names.map((name) => join(this.#path, name))) {
       try {
         const found = await stat(path);
-        if (!found.isFile()) throw new Error(found.isDirectory() ? "subdirectories are not read" : "not a file");
+        if (!found.isFile()) throw new Error(found.isDirectory() ? "subdirectories are ignored" : "not a file");
         pods.set(path, await this.#podAt(path));
         this.#loggedErrors.delete(path);
       } catch (error) {
@@ -80,7 +80,7 @@ export class ManifestReader {
     const problem = messageOf(error);
     if (this.#loggedErrors.get(path) === problem) return;
     this.#loggedErrors.set(path, problem);
-    this.#log.warn("failed to read a manifest; it is skipped", { path, error: problem });
+    this.#log.warn("failed to read manifest; manifest skipped", { path, error: problem });
   }
 }
 

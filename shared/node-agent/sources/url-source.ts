@@ -58,7 +58,7 @@ export async function runUrlSource(options: UrlSourceOptions, signal: AbortSigna
       if (text === "") {
         lastText = undefined;
         emit([]);
-        throw new StaticPodError("the response is empty: it has no static pods, or its server is not ready");
+        throw new StaticPodError("the response is empty: there are no static pods, or the server is not ready");
       }
       if (text !== lastText) {
         const pods = podsOf(text, options.url, nodeName);
@@ -66,7 +66,7 @@ export async function runUrlSource(options: UrlSourceOptions, signal: AbortSigna
         emit(pods);
       }
       lastText = text;
-      if (lastError !== undefined) log.info("manifests read again after an error", { url: shown });
+      if (lastError !== undefined) log.info("reading manifests succeeded after an error", { url: shown });
       lastError = undefined;
     } catch (error) {
       const problem = messageOf(error);

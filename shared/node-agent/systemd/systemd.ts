@@ -64,7 +64,7 @@ export function createSystemd(sockets: readonly SystemdSocket[] = SOCKETS): Syst
   };
   const runJob = async (member: string, signature: string, body: readonly DBusValue[]): Promise<void> => {
     const result = await retrying((connection) => jobResult(connection, member, signature, body));
-    if (result !== "done") throw new Error(`job result ${result}`);
+    if (result !== "done") throw new Error(`the job ended with result ${result}`);
   };
   return {
     async startTransient(unit, properties) {

@@ -22,7 +22,7 @@ export async function loadAllocations({ store, files, log }: AllocationPorts): P
     if (text === undefined) return;
     for (const [uid, allocation] of readAllocations(text)) await store.update("allocations", uid, (row) => row ?? allocation);
   } catch (error) {
-    log.error("failed to read the allocation checkpoint; using the resources of the specs", {
+    log.error("failed to read the allocation checkpoint; using the resources in the pod specs", {
       file: ALLOCATIONS_FILE,
       error: messageOf(error),
     });

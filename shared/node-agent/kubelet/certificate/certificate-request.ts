@@ -108,7 +108,7 @@ function lengthOf(length: number): Buffer {
 
 /** Returns 4 or 16 bytes. @throws {RangeError} for an invalid address */
 function ipBytes(address: string): Buffer {
-  if (!isAddress(address)) throw new RangeError(`not an IP address: "${address}"`);
+  if (!isAddress(address)) throw new RangeError(`invalid IP address "${address}"`);
   if (!address.includes(":")) return Buffer.from(address.split(".").map(Number));
   // A URL's host has at most one `::` and no IPv4 suffix.
   const [head = "", tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split("::");

@@ -52,7 +52,7 @@ export class PodSources {
       ports.podEvent(pod, {
         type: "Warning",
         reason: "FailedValidation",
-        message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has that name`,
+        message: `Error validating pod ${fullName(pod)} from ${source}, ignoring: another pod has this name`,
       });
     const failed: NodePod[] = [];
     for (const [op, group] of Map.groupBy(changes, (change) => change.op))

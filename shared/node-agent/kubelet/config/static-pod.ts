@@ -42,7 +42,8 @@ const UID = /^[A-Za-z0-9](?:[-A-Za-z0-9]{0,251}[A-Za-z0-9])?$/;
 export function staticPod(manifest: unknown, given: StaticPodOrigin): NodePod {
   const refuse = (why: string): StaticPodError => new StaticPodError(`${originText(given.origin)}: ${why}`);
   const { apiVersion, kind, metadata = {}, spec } = (manifest ?? {}) as Manifest; // every field is checked below
-  if (apiVersion !== "v1" || kind !== "Pod") throw refuse(`apiVersion v1, kind Pod expected, not ${String(apiVersion)} ${String(kind)}`);
+  if (apiVersion !== "v1" || kind !== "Pod")
+    throw refuse(`expected apiVersion v1 and kind Pod, but found ${String(apiVersion)} ${String(kind)}`);
   const { name, annotations } = metadata;
   const namespace = metadata.namespace === undefined || metadata.namespace === "" ? "default" : metadata.namespace;
   if (typeof name !== "string" || name === "") throw refuse("metadata.name is missing");
@@ -72,10 +73,10 @@ export function priorityWarning({ spec: { priority, priorityClassName = "" } }: 
   if (priority === undefined)
     return priorityClassName === ""
       ? undefined
-      : "priorityClassName has no effect without priority; the API server may refuse the mirror pod";
-  if (priorityClassName === "") return "the API server may refuse the mirror pod: priority is set without priorityClassName";
+      : "priorityClassName has no effect without priority; the API server may reject the mirror pod";
+  if (priorityClassName === "") return "the API server may reject the mirror pod: priority is set without priorityClassName";
   if (priority === NODE_CRITICAL.priority && priorityClassName === className) return undefined;
-  return `an eviction of the mirror pod does not end the static pod; set priority ${NODE_CRITICAL.priority} and priorityClassName ${className}`;
+  return `evicting the mirror pod does not stop the static pod; set priority ${NODE_CRITICAL.priority} and priorityClassName ${className}`;
 }
 
 type Built = { readonly pod: NodePod; readonly problem?: undefined } | { readonly pod?: undefined; readonly problem: string };

@@ -88,7 +88,7 @@ function warnOfBytes(
   { envs = [] }: ContainerConfig,
 ): void {
   const keys = envs.filter(({ value }) => !value.isWellFormed()).map(({ key }) => key);
-  const message = `${keys.join(", ")}: not UTF-8, and containerd replaces such bytes of variables: mount the Secret as a file`;
+  const message = `${keys.join(", ")}: the value is not valid UTF-8, and containerd replaces the invalid bytes: mount the Secret as a file`;
   if (keys.length > 0) podEvent(pod, { type: "Warning", reason: "InvalidEnvironmentVariableValues", message, container: name });
 }
 

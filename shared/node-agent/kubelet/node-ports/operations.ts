@@ -119,7 +119,7 @@ export class Operations {
 
   /** Aborts all operations of a deleted pod and drops their outcomes. */
   forget(uid: string): void {
-    for (const { abort } of this.#running.get(uid)?.values() ?? []) abort.abort(new Error("the pod is gone"));
+    for (const { abort } of this.#running.get(uid)?.values() ?? []) abort.abort(new Error("the pod no longer exists"));
     this.#running.delete(uid);
     this.#waits.delete(uid);
   }

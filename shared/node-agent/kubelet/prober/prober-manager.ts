@@ -224,7 +224,7 @@ async function attemptOnce(
       return await ports.prober.tcpSocket(request, signal);
     case "grpc":
       return (
-        (await ports.prober.grpcHealth?.(request.request, signal)) ?? { result: "error", output: "this agent cannot send gRPC probes" }
+        (await ports.prober.grpcHealth?.(request.request, signal)) ?? { result: "error", output: "this agent does not support gRPC probes" }
       );
     case "invalid":
       return { result: "error", output: request.message };

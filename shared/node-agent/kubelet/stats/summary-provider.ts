@@ -28,7 +28,7 @@ export class SummaryProvider {
   /** @throws the error of the runtime or the machine */
   async summary({ onlyCpuAndMemory }: { readonly onlyCpuAndMemory: boolean }): Promise<object> {
     const ports = this.#ports;
-    if (ports === undefined) throw new Error("the agent is starting");
+    if (ports === undefined) throw new Error("the agent is still starting");
     const { cri, clock, options } = ports;
     const [machine, sandboxes, containers, stats] = await Promise.all([
       this.#machine(),

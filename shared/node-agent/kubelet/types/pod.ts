@@ -63,12 +63,12 @@ export function isTerminalPhase(phase: string | undefined): phase is "Succeeded"
 export function parseNodePod(value: unknown): NodePod {
   const pod = value as { readonly metadata?: Partial<NodePodMeta>; readonly spec?: Partial<PodSpec> } | null; // each field is checked below
   for (const field of ["name", "namespace", "uid"] as const)
-    if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`a pod without metadata.${field}`);
+    if (typeof pod?.metadata?.[field] !== "string" || pod.metadata[field] === "") throw new TypeError(`pod has no metadata.${field}`);
   const containers = pod?.spec?.containers;
   if (!Array.isArray(containers) || containers.length === 0)
     throw new TypeError(`pod ${pod?.metadata?.name}: spec.containers is missing or empty`);
   for (const container of containers)
-    if (typeof container?.name !== "string") throw new TypeError(`pod ${pod?.metadata?.name}: a container without a name`);
+    if (typeof container?.name !== "string") throw new TypeError(`pod ${pod?.metadata?.name}: a container has no name`);
   return value as NodePod; // checked above
 }
 
